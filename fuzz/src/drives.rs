@@ -1,8 +1,8 @@
-//! Drives as an input: sizes, serial numbers, and the few bytes that are not filler.
+//! Drives as an input: sizes, serial numbers, and the few bytes that differ from the filler.
 //!
 //! ```text
-//! 0 1 flags: 1 checksums are put right as they are read, 2 search hard
-//! then drives and their parts, in order, until neither letter follows; numbers are little-endian
+//! 0 1 flags: 1 checksums are corrected on reads, 2 extended search
+//! then drives and their parts, in order, until another letter follows; numbers are little-endian
 //! 'D'  8 size in bytes   1 filler   1 length of the serial number   the serial number
 //! 'P'  8 offset on the drive        2 length                        that many bytes, or as many as are left
 //! ```
@@ -11,14 +11,14 @@ use ondisk::ddf::Checksum;
 use ondisk::foreign::Glimpse;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Checksums are put right as they are read.
+/// Checksums are corrected on reads.
 pub const SEAL: u8 = 1;
-/// Search for what is not where it should be.
+/// Searches for metadata at wrong places.
 pub const SEARCH: u8 = 2;
 
 const MOST_DRIVES: usize = 4;
 const MOST_PARTS: usize = 512;
-/// Decoders read no longer part for a superblock of Linux md or an anchor of Intel's; a search does.
+/// The longest read of a decoder of Linux md or Intel metadata; a search reads more.
 const LONGEST_READ: usize = 64 << 10;
 
 /// A drive of an input.
@@ -26,17 +26,17 @@ const LONGEST_READ: usize = 64 << 10;
 pub struct Disk {
     /// Its size in bytes.
     pub size: u64,
-    /// What all bytes are that no part has.
+    /// The value of all bytes outside the parts.
     pub filler: u8,
-    /// Its serial number; empty: not known.
+    /// Its serial number; empty: unknown.
     pub serial: String,
-    /// Bytes, and where they are; later ones lie over earlier ones.
+    /// Bytes with their offsets; later parts overwrite earlier ones.
     pub parts: Vec<(u64, Vec<u8>)>,
-    /// Whether checksums are put right as they are read.
+    /// Whether checksums are corrected on reads.
     pub seals: bool,
 }
 
-/// What an input says: its flags, its drives.
+/// The flags and the drives of an input.
 pub fn decode(input: &[u8]) -> (u8, Vec<Disk>) {
     let Some((flags, mut rest)) = input.split_first() else { return (0, Vec::new()) };
     let mut disks: Vec<Disk> = Vec::new();
@@ -65,7 +65,7 @@ pub fn decode(input: &[u8]) -> (u8, Vec<Disk>) {
     (*flags, disks)
 }
 
-/// The input that says it. Runs of filler of eight bytes or more are left out.
+/// The input for these flags and drives. Runs of filler of eight bytes or more are left out.
 pub fn encode(flags: u8, disks: &[Disk]) -> Vec<u8> {
     let mut input = vec![flags];
     for disk in disks {
@@ -119,13 +119,14 @@ impl Disk {
         bytes
     }
 
-    /// A glimpse of it, of which nothing is known yet.
+    /// An empty probe buffer of it.
     pub fn glimpse(&self) -> Glimpse {
         let serial = (!self.serial.is_empty()).then(|| self.serial.clone());
         Glimpse::new(ByteCount(self.size)).with_serial(serial)
     }
 
-    /// Gives a glimpse what it wants; whether it wanted anything. Checksums that are put right are so on the drive.
+    /// Reads the wanted ranges into a probe buffer; returns whether any were wanted. Corrected
+    /// checksums are stored on the drive.
     pub fn satisfy(&mut self, glimpse: &mut Glimpse, seal: &mut Sealer) -> bool {
         let wanted = glimpse.wanted();
         for range in &wanted {
@@ -141,10 +142,10 @@ impl Disk {
         !wanted.is_empty()
     }
 
-    /// Writes over what is there.
+    /// Overwrites bytes.
     ///
     /// # Panics
-    /// Where it is not on the drive: nobody may write there.
+    /// When the range is not on the drive: such a write is an error of the tested code.
     pub fn write(&mut self, at: ByteOffset, bytes: &[u8]) {
         let end = at.0.checked_add(bytes.len() as u64);
         assert!(end.is_some_and(|end| end <= self.size), "a write of {} bytes at {at}", bytes.len());
@@ -152,10 +153,10 @@ impl Disk {
     }
 }
 
-/// Puts the checksums of known structures right, wherever one is read that begins as such.
+/// Corrects the checksums of known structures, wherever a read finds one.
 #[derive(Default)]
 pub struct Sealer {
-    /// The length of DDF's configuration records, from the header that was read last.
+    /// The length of DDF's configuration records, from the latest header.
     record_bytes: usize,
 }
 
@@ -170,7 +171,7 @@ fn put(bytes: &mut [u8], at: usize, value: [u8; 4]) {
 }
 
 impl Sealer {
-    /// Puts right what this begins with.
+    /// Corrects the structure at the beginning.
     pub fn seal(&mut self, bytes: &mut [u8]) {
         const MD: u32 = 0xA92B_4EFC;
         const DDF: [u32; 7] =
@@ -178,7 +179,7 @@ impl Sealer {
         const DDF_RECORDS: [u32; 3] = [0xEEEE_EEEE, 0x5555_5555, 0x8888_8888];
         let first = word(bytes, 0);
         if bytes.len() > LONGEST_READ {
-            // A search reads many structures at once.
+            // A search reads many structures at a time.
             for at in (0..bytes.len()).step_by(512) {
                 let end = bytes.len().min(at + 4096);
                 match word(bytes, at) {
@@ -231,8 +232,8 @@ fn seal_md(bytes: &mut [u8]) {
     put(bytes, at, (sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
 }
 
-/// Of metadata that are longer than the anchor's block the rest is read later, and counts as nothing here: such an
-/// input has to bring its own checksum.
+/// Metadata longer than the anchor's block are read later, and are not summed here: such an input
+/// must contain its own checksum.
 fn seal_imsm(bytes: &mut [u8]) {
     let len = (word(bytes, 0x24) as usize).min(bytes.len()) / 4 * 4;
     put(bytes, 0x20, [0; 4]);

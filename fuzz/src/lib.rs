@@ -1,18 +1,20 @@
-//! Hostile bytes for every decoder of what comes from outside: drives, connections, files of other programs.
+//! Hostile bytes for every decoder of external input: drives, connections, files of other programs.
 //!
-//! A [`Target`] takes an input, decodes it with the product's code and panics where a promise is broken. The same
-//! definition serves the ordinary test (`tests/replay.rs`: the corpus, then a fixed number of mutations from a fixed
-//! seed) and a coverage-guided engine (`src/bin/engine.rs`, started by `make fuzz`). The manual is
-//! `docs/develop/fuzzing.md`.
+//! A [`Target`] decodes an input with the product's code, and panics where a guarantee is broken.
+//! The same definition serves the ordinary test (`tests/replay.rs`: the corpus, then a fixed number
+//! of mutations from a fixed seed) and a coverage-guided engine (`src/bin/engine.rs`, started by
+//! `make fuzz`). The manual is `docs/develop/fuzzing.md`.
 //!
-//! # What every target promises, whatever the input
+//! # Guarantees of every target, for any input
 //! - No panic, which in the test profile includes every overflow of arithmetic.
-//! - No more memory at any time than [`Target::memory`]; the binaries use [`memory::Counting`] to hold it.
-//! - An end. What would go on for ever is found by whoever runs the target: the engine by its time limit, the test by
-//!   a watcher that names the input.
-//! - What was decoded can be written, and read again as the same.
+//! - No more memory at any time than [`Target::memory`]; the binaries use [`memory::Counting`] to
+//!   check.
+//! - Termination. The engine detects endless loops by its time limit, the test by a watcher that
+//!   names the input.
+//! - Decoded content can be encoded, and decodes to the same.
 //!
-//! Checksums do not protect a decoder from a fuzzer: inputs can ask for theirs to be put right ([`drives`], `ours`).
+//! Checksums do not stop the fuzzer: inputs can request that they are corrected ([`drives`],
+//! `ours`).
 
 pub mod drives;
 pub mod memory;
@@ -23,25 +25,25 @@ pub use targets::{command_lines, journals, redfish_requests};
 
 use units::ByteCount;
 
-/// A decoder, or several that belong together, with what is promised of them.
+/// A decoder, or several related ones, with its limits.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name; that of its folder of inputs too.
+    /// Its name, and that of its folder of inputs.
     pub name: &'static str,
-    /// Decodes an input; panics where a promise is broken.
+    /// Decodes an input; panics where a guarantee is broken.
     pub run: fn(&[u8]),
-    /// The most memory that one input may take at a time.
+    /// The most memory that one input may use at any time.
     pub memory: ByteCount,
-    /// Words that its inputs are made of, for the mutations.
+    /// Words of its inputs, for the mutations.
     pub words: &'static [&'static str],
-    /// The longest input that is tried, in bytes.
+    /// The longest input, in bytes.
     pub longest: usize,
-    /// How many mutations the test tries: some seconds' worth in all.
+    /// The number of mutations in the test: some seconds in all.
     pub test_runs: u32,
 }
 
 impl Target {
-    /// Runs one input, and holds the promise about memory: if the binary has the allocator that counts.
+    /// Runs one input, and checks its use of memory, if the binary has the counting allocator.
     pub fn check(&self, input: &[u8]) {
         let before = memory::in_use();
         memory::forget_peak();

@@ -1,13 +1,14 @@
-//! An allocator that counts what the calling thread holds, so that *unbounded memory* is something that can fail.
+//! An allocator that counts the memory of the calling thread, so that tests can detect unbounded
+//! memory.
 //!
-//! A request that would take a thread past [`CEILING`] is refused, and the process ends with the name of what ran:
-//! no input may take the machine's memory before anybody looks at the count.
+//! A request that would take a thread past [`CEILING`] is refused, and the process ends with the
+//! name of the running input: no input can exhaust the host computer's memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::Write;
 
-/// No thread gets more than this, whatever is allowed to a target.
+/// The most memory of a thread, whatever the target's limit.
 pub const CEILING: u64 = 2 << 30;
 
 thread_local! {
@@ -15,30 +16,31 @@ thread_local! {
     static PEAK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What this thread holds, in bytes: 0 where the binary has another allocator.
+/// The memory of this thread, in bytes: 0 where the binary has another allocator.
 pub fn in_use() -> u64 {
     IN_USE.get()
 }
 
-/// The most that it has held since [`forget_peak`], in bytes.
+/// The most memory since [`forget_peak`], in bytes.
 pub fn peak() -> u64 {
     PEAK.get()
 }
 
-/// Counts the most anew, from what is held now.
+/// Resets the peak to the present use.
 pub fn forget_peak() {
     PEAK.set(IN_USE.get());
 }
 
-/// The system's allocator, with a count per thread. What one thread frees of another's is not counted back.
+/// The system's allocator, with a count for each thread. Memory that another thread frees stays in
+/// the count.
 pub struct Counting;
 
 impl Counting {
     fn take(size: usize) -> bool {
         let now = IN_USE.get().saturating_add(size as u64);
         if now > CEILING {
-            // Nothing may be allocated here: the words go out as they are.
-            let _ = std::io::stderr().write_all(b"an input asks for more memory than any may have\n");
+            // No allocation is allowed here: the message is written directly.
+            let _ = std::io::stderr().write_all(b"an input requests more memory than the limit\n");
             return false;
         }
         IN_USE.set(now);

@@ -1,4 +1,4 @@
-//! Mutations for the test: from a seed, the same on every machine. The engine has its own.
+//! Mutations for the test: derived from a seed, equal on every computer. The engine has its own.
 
 use crate::Target;
 
@@ -26,8 +26,8 @@ impl Numbers {
     }
 }
 
-/// Numbers at which decoders turn: nothing, all, the ends of each width, and powers of two.
-fn telling(numbers: &mut Numbers) -> u64 {
+/// Boundary values of decoders: zero, all ones, the limits of each width, and powers of two.
+fn boundary_value(numbers: &mut Numbers) -> u64 {
     match numbers.below(6) {
         0 => 0,
         1 => u64::MAX >> (8 * numbers.below(8)),
@@ -38,7 +38,7 @@ fn telling(numbers: &mut Numbers) -> u64 {
     }
 }
 
-/// An input made from those of a corpus, which is not empty.
+/// An input derived from those of a corpus, which is not empty.
 pub fn input(target: &Target, corpus: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
     let mut input = corpus[numbers.below(corpus.len())].clone();
     for _ in 0..=numbers.below(6) {
@@ -64,13 +64,13 @@ fn change(input: &mut Vec<u8>, target: &Target, corpus: &[Vec<u8>], numbers: &mu
         }
         3..=7 => {
             let width = [1, 2, 4, 8][numbers.below(4)];
-            let value = telling(numbers);
+            let value = boundary_value(numbers);
             let bytes = if numbers.below(2) == 0 {
                 value.to_le_bytes()
             } else {
                 value.rotate_left(64 - 8 * width as u32).to_be_bytes()
             };
-            // Numbers mostly begin at multiples of their width.
+            // Most numbers begin at multiples of their width.
             let at = if numbers.below(4) == 0 { at } else { at / width * width };
             if let Some(place) = input.get_mut(at..at + width) {
                 place.copy_from_slice(&bytes[..width]);

@@ -1,7 +1,7 @@
-//! Every input that is kept, then mutations of them: always the same, from a fixed seed.
+//! Runs every stored input, then mutations of them: always the same, from a fixed seed.
 //!
-//! What once broke a target is in `regressions/TARGET/`, under a name that tells the story; what covers the decoders'
-//! ways is in `corpus/TARGET/`.
+//! `regressions/TARGET/` has the inputs that once broke a target, each named after its defect;
+//! `corpus/TARGET/` has inputs that cover the decoders' branches.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,7 +20,7 @@ use std::time::Duration;
 static ALLOCATOR: Counting = Counting;
 
 const SEED: u64 = 0x50F7_0C05;
-/// The corpus may grow to this in all: it is in the repository.
+/// The largest total size of the corpus, which is in the repository.
 const MOST_BYTES: u64 = 2 << 20;
 
 fn folder(kind: &str, target: &Target) -> PathBuf {
@@ -35,13 +35,13 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
 }
 
-/// Runs one input. A failure leaves the input in a file, whose name the message has.
+/// Runs one input. A failure saves the input to a file, which the message names.
 fn run(target: &Target, input: &[u8], name: &str, running: &Mutex<String>) {
     *running.lock().unwrap() = format!("{}, {name}", target.name);
     if catch_unwind(AssertUnwindSafe(|| target.check(input))).is_err() {
         let path = std::env::temp_dir().join(format!("fuzz-{}-failed", target.name));
         let kept = std::fs::write(&path, input);
-        panic!("{}, {name}, broke a promise; the input is in {} ({kept:?})", target.name, path.display());
+        panic!("{}, {name}, broke a guarantee; input: {} ({kept:?})", target.name, path.display());
     }
 }
 
@@ -61,8 +61,8 @@ fn replay_and_mutate(target: &Target, running: &Mutex<String>) {
     }
 }
 
-/// Says what runs if nothing else has begun for minutes, and ends the process: an input that hangs decides this test
-/// whatever the clock says, and its name is worth more than a test that never ends.
+/// Names the running input if none has begun for minutes, and ends the process: the name of an
+/// input that hangs is worth more than a test that never ends.
 fn watch(running: Arc<[Mutex<String>]>, is_done: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     const PATIENCE: u32 = 300;
     std::thread::spawn(move || {
@@ -113,14 +113,14 @@ fn the_corpus_is_small_and_of_targets_that_there_are() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(kind);
         for entry in std::fs::read_dir(&root).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let target = fuzz::target(&name).unwrap_or_else(|| panic!("{kind}/{name} is of no target"));
+            let target = fuzz::target(&name).unwrap_or_else(|| panic!("{kind}/{name}: no target"));
             bytes += files(&folder(kind, &target)).iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
         }
     }
     assert!(bytes <= MOST_BYTES, "{bytes} bytes: merge the corpus (docs/develop/fuzzing.md)");
 }
 
-/// A count that does not see what is held would let everything pass.
+/// Without working counters the memory limits would never fail.
 #[test]
 fn memory_that_a_target_may_not_take_is_noticed() {
     fn greedy(input: &[u8]) {

@@ -1,15 +1,16 @@
-//! Accounts: names, roles, and what is kept of passwords.
+//! Accounts: names, roles and password hashes.
 //!
-//! A password is checked in two steps, since hashing takes long: [`Accounts::attempt`] says which hash it has to fit, and
-//! [`Accounts::settle`] what follows. Before it, [`Throttle::begin`](crate::Throttle::begin) counts the attempt. The answer takes
-//! as long for a name that is no account, and for an account that is locked, as for a wrong password.
+//! Sign-in has three steps, since hashing takes long. [`Throttle::begin`](crate::Throttle::begin)
+//! counts the attempt, [`Accounts::attempt`] returns the hash to compare with, and
+//! [`Accounts::settle`] returns the verdict. Invariant: the response takes equally long for an
+//! unknown name, a locked account and a wrong password.
 
 use crate::{Admission, Hash, Password, Role};
 use controller::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Accounts there may be.
+/// The limit of accounts.
 const MOST: usize = 64;
 
 /// The longest name.
@@ -24,57 +25,57 @@ struct Account {
     password: Hash,
 }
 
-/// What is told of an account.
+/// The public data of an account.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AccountInfo {
     /// Its name.
     pub name: String,
-    /// What it may.
+    /// Its role.
     pub role: Role,
-    /// Whether it can be used.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Its password has to be changed before anything else.
+    /// Whether the password must be changed first.
     pub must_change: bool,
-    /// For how many seconds it is still locked after wrong passwords: the longest of its locks.
+    /// The remaining seconds of its longest lock after wrong passwords.
     pub locked_s: Option<u64>,
-    /// The sources for which it is locked, the longest lock first. Others can sign in.
+    /// The sources it is locked for, longest lock first. Other sources can sign in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_from: Vec<String>,
 }
 
-/// What is to be changed of an account.
+/// Changes of an account.
 #[derive(Clone, Default, Debug)]
 pub struct AccountChange {
-    /// Another name.
+    /// The new name.
     pub name: Option<String>,
-    /// Another role.
+    /// The new role.
     pub role: Option<Role>,
-    /// Whether it can be used.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
-    /// What is kept of another password.
+    /// The hash of the new password.
     pub password: Option<Hash>,
-    /// Whether that password has to be changed.
+    /// Whether that password must be changed.
     pub must_change: Option<bool>,
-    /// Its locks are lifted: [`Throttle::unlock`](crate::Throttle::unlock) does that.
+    /// Whether its locks are removed, by [`Throttle::unlock`](crate::Throttle::unlock).
     pub unlock: bool,
 }
 
 /// The start of an attempt to sign in.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What the password has to fit. Of a name that is no account, a hash that nothing fits.
+    /// The hash to compare with. For an unknown name, a hash that no password matches.
     against: Hash,
     admission: Admission,
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is this account.
+    /// The password is correct.
     Is(AccountInfo),
-    /// The name or the password is wrong, or the account may not be used.
+    /// The name or the password is wrong, or the account is disabled.
     Wrong,
-    /// So it is, and the account is now locked for the source.
+    /// As `Wrong`, and the account is now locked for the source.
     NowLocked,
 }
 
@@ -82,11 +83,11 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Accounts {
     by_name: BTreeMap<String, Account>,
-    /// What an attempt under a name that there is not has to fit.
-    nobody: Hash,
+    /// The hash for attempts with an unknown name.
+    decoy: Hash,
 }
 
-/// Accounts as they are kept.
+/// The stored form of the accounts.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptAccounts {
@@ -97,15 +98,15 @@ pub struct KeptAccounts {
 const VERSION: u32 = 1;
 
 impl Accounts {
-    /// None yet. `nobody`: a hash of something random.
-    pub fn none(nobody: Hash) -> Accounts {
-        Accounts { by_name: BTreeMap::new(), nobody }
+    /// No accounts. `decoy`: a hash of random data.
+    pub fn none(decoy: Hash) -> Accounts {
+        Accounts { by_name: BTreeMap::new(), decoy }
     }
 
-    /// The same with the accounts that were kept.
+    /// Loads stored accounts.
     ///
     /// # Errors
-    /// When another version of SoftROC kept them: the end of a sentence.
+    /// When another version stored them. The error is a clause that completes a message.
     pub fn with(&self, kept: KeptAccounts) -> std::result::Result<Accounts, String> {
         if kept.version != VERSION {
             return Err(format!("they are of version {}, not {VERSION}", kept.version));
@@ -113,22 +114,22 @@ impl Accounts {
         Ok(Accounts { by_name: kept.accounts, ..self.clone() })
     }
 
-    /// What is to be kept.
+    /// The accounts in their stored form.
     pub fn to_keep(&self) -> KeptAccounts {
         KeptAccounts { version: VERSION, accounts: self.by_name.clone() }
     }
 
-    /// Whether there are none.
+    /// Whether there is no account.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// All of them, by name.
+    /// All accounts, by name.
     pub fn list(&self) -> Vec<AccountInfo> {
         self.by_name.iter().map(|(name, account)| info(name, account)).collect()
     }
 
-    /// One.
+    /// Returns an account.
     ///
     /// # Errors
     /// `NotFound`.
@@ -136,10 +137,10 @@ impl Accounts {
         self.by_name.get(name).map(|account| info(name, account)).ok_or_else(|| missing(name))
     }
 
-    /// Makes one.
+    /// Adds an account.
     ///
     /// # Errors
-    /// When the name is taken or cannot be one, or there are too many.
+    /// For a used or invalid name, or too many accounts.
     pub fn add(&mut self, name: &str, role: Role, password: Hash, must_change: bool) -> Result<()> {
         self.check_name(name)?;
         if self.by_name.len() >= MOST {
@@ -152,10 +153,10 @@ impl Accounts {
         Ok(())
     }
 
-    /// Changes one.
+    /// Changes an account.
     ///
     /// # Errors
-    /// When there is none, the other name cannot be, or nobody would be an administrator any more.
+    /// For an unknown account, an invalid new name, or a change that leaves no administrator.
     pub fn set(&mut self, name: &str, change: AccountChange) -> Result<()> {
         let account = self.by_name.get(name).ok_or_else(|| missing(name))?;
         let mut account = account.clone();
@@ -177,10 +178,10 @@ impl Accounts {
         Ok(())
     }
 
-    /// Removes one.
+    /// Removes an account.
     ///
     /// # Errors
-    /// When there is none, or it is the last administrator.
+    /// For an unknown account, or the last administrator.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.show(name)?;
         self.keep_an_administrator(name)?;
@@ -188,19 +189,19 @@ impl Accounts {
         Ok(())
     }
 
-    /// What is kept of an account's password.
+    /// The password hash of an account.
     pub fn password(&self, name: &str) -> Option<Hash> {
         self.by_name.get(name).map(|account| account.password.clone())
     }
 
-    /// An attempt to sign in as `name`, which was admitted.
+    /// Starts an admitted attempt to sign in as `name`.
     pub fn attempt(&self, name: &str, admission: Admission) -> Attempt {
         let account = self.by_name.get(name);
-        let against = account.map_or(&self.nobody, |account| &account.password).clone();
+        let against = account.map_or(&self.decoy, |account| &account.password).clone();
         Attempt { against, admission }
     }
 
-    /// The password of an attempt fits, or not.
+    /// The verdict of an attempt, given whether the password fits.
     pub fn settle(&self, name: &str, attempt: &Attempt, fits: bool) -> Verdict {
         let Some(account) = self.by_name.get(name) else { return Verdict::Wrong };
         if fits {
@@ -215,26 +216,26 @@ impl Accounts {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !begins || !name.chars().all(is_letter) || name.len() > LONGEST_NAME {
             let sentence = format!(
-                "'{name}' cannot be the name of an account; it has at most {LONGEST_NAME} letters, digits, '-', '_' and '.'"
+                "'{name}' is not a valid account name; use at most {LONGEST_NAME} letters, digits, '-', '_' and '.'"
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         match self.by_name.contains_key(name) {
             true => {
-                let sentence = format!("there is an account '{name}' already; see 'softroc account list'");
+                let sentence = format!("account '{name}' exists already; see 'softroc account list'");
                 Err(Error::new(ErrorKind::NameTaken, sentence))
             }
             false => Ok(()),
         }
     }
 
-    /// Somebody else than `but` is an administrator, or `but` is none.
+    /// Fails if `but` is the only administrator.
     fn keep_an_administrator(&self, but: &str) -> Result<()> {
         let is = |account: &Account| account.enabled && account.role == Role::Administrator;
         let is_one = self.by_name.get(but).is_some_and(is);
         if is_one && !self.by_name.iter().any(|(name, account)| name != but && is(account)) {
             let sentence = format!(
-                "'{but}' is the last administrator; make another one first with 'softroc account add NAME --role administrator'"
+                "'{but}' is the last administrator; add another one first with 'softroc account add NAME --role administrator'"
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
@@ -258,11 +259,11 @@ fn missing(name: &str) -> Error {
 }
 
 impl Attempt {
-    /// Whether the password is right. It is hashed in any case, so that the time tells neither which names there are nor which are
-    /// locked.
+    /// Whether the password is correct. It is always hashed, so that the response time reveals
+    /// neither which names exist nor which are locked.
     ///
     /// # Errors
-    /// Those of hashing.
+    /// When hashing fails.
     pub fn fits(&self, password: &Password) -> Result<bool> {
         let fits = self.against.is_of(password)?;
         Ok(fits && self.admission != Admission::Locked)

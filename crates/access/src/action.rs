@@ -1,4 +1,4 @@
-//! Everything that can be asked for, and which role may: the one table, from which the check is made.
+//! All actions, and the table of the roles that may perform them. The check uses this table.
 
 use crate::Role;
 use controller::{Command, Startable, WriteHole, WriteMode};
@@ -15,14 +15,14 @@ macro_rules! yes {
 
 macro_rules! actions {
     ($($action:ident $name:literal $read_only:tt $operator:tt $administrator:tt;)*) => {
-        /// What somebody wants to do. Commands of the controller are called what they are called in JSON.
+        /// An action of a caller. Commands of the controller have their JSON names.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Action {
             $(#[doc = $name] $action,)*
         }
 
         impl Action {
-            /// All of them.
+            /// All actions.
             pub const ALL: &'static [Action] = &[$(Action::$action,)*];
 
             /// Its name.
@@ -32,7 +32,7 @@ macro_rules! actions {
                 }
             }
 
-            /// Whether a role may.
+            /// Whether a role may perform it.
             pub fn is_for(self, role: Role) -> bool {
                 let [read_only, operator, administrator] = match self {
                     $(Action::$action => [yes!($read_only), yes!($operator), yes!($administrator)],)*
@@ -88,7 +88,7 @@ actions! {
     DriveResume        "drive-resume"          -          yes       yes;
     Benchmark          "benchmark"             -          yes       yes;
 
-    // It destroys data, gives up redundancy, or changes what there is.
+    // These destroy data, reduce redundancy, or change the configuration.
     TaskStartInit      "task-start-init"       -          -         yes;
     VolumeStartForced  "volume-start-forced"   -          -         yes;
     VolumePolicyUnsafe "volume-policy-unsafe"  -          -         yes;
@@ -125,7 +125,7 @@ actions! {
 }
 
 impl Action {
-    /// What a command wants to do.
+    /// The action of a command.
     pub fn of(command: &Command) -> Action {
         match command {
             Command::Info {} => Action::Info,
@@ -177,7 +177,8 @@ impl Action {
         }
     }
 
-    /// Of a command that changes which drives and volumes there are. What is not known here is for administrators alone.
+    /// The action of a command that changes drives or volumes. Unknown commands need an
+    /// administrator.
     fn of_structure(command: &Command) -> Action {
         match command {
             Command::DriveOnline { .. } => Action::DriveOnline,

@@ -1,36 +1,36 @@
-//! Who asks.
+//! Callers and their permissions.
 
 use crate::{Action, Role};
 use controller::{Error, ErrorKind, Origin, Result};
 
-/// Somebody who is known, and what they are.
+/// An authenticated caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The name of the account, or of the user of this machine.
+    /// The name of the account, or of the local user.
     pub user: String,
-    /// From where.
+    /// The interface and address it uses.
     pub origin: Origin,
-    /// What they are.
+    /// Its role.
     pub role: Role,
-    /// The account, where it is one.
+    /// Its account, if it has one.
     pub account: Option<String>,
-    /// The session, where there is one.
+    /// Its session, if it has one.
     pub session: Option<String>,
-    /// They have to change their password before anything else.
+    /// Whether it must change its password first.
     pub must_change: bool,
 }
 
 impl Caller {
-    /// Whether they may do that.
+    /// Checks the permission for an action.
     ///
     /// # Errors
-    /// `Denied` if not: what it takes, or that the password has to be changed first.
+    /// `Denied`: the required role, or that the password must be changed first.
     pub fn may(&self, action: Action) -> Result<()> {
         let denied = |why: String| Err(Error::new(ErrorKind::Denied, why));
         if self.must_change && action != Action::OwnPassword {
             let account = self.account.as_deref().unwrap_or_default();
             return denied(format!(
-                "the password of '{account}' has to be changed first; run 'softroc account set {account} --password-stdin'"
+                "the password of '{account}' must be changed first; run 'softroc account set {account} --password-stdin'"
             ));
         }
         if action.is_for(self.role) {
@@ -44,13 +44,13 @@ impl Caller {
         ))
     }
 
-    /// As a sentence names them.
+    /// The caller in messages.
     fn described(&self) -> String {
         let kind = if self.account.is_some() { "account" } else { "user" };
         format!("{kind} {}", self.user)
     }
 
-    /// As events name them.
+    /// The caller in events.
     pub fn named(&self) -> controller::Caller {
         controller::Caller { user: self.user.clone(), origin: self.origin.clone() }
     }

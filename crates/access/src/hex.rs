@@ -1,11 +1,11 @@
-//! Bytes as hexadecimal digits, and back.
+//! Converts bytes to hexadecimal digits and back.
 
 pub(crate) fn of(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// `None`: these are no digits, or not in pairs.
+/// `None`: not hexadecimal, or an odd number of digits.
 pub(crate) fn read(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect();
@@ -13,7 +13,7 @@ pub(crate) fn read(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Whether both are the same, in a time that does not tell where they differ.
+/// Compares in constant time.
 pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     let differ = left.iter().zip(right).fold(0, |differ, (left, right)| differ | (left ^ right));
     left.len() == right.len() && std::hint::black_box(differ) == 0

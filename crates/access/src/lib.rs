@@ -1,17 +1,17 @@
-//! Who may do what: roles and actions, accounts and their passwords, sessions.
+//! Access control: roles and actions, accounts and passwords, sessions.
 //!
-//! Values only. What time it is, what is random and where accounts are kept is said by whoever calls: that is the room of
-//! HTTP (`api`), so that a thousand wrong passwords are a test without a clock.
+//! Pure values: the caller (crate `api`) provides time, randomness and storage, so that tests need
+//! no clock.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `action` | everything that can be asked for, and the one table of which role may |
+//! | `action` | all actions, and the table of the roles that may perform them |
 //! | `role` | the three roles |
 //! | `accounts` | accounts, and attempts to sign in |
 //! | `throttle`, `source` | limits on wrong passwords, and the sources that they apply to |
-//! | `password` | passwords, and what is kept of them |
-//! | `sessions` | who is signed in |
-//! | `caller` | who asks, and the question whether they may |
+//! | `password` | passwords and their hashes |
+//! | `sessions` | sessions of signed-in clients |
+//! | `caller` | callers and their permissions |
 //! | `hex` | bytes as text |
 
 mod accounts;
@@ -33,7 +33,7 @@ pub use sessions::{SessionInfo, Sessions};
 pub use source::Source;
 pub use throttle::{Admission, Limits, MOST_NAMES, MOST_SOURCES, Throttle};
 
-/// Bytes as text, two digits each.
+/// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     hex::of(bytes)
 }

@@ -1,53 +1,53 @@
-//! Passwords, and what is kept of them: an Argon2id hash, from which nobody gets the password back.
+//! Passwords, stored as Argon2id hashes.
 
 use crate::hex;
 use controller::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The shortest password that is accepted.
+/// The shortest accepted password.
 const SHORTEST: usize = 8;
 
-/// The longest: hashing takes time.
+/// The longest accepted password; it bounds the hashing time.
 const LONGEST: usize = 128;
 
-/// A password. It cannot be printed.
+/// A password. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Password(String);
 
 impl Password {
-    /// How many characters one has, at least and at most.
+    /// The shortest and longest length, in characters.
     pub const LENGTHS: (usize, usize) = (SHORTEST, LONGEST);
 
-    /// Any text: it is looked at when it becomes somebody's password.
+    /// Any text; [`Password::check`] validates it.
     pub fn new(text: impl Into<String>) -> Password {
         Password(text.into())
     }
 
-    /// One that nobody can guess, made of random bytes. Letters and digits that look like others are left out.
+    /// A random password, without characters that look alike.
     pub fn from_random(bytes: &[u8]) -> Password {
         const LETTERS: &[u8] = b"abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
         Password(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
     }
 
-    /// The text itself, to print it once, or to hash it.
+    /// The text, for hashing or to print it once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether it may become somebody's password.
+    /// Whether it is an acceptable password for an account.
     ///
     /// # Errors
-    /// When it is too short or too long, or is the account's name.
+    /// When it is too short or too long, or equals the account's name.
     pub fn check(&self, account: &str) -> Result<()> {
         let wrong = |why: String| Err(Error::new(ErrorKind::Invalid, why));
         let length = self.0.chars().count();
         if length < SHORTEST || self.0.len() > LONGEST {
-            return wrong(format!("a password has {SHORTEST} to {LONGEST} characters; give another one"));
+            return wrong(format!("a password has {SHORTEST} to {LONGEST} characters; choose another one"));
         }
         if self.0.eq_ignore_ascii_case(account) {
-            return wrong("the password is the name of the account; give another one".to_owned());
+            return wrong("the password equals the account name; choose another one".to_owned());
         }
         Ok(())
     }
@@ -59,23 +59,23 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a hash costs whoever makes one, and whoever guesses.
+/// The cost of a hash: for sign-in, and for guessing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
-    /// Memory that one takes.
+    /// Memory per hash.
     pub memory_kib: u32,
-    /// How often it is gone through.
+    /// The number of passes over it.
     pub passes: u32,
 }
 
 impl Default for Cost {
-    /// What OWASP's cheat sheet on storing passwords asks for.
+    /// The recommendation of OWASP's Password Storage Cheat Sheet.
     fn default() -> Cost {
         Cost { memory_kib: 19 * 1024, passes: 2 }
     }
 }
 
-/// What is kept of a password.
+/// A password hash.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hash {
@@ -89,17 +89,17 @@ impl Hash {
     /// Hashes a password; `salt` is random.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When there is not enough memory.
     pub fn of(password: &Password, salt: [u8; 16], cost: Cost) -> Result<Hash> {
         let bytes = digest(password, &salt, cost)?;
         let Cost { memory_kib, passes } = cost;
         Ok(Hash { memory_kib, passes, salt: hex::of(&salt), argon2id: hex::of(&bytes) })
     }
 
-    /// Whether it is that password's. This takes as long as making it did.
+    /// Whether the password matches. It takes as long as hashing.
     ///
     /// # Errors
-    /// When there is no memory for it, or what was kept cannot be read.
+    /// When there is not enough memory, or the stored hash is invalid.
     pub fn is_of(&self, password: &Password) -> Result<bool> {
         let unreadable = || Error::new(ErrorKind::Failed, "the stored password of the account is unreadable");
         let salt = hex::read(&self.salt).ok_or_else(unreadable)?;

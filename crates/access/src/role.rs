@@ -1,23 +1,23 @@
-//! The three roles, as Redfish calls them.
+//! The three roles, as in Redfish.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What somebody is, to the controller.
+/// The role of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Looks, and changes nothing but their own password.
+    /// May read, and change its own password.
     ReadOnly,
-    /// Keeps things running: tasks, schedules, policies. Destroys nothing.
+    /// Operates: tasks, schedules, policies. Cannot destroy data.
     Operator,
-    /// May do everything.
+    /// May perform all actions.
     Administrator,
 }
 
 impl Role {
-    /// All of them, the least first.
+    /// All roles, least privileged first.
     pub const ALL: [Role; 3] = [Role::ReadOnly, Role::Operator, Role::Administrator];
 
     /// Its name on the command line and in JSON.

@@ -1,20 +1,20 @@
-//! Who is signed in: a session has a token, which only its client knows, and ends when nothing is asked for long.
+//! Sessions: each has a token that only its client knows, and ends after an idle time.
 
 use crate::hex;
 use serde::Serialize;
 use std::fmt;
 
-/// Sessions of an account at a time; who opens another one loses the one that was used longest ago.
+/// Sessions per account; a further one closes the least recently used.
 const MOST_OF_AN_ACCOUNT: usize = 16;
 
-/// A session, without what only its client knows.
+/// The public data of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SessionInfo {
-    /// Its number, as a text.
+    /// Its number, as text.
     pub id: String,
-    /// Whose it is.
+    /// Its account.
     pub account: String,
-    /// From where it was opened.
+    /// The source that opened it.
     pub from: String,
     /// When it was opened, in seconds since 1970.
     pub opened_unix_s: u64,
@@ -32,7 +32,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The sessions. Times are seconds of a clock that never goes back.
+/// The sessions. Times are seconds of a monotonic clock.
 #[derive(Debug)]
 pub struct Sessions {
     open: Vec<Session>,
@@ -41,17 +41,17 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None yet. One ends when it is not used for so long.
+    /// No sessions; each ends after `idle_s` seconds without use.
     pub fn new(idle_s: u64) -> Sessions {
         Sessions { open: Vec::new(), idle_s, next: 1 }
     }
 
-    /// How long one may go unused.
+    /// The idle time in seconds.
     pub fn idle_s(&self) -> u64 {
         self.idle_s
     }
 
-    /// Opens one, with a token of random bytes. What is told of it, and the token.
+    /// Opens a session with a token of random bytes. Returns its public data and the token.
     pub fn open(
         &mut self,
         account: &str,
@@ -79,10 +79,10 @@ impl Sessions {
         (info, token)
     }
 
-    /// The session of a token, which is used by that.
+    /// The session of a token; this counts as use.
     pub fn of_token(&mut self, token: &str, now_s: u64) -> Option<SessionInfo> {
         self.end_idle(now_s);
-        // All are looked at: how long it takes tells nothing.
+        // Compares with all sessions: the time reveals nothing about the token.
         let mut found = None;
         for session in &mut self.open {
             if hex::same(session.token.as_bytes(), token.as_bytes()) {
@@ -94,20 +94,20 @@ impl Sessions {
         Some(session.info.clone())
     }
 
-    /// Those that are open, the oldest first.
+    /// The open sessions, oldest first.
     pub fn list(&mut self, now_s: u64) -> Vec<SessionInfo> {
         self.end_idle(now_s);
         self.open.iter().map(|session| session.info.clone()).collect()
     }
 
-    /// Ends one. Whether it was open.
+    /// Closes a session. Returns whether it was open.
     pub fn close(&mut self, id: &str) -> bool {
         let before = self.open.len();
         self.open.retain(|session| session.info.id != id);
         self.open.len() < before
     }
 
-    /// Ends those of an account, but one, if that is said.
+    /// Closes the sessions of an account, optionally except one.
     pub fn close_of(&mut self, account: &str, but: Option<&str>) {
         self.open.retain(|session| session.info.account != account || Some(session.info.id.as_str()) == but);
     }

@@ -1,9 +1,9 @@
-//! The network source of a request: what is counted and limited together.
+//! The network source of a request: the unit of counting and limiting.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address, the /64 network of an IPv6 address, or this machine's control socket.
+/// An IPv4 address, the /64 network of an IPv6 address, or the local control socket.
 ///
 /// One host usually owns a whole IPv6 /64: its addresses count as one source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -17,7 +17,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source that an address belongs to. An IPv4 address within IPv6 is that IPv4 address.
+    /// The source of an address. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn of(address: IpAddr) -> Source {
         match address.to_canonical() {
             IpAddr::V4(address) => Source::V4(address),

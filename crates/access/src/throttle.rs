@@ -1,33 +1,39 @@
-//! Limits on wrong passwords, per source and account and per source.
+//! Limits on wrong passwords, per source and per source and account.
 //!
-//! Invariants: what one source does delays or locks no other source; a lock ends `lock_s` after it began; every attempt counts
-//! as a failure until it is settled, so that attempts at the same time get no more tries than attempts in turn; names that are no
-//! account count exactly as accounts do. Memory is bounded by [`MOST_SOURCES`] and [`MOST_NAMES`]: the entry that was used longest
-//! ago makes room, those of sources from which a right password came last of all. Times are seconds of a clock that never goes back.
+//! Invariants:
+//! - A source cannot delay or lock another source.
+//! - A lock ends `lock_s` after it began.
+//! - An attempt counts as a failure until it is settled: parallel attempts get no more tries than
+//!   sequential ones.
+//! - Unknown names count exactly as accounts do.
+//! - [`MOST_SOURCES`] and [`MOST_NAMES`] bound the memory. The least recently used entry is
+//!   evicted; sources with a correct password are evicted last.
+//!
+//! Times are seconds of a monotonic clock.
 
 use crate::Source;
 use crate::accounts::LONGEST_NAME;
 use std::collections::BTreeMap;
 
-/// Sources that are remembered.
+/// The limit of sources.
 pub const MOST_SOURCES: usize = 2048;
 
-/// Names of which failures are remembered, per source.
+/// The limit of names per source.
 pub const MOST_NAMES: usize = 16;
 
-/// For so long a source counts as known after a right password: a day.
+/// How long a source counts as known after a correct password: a day.
 const KNOWN_S: u64 = 86_400;
 
-/// When wrong passwords are refused, and for how long.
+/// The limits, and the lock times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Wrong passwords in a row that lock an account for the source that they came from.
+    /// Consecutive wrong passwords that lock an account for their source.
     pub failures: u32,
-    /// For so long.
+    /// The duration of a lock.
     pub lock_s: u64,
-    /// Wrong passwords of one source, for whatever accounts, before it has to wait.
+    /// Wrong passwords of a source, for all accounts, before it is limited.
     pub source_failures: u32,
-    /// It may try one more after each of these intervals.
+    /// The interval after which a limited source may try once more.
     pub source_interval_s: u64,
 }
 
@@ -37,15 +43,16 @@ impl Default for Limits {
     }
 }
 
-/// What becomes of an attempt. The password is hashed in both cases, so that the time of the answer is the same.
+/// The admission of an attempt. The password is hashed in both cases, so that the response time is
+/// equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// The password counts.
+    /// The password is checked.
     Counts {
-        /// A wrong one locks the account for this source.
+        /// Whether a wrong password locks the account for this source.
         is_last: bool,
     },
-    /// The account is locked for this source: no password is right.
+    /// The account is locked for this source; any password is rejected.
     Locked,
 }
 
@@ -54,25 +61,25 @@ pub enum Admission {
 struct Failures {
     in_a_row: u32,
     locked_until_s: u64,
-    /// Until when it counts that its password was right: the limit of the source does not concern it.
+    /// Until when a correct password exempts the name from the limit of the source.
     right_until_s: u64,
     used_s: u64,
 }
 
-/// What is remembered of a source.
+/// The record of a source.
 #[derive(Debug)]
 struct Tries {
-    /// Wrong passwords that it may still give.
+    /// The wrong passwords it has left.
     left: u32,
     /// When `left` was last refilled.
     refilled_s: u64,
     used_s: u64,
-    /// Until when it counts as known.
+    /// Until when the source counts as known.
     known_until_s: u64,
     names: BTreeMap<String, Failures>,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Throttle {
     limits: Limits,
@@ -80,7 +87,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Nothing was tried yet.
+    /// No attempts recorded.
     pub fn new(limits: Limits) -> Throttle {
         Throttle { limits, sources: BTreeMap::new() }
     }
@@ -90,10 +97,10 @@ impl Throttle {
         self.limits
     }
 
-    /// A source is about to try a password for `name`.
+    /// Admits an attempt of a source for `name`, and counts it.
     ///
     /// # Errors
-    /// The source gave too many wrong passwords: how many seconds it has to wait.
+    /// The source has reached its limit: the seconds it has to wait.
     pub fn begin(&mut self, source: Source, name: &str, now_s: u64) -> Result<Admission, u64> {
         let limits = self.limits;
         let tries = self.of(source, now_s);
@@ -120,11 +127,11 @@ impl Throttle {
         Ok(Admission::Counts { is_last })
     }
 
-    /// The password of an attempt was right: it does not count, nor do the wrong ones before it.
+    /// Records that the password was correct: clears this attempt and the wrong ones before it.
     pub fn was_right(&mut self, source: Source, name: &str, now_s: u64) {
         let most = self.limits.source_failures;
         let tries = self.of(source, now_s);
-        // Otherwise it was not counted.
+        // An exempt name was not counted.
         if !tries.was_right(name, now_s) {
             tries.left = (tries.left + 1).min(most);
         }
@@ -133,8 +140,8 @@ impl Throttle {
             Failures { right_until_s: now_s + KNOWN_S, used_s: now_s, ..Failures::default() };
     }
 
-    /// Whether no password for `name` from this source is looked at now: not even one that was right a moment ago, since that
-    /// would tell which one it is.
+    /// Whether attempts for `name` from this source are rejected without a check. This includes a
+    /// password that was correct just before: accepting it would reveal it.
     pub fn is_held(&self, source: Source, name: &str, now_s: u64) -> bool {
         let Some(tries) = self.sources.get(&source) else { return false };
         let is_empty = tries.left == 0 && now_s < tries.refilled_s + self.limits.source_interval_s;
@@ -143,12 +150,12 @@ impl Throttle {
         waits || locked
     }
 
-    /// Whether a right password came from this source within the last day.
+    /// Whether a correct password came from this source within the last day.
     pub fn is_known(&self, source: Source, now_s: u64) -> bool {
         self.sources.get(&source).is_some_and(|tries| now_s < tries.known_until_s)
     }
 
-    /// Lifts the locks of an account, and lets the sources that caused them try again.
+    /// Removes the locks of an account, and resets the limits of the sources that caused them.
     pub fn unlock(&mut self, name: &str) {
         let most = self.limits.source_failures;
         for tries in self.sources.values_mut() {
@@ -159,7 +166,7 @@ impl Throttle {
         }
     }
 
-    /// From where an account is locked, and for how many seconds each, the longest first.
+    /// The sources an account is locked for, and the remaining seconds; longest first.
     pub fn locks(&self, name: &str, now_s: u64) -> Vec<(Source, u64)> {
         let left = |(source, tries): (&Source, &Tries)| {
             let until_s = tries.names.get(key(name))?.locked_until_s;
@@ -170,12 +177,12 @@ impl Throttle {
         locks
     }
 
-    /// Sources that are remembered, and names of all of them: at most [`MOST_SOURCES`], with [`MOST_NAMES`] each.
+    /// The number of sources and of names: at most [`MOST_SOURCES`], with [`MOST_NAMES`] each.
     pub fn remembered(&self) -> (usize, usize) {
         (self.sources.len(), self.sources.values().map(|tries| tries.names.len()).sum())
     }
 
-    /// What is remembered of a source, refilled. A new one takes the place of another one if there is no more room.
+    /// The record of a source, refilled. A new record may evict another.
     fn of(&mut self, source: Source, now_s: u64) -> &mut Tries {
         let limits = self.limits;
         if !self.sources.contains_key(&source) && self.sources.len() >= MOST_SOURCES {
@@ -208,13 +215,13 @@ impl Tries {
         self.refilled_s += intervals * limits.source_interval_s.max(1);
     }
 
-    /// Whether the password of this name was right within the last day.
+    /// Whether the password of this name was correct within the last day.
     fn was_right(&self, name: &str, now_s: u64) -> bool {
         self.names.get(key(name)).is_some_and(|failures| now_s < failures.right_until_s)
     }
 
-    /// The failures of a name; a new one takes the place of another one if there is no more room, last of one that is locked or
-    /// was right.
+    /// The failures of a name. A new name may evict another; locked or correct names are evicted
+    /// last.
     fn of_name(&mut self, name: &str, now_s: u64) -> &mut Failures {
         let name = key(name);
         if !self.names.contains_key(name) && self.names.len() >= MOST_NAMES {
@@ -230,7 +237,7 @@ impl Tries {
     }
 }
 
-/// Under what failures of a name are remembered: names that are too long for an account share one entry.
+/// The key of a name: names too long for an account share one entry.
 fn key(name: &str) -> &str {
     if name.len() > LONGEST_NAME { "" } else { name }
 }

@@ -1,11 +1,11 @@
-//! The matrix of roles and actions is complete, and says of every command what it is meant to say.
+//! The matrix of roles and actions is complete, and maps each command to the intended action.
 
 use access::{Action, Caller, Role};
 use controller::{Command, ErrorKind};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Commands that name nothing.
+/// Commands without an argument.
 const LISTS: [&str; 12] = [
     "drive-list",
     "volume-list",
@@ -21,7 +21,7 @@ const LISTS: [&str; 12] = [
     "task-list",
 ];
 
-/// Commands that name a drive.
+/// Commands with a drive.
 const DRIVES: [&str; 8] = [
     "drive-add",
     "drive-show",
@@ -33,7 +33,7 @@ const DRIVES: [&str; 8] = [
     "drive-clear-failed",
 ];
 
-/// A command of every kind; of those that one role may give in one form and another one in another, both.
+/// A command of every kind; both forms of a command whose forms need different roles.
 fn commands() -> Vec<(serde_json::Value, &'static str)> {
     let named =
         |names: &[&'static str], fields: serde_json::Value| -> Vec<(serde_json::Value, &'static str)> {
@@ -82,7 +82,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
     all
 }
 
-/// The names of all commands, as the refusal of one that is none lists them.
+/// The names of all commands, from the error message for an unknown one.
 fn names() -> BTreeSet<String> {
     let refused = serde_json::from_value::<Command>(json!({"command": "nonsense"})).unwrap_err().to_string();
     let listed = refused.split("expected one of").nth(1).expect("a list");
@@ -98,7 +98,7 @@ fn every_command_is_an_action_of_its_own_name() {
         assert_eq!(Action::of(&command).name(), action, "{value}");
         seen.insert(value["command"].as_str().expect("a name").to_owned());
     }
-    assert_eq!(seen, names(), "a command is not in this test: say above which action it is");
+    assert_eq!(seen, names(), "add the new command to `commands` above");
     let actions: BTreeSet<String> = Action::ALL.iter().map(|action| action.name().to_owned()).collect();
     assert_eq!(actions.len(), Action::ALL.len());
     assert!(names().is_subset(&actions));
@@ -130,7 +130,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         let name = action.name();
         let is_look = looks.contains(&name) || name.ends_with("-list") || name.ends_with("-show");
         let expected = match () {
-            // It says who does what from where.
+            // It reveals users and addresses.
             () if name == "audit-list" => Role::Administrator,
             () if is_look || own.contains(&name) => Role::ReadOnly,
             () if runs.contains(&name) => Role::Operator,
@@ -154,7 +154,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
     }
 }
 
-/// The part of the manual below the heading of a role.
+/// The section of the manual for a role.
 fn listed(role: Role) -> &'static str {
     let document = include_str!("../../../docs/operate/accounts.md");
     let heading = match role {

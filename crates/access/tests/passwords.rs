@@ -1,4 +1,4 @@
-//! Guessed passwords, at a clock that the test moves.
+//! Guessed passwords, in virtual time.
 
 use access::{
     AccountChange, Accounts, Admission, Cost, Hash, Limits, MOST_NAMES, MOST_SOURCES, Password, Role, Source,
@@ -25,7 +25,7 @@ fn accounts() -> Accounts {
     accounts
 }
 
-/// Accounts, and what limits wrong passwords.
+/// Accounts with limits on wrong passwords.
 struct Gate {
     accounts: Accounts,
     throttle: Throttle,
@@ -36,7 +36,7 @@ fn gate() -> Gate {
 }
 
 impl Gate {
-    /// An attempt: its verdict, or how long its source has to wait.
+    /// An attempt: its verdict, or the seconds that its source has to wait.
     fn sign_in(&mut self, from: Source, name: &str, password: &str, now_s: u64) -> Result<Verdict, u64> {
         let admission = self.throttle.begin(from, name, now_s)?;
         let attempt = self.accounts.attempt(name, admission);
@@ -61,12 +61,12 @@ fn a_lock_holds_for_its_source_alone_and_ends() {
         assert_eq!(gate.sign_in(HERE, "ada", &format!("guess {number}"), 0), Ok(Verdict::Wrong));
     }
     assert_eq!(gate.sign_in(HERE, "ada", "the last guess", 0), Ok(Verdict::NowLocked));
-    assert_eq!(gate.sign_in(HERE, "ada", "one more", 1), Ok(Verdict::Wrong), "it is locked once");
+    assert_eq!(gate.sign_in(HERE, "ada", "one more", 1), Ok(Verdict::Wrong), "locking is reported once");
     assert_eq!(gate.throttle.locks("ada", 1), [(HERE, lock_s - 1)]);
     assert!(gate.throttle.is_held(HERE, "ada", 1) && !gate.throttle.is_held(HERE, "eve", 1));
     assert!(!gate.throttle.is_held(THERE, "ada", 1) && !gate.throttle.is_held(HERE, "ada", lock_s));
-    assert!(!gate.signs_in(HERE, lock_s - 1), "the right one has to wait as well");
-    assert!(gate.signs_in(THERE, 1), "another source is not concerned");
+    assert!(!gate.signs_in(HERE, lock_s - 1), "a lock rejects the correct password");
+    assert!(gate.signs_in(THERE, 1), "another source is not locked");
     assert!(gate.signs_in(HERE, lock_s));
     assert!(gate.throttle.locks("ada", lock_s).is_empty());
 }
@@ -95,7 +95,7 @@ fn guesses_for_a_whole_day_lock_nobody_else_out_and_few_of_them_are_looked_at() 
     let most = u64::from(limits.source_failures) + 86_400 / limits.source_interval_s;
     assert!(hashed <= most && waits >= 86_400 - most, "{hashed} of at most {most}");
     assert!(locks <= 86_400 / limits.lock_s + 1, "{locks}");
-    // The guesses end: the source gets in as soon as its last lock is over.
+    // After the last lock, the source can sign in.
     let last = gate.throttle.locks("ada", 86_400).first().map_or(0, |(_, left)| *left);
     assert!(gate.signs_in(HERE, 86_400 + last + limits.source_interval_s));
 }
@@ -107,7 +107,11 @@ fn attempts_at_once_get_no_more_tries_than_one_after_the_other() {
     let counts = |which: fn(&Admission) -> bool| begun.iter().flatten().filter(|one| which(one)).count();
     let failures = gate.throttle.limits().failures as usize;
     assert_eq!(counts(|one| matches!(one, Admission::Counts { .. })), failures);
-    assert_eq!(counts(|one| matches!(one, Admission::Counts { is_last: true })), 1, "it is locked once");
+    assert_eq!(
+        counts(|one| matches!(one, Admission::Counts { is_last: true })),
+        1,
+        "locking is reported once"
+    );
     assert_eq!(counts(|one| matches!(one, Admission::Locked)), 20 - failures);
     gate.throttle.unlock("ada");
     assert!(gate.throttle.locks("ada", 10).is_empty() && gate.signs_in(HERE, 11));
@@ -121,14 +125,14 @@ fn a_source_that_guesses_at_many_names_waits_and_an_unlock_lets_it_try_again() {
         assert_eq!(gate.sign_in(HERE, &format!("name-{number}"), "guess", 0), Ok(Verdict::Wrong));
     }
     assert_eq!(gate.sign_in(HERE, "ada", "guess", 0), Ok(Verdict::Wrong));
-    assert_eq!(gate.sign_in(HERE, "ada", "right one", 1), Err(9), "no password is looked at");
+    assert_eq!(gate.sign_in(HERE, "ada", "right one", 1), Err(9), "the limit rejects without a check");
     assert!(gate.throttle.is_held(HERE, "eve", 1) && !gate.throttle.is_held(HERE, "eve", 10));
     assert!(gate.signs_in(THERE, 1));
-    assert!(gate.signs_in(HERE, 10), "one more after the interval");
-    assert!(gate.signs_in(HERE, 10), "a right one does not count");
+    assert!(gate.signs_in(HERE, 10), "one attempt per interval");
+    assert!(gate.signs_in(HERE, 10), "a correct password does not count");
     gate.sign_in(HERE, "eve", "guess", 10).expect("one was left");
     gate.sign_in(HERE, "eve", "guess", 11).expect_err("none is left");
-    assert!(gate.signs_in(HERE, 11), "an account that signed in from there is not concerned");
+    assert!(gate.signs_in(HERE, 11), "an account that signed in from there is exempt");
     gate.sign_in(HERE, "eve", "guess", 12).expect_err("and gives the others nothing");
     gate.throttle.unlock("eve");
     gate.sign_in(HERE, "eve", "guess", 12).expect("it may try again");
@@ -146,13 +150,15 @@ fn a_right_password_forgets_the_wrong_ones_before_it() {
     assert!(gate.throttle.is_known(HERE, 1000) && !gate.throttle.is_known(THERE, 1000));
 }
 
-/// A hash that cannot be made any more: that an attempt fails shows that the password was hashed, without a clock.
+/// A hash that cannot be computed: a failing attempt proves that the password was hashed, without a
+/// clock.
 fn broken() -> Hash {
     let kept = serde_json::json!({"memory_kib": 1, "passes": 1, "salt": "00", "argon2id": "00"});
     serde_json::from_value(kept).expect("a hash")
 }
 
-/// The answer for a locked account took no time, which told that there was such an account.
+/// Regression: the response for a locked account was immediate, which revealed that the account
+/// exists.
 #[test]
 fn a_password_is_hashed_for_names_there_are_not_and_for_locked_accounts_too() {
     let mut unknown = Accounts::none(broken());
@@ -166,7 +172,7 @@ fn a_password_is_hashed_for_names_there_are_not_and_for_locked_accounts_too() {
         assert!(!known.attempt("eve", admission).fits(&password).expect("it is hashed"));
     }
     let locked = unknown.attempt("ada", Admission::Locked);
-    assert!(!locked.fits(&password).expect("it is hashed"), "the right one is not right while it is locked");
+    assert!(!locked.fits(&password).expect("it is hashed"), "a lock rejects the correct password");
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn a_name_that_there_is_not_counts_as_an_account_does() {
     }
 }
 
-/// Sources and names are made up at no cost: what is remembered of them is bounded.
+/// Sources and names are free to forge: the memory for them is bounded.
 #[test]
 fn what_is_remembered_is_bounded_and_sources_that_signed_in_stay_longest() {
     let mut gate = gate();
@@ -191,7 +197,7 @@ fn what_is_remembered_is_bounded_and_sources_that_signed_in_stay_longest() {
     let (sources, names) = gate.throttle.remembered();
     assert_eq!(sources, MOST_SOURCES);
     assert!(names <= MOST_SOURCES * MOST_NAMES, "{names}");
-    assert!(gate.throttle.is_known(HERE, 1000), "it is remembered");
+    assert!(gate.throttle.is_known(HERE, 1000), "a known source is kept");
     for number in 0..1000_u32 {
         let _ = gate.throttle.begin(THERE, &format!("name-{number}"), u64::from(number) * 10);
     }
@@ -211,7 +217,7 @@ fn the_last_administrator_stays_one() {
     accounts.set("ada", disable()).unwrap();
     let right = accounts.attempt("ada", Admission::Counts { is_last: false });
     assert!(right.fits(&Password::new("right one")).expect("it is hashed"));
-    assert_eq!(accounts.settle("ada", &right, true), Verdict::Wrong, "it may not be used");
+    assert_eq!(accounts.settle("ada", &right, true), Verdict::Wrong, "the account is disabled");
     assert!(accounts.remove("grace").is_err());
     accounts.remove("ada").unwrap();
 }

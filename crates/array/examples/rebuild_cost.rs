@@ -1,4 +1,5 @@
-//! What the engine costs a rebuild, to be counted in instructions: one drive of an array in memory is rebuilt, with nobody beside it.
+//! Measures the CPU cost of a rebuild, in instructions: rebuilds one drive of an array in memory,
+//! without host I/O.
 //!
 //! ```text
 //! cargo build --release -p array --example rebuild_cost
@@ -6,8 +7,9 @@
 //! target/release/examples/rebuild_cost raid5 6 1G 5
 //! ```
 //!
-//! The difference of two sizes, divided by that of the stripes, is what a stripe costs. With a number of rounds it also says how long
-//! a rebuild takes, beside a program that does nothing but copy the same bytes, 1 MiB at a time, in turn.
+//! The cost per stripe is the difference of two sizes' counts, divided by the difference of their
+//! stripes. With a number of rounds, it also compares the time with copying the same bytes, 1 MiB
+//! at a time, in turn.
 
 // This measures real time.
 #![allow(clippy::disallowed_methods)]
@@ -61,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Does something to the array; how long that took. `stale`: its first drive lacks everything.
+/// Runs an operation on the array and returns its time. `stale`: the first drive has no data.
 fn run(
     shape: &Shape,
     sources: &[Arc<dyn DriveSource>],
@@ -97,7 +99,6 @@ fn run(
     })?
 }
 
-/// Writes all of the array.
 async fn fill(_: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
     let (payload, capacity) = (Buf::copy_of(&vec![0xA5; PIECE]).freeze(), array.volume.spec().capacity.0);
     for at in (0..capacity).step_by(PIECE) {
@@ -122,7 +123,7 @@ async fn rebuild(env: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long it takes to copy as much, and no more.
+/// The time to copy the same number of bytes.
 fn copy(reads: u16, size: ByteCount) -> Duration {
     let (mut scratch, len) = (vec![1_u8; PIECE], size.as_usize());
     let mut memory: Vec<Vec<u8>> = (0..=reads).map(|drive| vec![drive as u8 + 1; len]).collect();

@@ -1,19 +1,20 @@
-//! What the engine costs a request, to be counted in instructions: the same requests every time, to an array in memory, 32 of them
-//! outstanding.
+//! Measures the CPU cost of a request in the engine, in instructions: a fixed sequence of requests
+//! to an array in memory, 32 outstanding.
 //!
 //! ```text
 //! cargo build --release -p array --example request_cost
 //! for n in 20000 40000; do valgrind --tool=cachegrind --cache-sim=no target/release/examples/request_cost raid5 mem:32M $n; done
 //! ```
 //!
-//! The difference of two numbers of requests, divided by that of the numbers, is what one costs. Copying the bytes is part of it: some
-//! three hundred instructions for 8 KiB.
+//! The cost of a request is the difference of two counts, divided by the difference of the
+//! requests. It includes copying the bytes: about three hundred instructions for 8 KiB.
 //!
-//! With `ahead` behind all that, one task reads from the first byte on, and what it will ask for is read ahead into 8 MiB of memory:
-//! `request_cost raid0 mem:256M 20000 64K 100 ahead`. Pages that the system is asked for count as well then (`perf stat -e minor-faults`).
+//! With `ahead`, one task reads sequentially, with 8 MiB of read-ahead memory: `request_cost raid0
+//! mem:256M 20000 64K 100 ahead`. It also shows page faults (`perf stat -e minor-faults`).
 //!
-//! With `absorbed` behind all that, writes are answered from 64 MiB of cells, and destaged; with `absorbed-in-order` they follow one
-//! another as well: `request_cost raid0 mem:32M 20000 64K 0 absorbed-in-order`.
+//! With `absorbed`, a write-back cache of 64 MiB acknowledges and destages the writes; with
+//! `absorbed-in-order` they are also sequential: `request_cost raid0 mem:32M 20000 64K 0
+//! absorbed-in-order`.
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
@@ -32,14 +33,14 @@ const AHEAD: ReadTerms = ReadTerms { read_ahead: true, cached: false, most_ahead
 const ROOM: ByteCount = ByteCount(8 << 20);
 const CELLS: ByteCount = ByteCount(64 << 20);
 
-/// What is counted besides the drives' part.
+/// The load, and the part of the engine that it measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Requests at random, of which the cache has no part.
+    /// Random requests without cache hits.
     Direct,
-    /// Reads in order, ahead of which is read.
+    /// Sequential reads with read-ahead.
     Ahead,
-    /// Writes that the cache answers, at random or in order.
+    /// Writes that are acknowledged from the cache, random or sequential.
     Absorbed { in_order: bool },
 }
 
@@ -108,14 +109,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?
 }
 
-/// One outstanding request after the other, until all are made.
+/// One outstanding request at a time, until all are done.
 struct Load {
     volume: Rc<Member>,
     left: Rc<Cell<u64>>,
     block: ByteCount,
     reads: u64,
     random: u64,
-    /// The next block, where they are in order.
+    /// The next block of a sequential load.
     next: Option<Rc<Cell<u64>>>,
 }
 

@@ -1,14 +1,14 @@
-//! What a second shard is worth: the same array in memory, served by one thread and by two, each with as many requests
-//! outstanding; round by round in turn, medians and the rounds' own ratios. Beside it what the machine gives at most: two arrays that have
-//! nothing to do with one another, each served by one thread, at the same time. What is missing to two there is lost to memory,
-//! caches and clock rates that processors share, or to others on this machine.
+//! Measures the gain of a second shard: one array in memory, served by one thread and by two, with
+//! the same number of outstanding requests per shard. Rounds alternate; it prints medians and the
+//! ratios of the rounds. As an upper bound it also measures two independent arrays with a thread
+//! each. Their loss is caused by shared memory, caches and clock rates, or by other programs.
 //!
 //! ```text
 //! cargo run --release -p array --example shards -- [LEVEL …] [rounds=9] [seconds=1] [reads=67]
 //! ```
 //!
-//! Half of the requests of each shard are for stripes of the other one. Reads go to the drives all the same; writes go to the
-//! shard that owns the stripe.
+//! Half of the requests of each shard are for stripes of the other shard. Reads go to the drives
+//! directly; writes go to the shard that owns the stripe.
 
 // This measures real time, on threads.
 #![allow(clippy::disallowed_methods)]
@@ -39,20 +39,20 @@ const VOLUME: VolumeId = VolumeId(0);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What is asked for, and how long.
+/// The load and its duration.
 #[derive(Clone, Copy)]
 struct Work {
     length: Duration,
-    /// Of a hundred requests.
+    /// The percentage of reads.
     reads: u64,
 }
 
-/// What all shards of one measurement have together.
+/// State shared by all shards of a measurement.
 struct Together {
     attachment: Attachment,
     shards: u16,
     work: Work,
-    /// How to reach each shard, and the one that keeps the array's state.
+    /// The mailbox of each shard, and of the keeper of the array's state.
     senders: Mutex<BTreeMap<u16, mailbox::Sender<ShardMessage>>>,
     reports: Mutex<Option<mailbox::Sender<Report>>>,
     all_here: Arc<Barrier>,
@@ -101,7 +101,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Requests a second of both arrays together, each served by a shard of its own at the same time.
+/// Requests per second of both arrays together, each served by its own shard.
 fn measure_apart(attachments: &[Attachment; 2], work: Work) -> Result<f64, Failure> {
     let all_here = Arc::new(Barrier::new(attachments.len()));
     let both = attachments.clone().map(|one| {
@@ -126,7 +126,7 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
     }
 }
 
-/// The array, on drives that keep what is written from one measurement to the next.
+/// The array, on drives that keep their data between measurements.
 fn attachment(level: Level) -> Result<Attachment, Failure> {
     let shape = Shape::new(level, DriveCount(DRIVES));
     let geometry = shape.geometry(StripSize::KIB_64, DRIVE)?;
@@ -150,7 +150,7 @@ fn attachment(level: Level) -> Result<Attachment, Failure> {
     Ok(Attachment::new(Arc::new(spec), sources.collect(), state))
 }
 
-/// Requests a second of so many shards, which begin when all are there that the barrier waits for.
+/// Requests per second of `shards` shards; they start together, at the barrier.
 fn measure(
     attachment: &Attachment,
     shards: u16,
@@ -183,7 +183,8 @@ fn measure(
     Ok(together.done.load(Ordering::Relaxed) as f64 / work.length.as_secs_f64())
 }
 
-/// The shard's mailbox, and the controller's stand-in where this is the first. All shards wait for one another here.
+/// Sets up the shard's mailbox, and on the first shard a substitute for the controller. Waits for
+/// all shards.
 fn begin(env: &Env, together: &Together, index: u16) -> ShardSeed {
     let seed = ShardSeed::new(env, together.shards);
     let count = usize::from(together.shards);
@@ -206,10 +207,10 @@ fn peers(together: &Together) -> Vec<mailbox::Sender<ShardMessage>> {
     together.senders.lock().unwrap_or_else(|poison| poison.into_inner()).values().cloned().collect()
 }
 
-/// Serves the array and makes requests to it, until all shards have made theirs.
+/// Serves the array and sends requests to it, until all shards are done.
 async fn run(env: Env, together: Arc<Together>, index: u16, seed: ShardSeed) -> Result<(), Failure> {
     let reports = together.reports.lock().unwrap_or_else(|poison| poison.into_inner()).clone();
-    let (reports, to_itself) = (reports.ok_or("nobody keeps the state")?, seed.sender());
+    let (reports, to_itself) = (reports.ok_or("no controller")?, seed.sender());
     let shard = seed.start(ShardIndex(index), together.shards, reports);
     let send = |message| to_itself.send(message).map_err(|_| "the shard takes no messages");
     send(ShardMessage::Peers(peers(&together)))?;
@@ -237,14 +238,14 @@ async fn run(env: Env, together: Arc<Together>, index: u16, seed: ShardSeed) -> 
     }
     together.done.fetch_add(made.get(), Ordering::Relaxed);
     together.ended.fetch_add(1, Ordering::Relaxed);
-    // The others may still ask this shard for something.
+    // Other shards may still send requests to this one.
     while together.ended.load(Ordering::Relaxed) < usize::from(together.shards) {
         env.sleep(Duration::from_millis(1)).await;
     }
     Ok(())
 }
 
-/// One outstanding request after the other.
+/// One outstanding request at a time.
 struct Load {
     volume: Rc<Volume>,
     begins: Instant,

@@ -1,5 +1,6 @@
-//! The engine in another program, in about sixty lines: a RAID 5 of four simulated drives is written, loses a drive, and
-//! is read back. All of it happens in virtual time, which is printed; the same seed gives the same history.
+//! The engine in another program, in about sixty lines: writes a RAID 5 of four simulated drives,
+//! fails a drive, and reads the data back. It runs in virtual time, which it prints; the same seed
+//! gives the same run.
 //!
 //! ```text
 //! cargo run -p array --example simulated_array
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (0..DRIVES).map(|index| sim.add_drive(&format!("d{index}"), options.clone())).collect();
     let env = sim.env();
     sim.run(async move {
-        // Whatever `Env` knows by name can be a member: in the real world files, block devices, remote exports.
+        // Any drive that `Env` can open can be a member: files, block devices, NBD exports.
         let mut sources = Vec::new();
         for drive in &drives {
             sources.push(drives::open(&env, drive.name()).await?);

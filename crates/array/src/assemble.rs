@@ -1,4 +1,4 @@
-//! Drives and a shape become a volume on this thread's shard.
+//! Assembles drives and a shape into a volume on this thread's shard.
 
 use engine::alone::{self, Alone};
 use engine::{
@@ -13,46 +13,49 @@ use std::fmt::Display;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
 
-/// As much of a log as a volume has of it.
+/// The longest part of a log device per volume.
 const LONGEST_ON_LOG: ByteCount = ByteCount(64 << 20);
 
-/// What lies on a log begins and ends with whole blocks.
+/// The alignment of ranges on a log device.
 const LOG_BLOCK: ByteCount = ByteCount(4096);
 
-/// What becomes of a stripe that a crash interrupts.
+/// How the write hole is closed.
 #[derive(Clone, Default)]
 pub enum WriteHole {
-    /// Nothing is kept of it: its region is resynced.
+    /// Not: the region of an interrupted stripe write is resynced.
     #[default]
     Resync,
-    /// A journal, in the last 32 MiB of each drive, has it.
+    /// By a journal in the last 32 MiB of each drive.
     OnMembers,
-    /// A journal on devices of its own has it, the same on each. With a cache, what hosts flush is on them too, in the other half.
+    /// By a journal on log devices, the same on each. With a cache, their second half is the data
+    /// log.
     OnDevices(Vec<Arc<dyn DriveSource>>),
 }
 
-/// How an array works that its shape does not say. By default it is as an array of the engine usually is, write-through, without a journal.
+/// Options besides the shape. Default: write-through, without a journal, like other arrays of the
+/// engine.
 #[derive(Clone, Default)]
 pub struct Choices {
-    /// How its mirrors share a sequential stream.
+    /// How mirrors share a sequential stream.
     pub streams: StreamSharing,
-    /// How much of it may be in the cache alone; `None`: nothing.
+    /// The size of the write-back cache; `None`: write-through.
     pub write_back: Option<ByteCount>,
-    /// Whether that has bytes. Without them, as for models, what it answered reaches the drives as lengths.
+    /// Whether the cache stores bytes. Models run without: their destaged writes have a length
+    /// only.
     pub has_bytes: bool,
-    /// How the write hole is closed, of a level with parity.
+    /// How the write hole of a parity level is closed.
     pub write_hole: WriteHole,
-    /// Between which marks that is kept.
+    /// The marks that start and stop destaging.
     pub marks: Marks,
-    /// What is done with reads.
+    /// How reads are cached.
     pub reads: ReadTerms,
-    /// How much memory there is for what is kept of them.
+    /// The size of the read cache.
     pub read_room: ByteCount,
-    /// Slots whose drives have failed.
+    /// Slots of failed drives.
     pub failed: DriveSet,
 }
 
-/// An array of drives on this thread's shard: the engine alone, nothing kept.
+/// Assembles an array on this thread's shard: the engine alone, without persistent state.
 ///
 /// # Errors
 /// When the drives are too small or too few for the shape, or cannot be opened.
@@ -69,11 +72,11 @@ pub async fn assemble(
     let cache = CacheTerms { absorb, marks, ..CacheTerms::none(attachment.spec.id) };
     let mut attachment = Attachment { streams, cache, reads, ..attachment };
     let data_log = write_back.and_then(|_| share_log(env, &mut attachment));
-    let rooms = Rooms { cache: write_back.unwrap_or_default(), has_bytes, reads: read_room };
+    let rooms = CacheSizes { cache: write_back.unwrap_or_default(), has_bytes, reads: read_room };
     attach(env, attachment, rooms, data_log).await
 }
 
-/// The second half of the journal's log is for what hosts flush, if there is a log; the journal keeps the first one.
+/// Splits the log between journal (first half) and data log (second half), if there is a log.
 fn share_log(env: &Env, attachment: &mut Attachment) -> Option<DataLogPlace> {
     let journal = attachment.journal.as_mut()?;
     let JournalOn::Devices { at, devices } = &journal.on else { return None };
@@ -88,12 +91,12 @@ fn share_log(env: &Env, attachment: &mut Attachment) -> Option<DataLogPlace> {
     Some(place)
 }
 
-/// These drives cannot become this array.
+/// The error for drives that cannot form this array.
 fn refused(sentence: impl Display) -> Error {
     Error::new(ErrorKind::WrongKind, sentence.to_string())
 }
 
-/// How much of drives of that size, of which that is the smallest, is data; and where the journal is.
+/// The size of the data area for the smallest drive, and the place of the journal.
 fn journal(
     env: &Env,
     shape: &Shape,
@@ -110,7 +113,7 @@ fn journal(
             let on = JournalOn::Members { at: ByteCount::ZERO, tail: TailPlace::End };
             let tail = Tail::of(smallest);
             let tail = tail.ok_or_else(|| {
-                refused("a journal lies in the last 32 MiB of each drive; take larger drives")
+                refused("the drives are too small: a journal needs 32 MiB of each; use larger drives")
             })?;
             Ok((ByteCount(tail.start().0), Some(JournalPlace { id: id(), len: Tail::JOURNALS, on })))
         }
@@ -122,7 +125,8 @@ fn journal(
             };
             let rooms = sources.iter().map(room).collect::<Result<Vec<_>>>()?;
             let room = rooms.into_iter().min_by_key(|room| room.len);
-            let room = room.ok_or_else(|| refused("a journal on devices of its own needs one"))?;
+            let room =
+                room.ok_or_else(|| refused("a journal on log devices needs at least one log device"))?;
             let devices = sources.into_iter().map(|source| LogDevice { id: id(), source }).collect();
             let on = JournalOn::Devices { at: room.start, devices };
             Ok((smallest, Some(JournalPlace { id: id(), len: room.len.min(LONGEST_ON_LOG), on })))
@@ -130,7 +134,7 @@ fn journal(
     }
 }
 
-/// What the engine is told of the array.
+/// Describes the array to the engine.
 pub(crate) fn attachment(
     env: &Env,
     shape: &Shape,
@@ -156,30 +160,30 @@ pub(crate) fn attachment(
         policy: FaultPolicy::default(),
     };
     let sources = sources.into_iter().map(Some).collect();
-    // Marking costs nothing here: nothing is durable.
+    // The state is not durable here, so marking all regions costs nothing.
     let mut state = VolumeState::with_drives(&regions, all);
     state.apply(&Change::Marked(RegionSet::first(regions.count)));
     Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
-/// How much of a cache a shard has: for what is dirty, which has bytes or is hollow, and for what is read.
+/// The cache memory of a shard: for dirty blocks, with or without bytes, and for reads.
 #[derive(Default)]
-pub(crate) struct Rooms {
+pub(crate) struct CacheSizes {
     cache: ByteCount,
     has_bytes: bool,
     reads: ByteCount,
 }
 
-/// Starts a shard with so much of a cache on this thread, and attaches the volume to it.
+/// Starts a shard with that cache memory on this thread, and attaches the volume.
 pub(crate) async fn attach(
     env: &Env,
     attachment: Attachment,
-    Rooms { cache, has_bytes, reads }: Rooms,
+    CacheSizes { cache, has_bytes, reads }: CacheSizes,
     data_log: Option<DataLogPlace>,
 ) -> Result<VolumeService> {
     let id = attachment.spec.id;
     let cells =
-        u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
+        u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("a cache of {cache} is too large")))?;
     let memory = [ShardMessage::ReadRoom(reads), ShardMessage::Cells(CellShare::unkept(cells, !has_bytes))];
     let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {

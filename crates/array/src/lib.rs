@@ -1,20 +1,22 @@
-//! An array that lives as long as its process: the engine on drives, without a controller. Nothing of it is kept: no
-//! label, no bitmap, no record of a failed drive ([`engine::unkept`] stands in for the controller).
+//! An array that exists as long as its process: the engine on drives, without a controller. It has
+//! no persistent state: no label, no write-intent map, no record of a failed drive
+//! ([`engine::unkept`] replaces the controller).
 //!
-//! Two callers want the same array and run it in different worlds:
+//! Two callers run it:
 //!
-//! - `softroc bench array:raid5,drives=8xmem:256M` measures the engine on real drives: [`ArrayTarget`] reads such a text
-//!   and makes the array.
-//! - `predict` measures the engine on modelled drives in virtual time: [`assemble`] takes the drives as they are.
+//! - `softroc bench array:raid5,drives=8xmem:256M` measures the engine on real drives:
+//!   [`ArrayTarget`] parses the text.
+//! - `predict` measures the engine on modelled drives in virtual time: [`assemble`] takes the
+//!   drives.
 //!
-//! Why this is a room of its own: a benchmark of real drives must not import the simulated world, which `predict` does,
-//! and an array that predictions rest on must be the one that is benchmarked. So this room may import no world at all: it
-//! sees one through [`platform::Env`], as the engine does.
+//! Invariant: this crate imports neither the real nor the simulated platform, only
+//! [`platform::Env`]. A benchmark must not import the simulation, and predictions must use the
+//! array that is benchmarked.
 //!
-//! | module | what it holds |
+//! | module | what it contains |
 //! | --- | --- |
-//! | `target` | [`ArrayTarget`]: the text `array:LEVEL,drives=…`, read and checked |
-//! | `assemble` | [`assemble`]: drives and a shape become a volume on this thread's shard, with the [`Choices`] that its shape does not say |
+//! | `target` | [`ArrayTarget`]: parses and checks `array:LEVEL,drives=…` |
+//! | `assemble` | [`assemble`]: drives, a shape and [`Choices`] become a volume on this shard |
 
 mod assemble;
 mod target;

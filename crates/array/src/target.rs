@@ -1,4 +1,5 @@
-//! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
+//! `array:LEVEL,drives=8xmem:256M,strip=64K`: a temporary array for one benchmark, inside this
+//! process.
 
 use crate::assemble::{WriteHole, attach, attachment};
 use engine::VolumeDrive;
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
-/// What the text of an `array:` target says.
+/// A parsed `array:` target.
 #[derive(Debug, PartialEq)]
 pub struct ArrayTarget {
     level: Level,
@@ -21,24 +22,24 @@ pub struct ArrayTarget {
     rotation: Option<ParityArrangement>,
     mirrors: Option<MirrorArrangement>,
     failed: DriveSet,
-    /// Whether writes are kept in a journal before they are done.
+    /// Whether a journal closes the write hole.
     journal: bool,
-    /// The devices that the journal is on; otherwise it is on the drives.
+    /// The log devices; empty: the journal is on the members.
     log: Vec<String>,
 }
 
 const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,log=DEVICE][,preset=fast-path]";
 
-/// What the text says cannot be.
+/// The error for an invalid target.
 fn refused(sentence: impl Display) -> Error {
     Error::new(ErrorKind::BadName, sentence.to_string())
 }
 
 impl ArrayTarget {
-    /// Reads what stands behind `array:`.
+    /// Parses the text after `array:`.
     ///
     /// # Errors
-    /// [`ErrorKind::BadName`] with a sentence that names what is wrong, and what is expected.
+    /// [`ErrorKind::BadName`], with the error and the expected format.
     pub fn parse(text: &str) -> Result<ArrayTarget> {
         let mut fields = text.split(',');
         let level = fields.next().unwrap_or_default().parse::<Level>().map_err(refused)?;
@@ -71,12 +72,12 @@ impl ArrayTarget {
                     target.log.extend(parse_drives(value)?);
                     target.journal = parse_write_hole(level, "journal")?;
                 }
-                // The only way there is so far: write-through, direct, no read-ahead.
+                // The only preset so far: write-through, direct, no read-ahead.
                 "preset" if value == "fast-path" => {}
                 "preset" => {
-                    return Err(refused(format!("the preset '{value}' is not known; there is fast-path")));
+                    return Err(refused(format!("unknown preset '{value}'; expected fast-path")));
                 }
-                _ => return Err(refused(format!("'{key}' in array:{text} is not known; {FORM}"))),
+                _ => return Err(refused(format!("unknown option '{key}' in array:{text}; {FORM}"))),
             }
         }
         if target.drives.is_empty() {
@@ -104,7 +105,7 @@ impl ArrayTarget {
         Ok(Shape { level, drives, spans, copies, parity: self.rotation, mirrors: self.mirrors })
     }
 
-    /// Whether there can be such an array, and whether it has its data without the drives that are to be failed.
+    /// Checks the shape, and that the array survives the failed drives.
     fn check(&self) -> Result<()> {
         let one_row_or_more = ByteCount(1 << 30);
         let geometry = self.shape()?.geometry(self.strip, one_row_or_more).map_err(refused)?;
@@ -119,10 +120,10 @@ impl ArrayTarget {
         )))
     }
 
-    /// Makes the array on this thread's shard: the engine alone, nothing kept.
+    /// Assembles the array on this thread's shard: the engine alone, without persistent state.
     ///
     /// # Errors
-    /// When a drive cannot be opened, or the drives are too small for what the text says.
+    /// When a drive cannot be opened, or the drives are too small.
     pub async fn make(&self, env: &Env) -> Result<Rc<VolumeDrive>> {
         let sources = opened(env, &self.drives).await?;
         let write_hole = match (self.journal, self.log.is_empty()) {
@@ -143,7 +144,7 @@ async fn opened(env: &Env, specs: &[String]) -> Result<Vec<Arc<dyn DriveSource>>
     Ok(sources)
 }
 
-/// Reads `8xmem:256M`, or several joined by `+`.
+/// Parses `8xmem:256M`, or several joined by `+`.
 fn parse_drives(text: &str) -> Result<Vec<String>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
@@ -170,7 +171,7 @@ fn parse_write_hole(level: Level, value: &str) -> Result<bool> {
         "resync" => Ok(false),
         "journal" if level.has_parity() => Ok(true),
         "journal" => Err(refused(format!("{level} has no parity, and needs no journal"))),
-        _ => Err(refused(format!("write-hole={value} is not known; there are journal and resync"))),
+        _ => Err(refused(format!("unknown value write-hole={value}; expected journal or resync"))),
     }
 }
 

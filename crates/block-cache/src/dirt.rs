@@ -1,50 +1,50 @@
-//! What of a volume is dirty: how much, since when, and what of it is destaged next.
+//! Dirty data of a volume: amount, age, and the order of destaging.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use units::{ByteCount, StripeIndex};
 
-/// Counts the writes of a volume on a shard, in the order in which they came.
+/// Numbers the writes of a volume on a shard in order of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Sequence(pub u64);
 
-/// The dirty data of [`Lines`](crate::Lines), by age and by place.
+/// The dirty data of [`Lines`](crate::Lines), by age and by stripe.
 #[derive(Default, Debug)]
-pub(crate) struct Dirt {
+pub(crate) struct DirtyData {
     bytes: ByteCount,
-    /// How many extents there are, by the oldest write that each stands for.
+    /// Number of dirty extents, by the oldest write that each replaced.
     since: BTreeMap<Sequence, u32>,
-    /// Lines of which something waits that nobody wants yet, and the oldest of it.
+    /// Lines with dirty data that is not yet wanted, and its oldest number.
     lazy: BTreeMap<StripeIndex, Sequence>,
     by_age: BTreeSet<(Sequence, StripeIndex)>,
-    /// Those of them that are full: nothing is to be won by waiting.
+    /// Those of them that are full.
     full: BTreeSet<StripeIndex>,
-    /// Lines that could not be destaged.
+    /// Lines whose destage failed.
     pinned: BTreeSet<StripeIndex>,
-    /// Where the elevator is: past the line that was chosen last.
+    /// Position of the elevator: after the line chosen last.
     at: StripeIndex,
-    /// Lines that were old when somebody asked, as the elevator comes to them.
+    /// Old lines, in the elevator's order, when the round began.
     round: VecDeque<StripeIndex>,
 }
 
-impl Dirt {
-    /// An extent is dirty.
+impl DirtyData {
+    /// Adds a dirty extent.
     pub(crate) fn add(&mut self, since: Sequence, len: ByteCount) {
         self.bytes += len;
         *self.since.entry(since).or_default() += 1;
     }
 
-    /// An extent is dirty no more.
+    /// Removes a dirty extent.
     pub(crate) fn remove(&mut self, since: Sequence, len: ByteCount) {
         self.bytes -= len;
-        let count = self.since.get_mut(&since).expect("what is dirty is counted");
+        let count = self.since.get_mut(&since).expect("dirty extents are counted");
         *count -= 1;
         if *count == 0 {
             self.since.remove(&since);
         }
     }
 
-    /// What waits of a line that nobody wants yet: the oldest of it, and whether the line is full.
+    /// Sets the oldest unwanted dirty number of a line, and whether the line is full.
     pub(crate) fn set_lazy(&mut self, stripe: StripeIndex, oldest: Option<Sequence>, is_full: bool) {
         match is_full && oldest.is_some() {
             true => self.full.insert(stripe),
@@ -83,24 +83,24 @@ impl Dirt {
         self.lazy.get(&stripe).copied()
     }
 
-    /// Whether lines are full that nobody wants yet.
+    /// Whether there are full lines that are not yet wanted.
     pub(crate) fn has_full(&self) -> bool {
         !self.full.is_empty()
     }
 
-    /// Whether a line is one of these.
+    /// Whether a line is full and not yet wanted.
     pub(crate) fn is_full(&self, stripe: StripeIndex) -> bool {
         self.full.contains(&stripe)
     }
 
-    /// The full line that the elevator comes to next.
+    /// The next full line in the elevator's order.
     pub(crate) fn choose_full(&mut self) -> Option<StripeIndex> {
         let after = self.full.range(self.at..).next();
         let chosen = *after.or_else(|| self.full.first())?;
         Some(self.go_past(chosen))
     }
 
-    /// The oldest of what waits that nobody wants yet.
+    /// The oldest dirty number that is not yet wanted.
     pub(crate) fn oldest_lazy(&self) -> Option<Sequence> {
         self.by_age.first().map(|(oldest, _)| *oldest)
     }
@@ -110,8 +110,8 @@ impl Dirt {
         self.since.values().map(|count| u64::from(*count)).sum()
     }
 
-    /// The line that the elevator comes to next: it ascends, and begins anew at the end. `up_to`: only lines of which
-    /// something that old waits. Such a round is decided when it begins, so that what comes meanwhile does not delay it.
+    /// The next line in ascending order, wrapping at the end. `up_to`: only lines with data up to
+    /// this number. Such a round is fixed at its start, so that new data does not prolong it.
     pub(crate) fn choose(&mut self, up_to: Option<Sequence>) -> Option<StripeIndex> {
         let chosen = match up_to {
             Some(up_to) => self.next_of_round(up_to),
@@ -123,7 +123,7 @@ impl Dirt {
         Some(self.go_past(chosen))
     }
 
-    /// The elevator goes on behind a line.
+    /// Moves the elevator past a line.
     fn go_past(&mut self, chosen: StripeIndex) -> StripeIndex {
         self.at = StripeIndex(chosen.0 + 1);
         chosen

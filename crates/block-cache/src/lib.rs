@@ -1,57 +1,37 @@
-//! The cache of a volume, without its I/O: which writes wait for a stripe, which of them go to its drives together, and
-//! when.
+//! The cache of a volume, without its I/O: it decides which writes are destaged together, and when.
 //!
-//! A *line* is what the cache has of one stripe. A write enters its line, and leaves it when it is on the drives. To write
-//! what is in a line is to *destage* it: one plan, which reads what it needs once, computes redundancy once and writes
-//! what touches as one I/O. Seven writes of a stripe that are destaged one by one are seven read-modify-writes, each of
-//! the same parity; destaged together they are one full-stripe write.
+//! A *line* holds the cached writes of one stripe. *Destaging* writes them to the drives by one
+//! plan: it reads old data once, computes redundancy once, and merges adjacent writes into one I/O.
+//! A write-through write is acknowledged when it is destaged. A write-back write is acknowledged
+//! when it is in its line; it is *dirty* until it is destaged.
 //!
-//! Hosts are answered when their write is destaged (*write-through*), or as soon as it is in its line (*write-back*): then
-//! it is *dirty*, and the cache alone has it. Both are in the same lines, and go the same way.
+//! # When an unacknowledged write is destaged
+//! There is no timer:
 //!
-//! # When a write is destaged whose host waits
-//! There is no timer: a write never waits for something that may not come.
-//!
-//! 1. A write of columns that nobody is destaging, nor waits for, is destaged at once. A host with one outstanding I/O
-//!    notices nothing of the cache.
-//! 2. A write of columns that are being destaged waits for that, as it must. What waits is destaged together, and what is
-//!    dirty there goes along.
-//! 3. A line that continues the line before it waits while the end of that one is being destaged, unless the line is
-//!    whole: hosts that write a stream fill it meanwhile, and it needs no reads. It does not wait where nobody could fill
-//!    it: with less than a stripe outstanding, or one request alone.
+//! 1. A write of columns that are neither busy nor waited for is destaged at once.
+//! 2. A write of busy columns waits. All waiting writes of these columns, and dirty data there, are
+//!    destaged together.
+//! 3. A partial line that continues the previous line waits while the end of that line is destaged,
+//!    so that sequential writes fill it. It does not wait with less than a stripe outstanding, for
+//!    a single request, or without parity.
 //!
 //! # When dirty data is destaged
-//! When somebody wants it ([`Lines::choose`]): because it is old, because a host asked for a flush, because there is too
-//! much of it, or because the drives are idle. Lines are chosen by an elevator, so that rotating drives seek little. A line
-//! of which everything is dirty is *full*: nothing is to be won by waiting, and it is wanted as soon as the drives have room
-//! for it ([`Lines::choose_full`]). What a host writes over dirty data takes its place, and *stands for* it: a flush that was
-//! asked for before waits for the newer data in place of the older.
-//!
-//! What cannot be destaged is *pinned*: it stays, in its order, until it is tried again.
+//! The caller chooses lines ([`Lines::choose`]) because of age, a flush, the dirty limit or idle
+//! drives. The elevator ascends, for short seeks. A *full* line gains nothing by waiting and is
+//! chosen first ([`Lines::choose_full`]). A write over older dirty data inherits its sequence
+//! number, so that an earlier flush waits for the newer data. Data that cannot be destaged is
+//! *pinned* (preserved cache) until a retry.
 //!
 //! # Invariants ([`Lines::check`])
-//! - Columns of a line are destaged by one [`Destage`] at a time.
-//! - Writes of the same columns are destaged in the order in which they came, or together.
-//! - While anything of a line waits that is to be destaged, something that will have it looked at again is being destaged: in
-//!   the line, or at the end of the line before.
-//! - A line of which nothing waits, and nothing is destaged, is not kept.
-//! - A byte is dirty once among what waits, and once more at the most in what is being destaged.
+//! - At most one [`Destage`] at a time covers a column of a line.
+//! - Writes of the same columns are destaged in order of arrival, or together.
+//! - While wanted data waits, a destage of this line or of the end of the previous one is running.
+//! - A line without waiting writes and running destages is removed.
+//! - A byte is dirty at most once among waiting writes, and at most once in running destages.
 //!
-//! # What is read
-//! What the drives hold may be kept as well ([`Clean`]): because somebody asks for it again and again, or because a *stream* of reads
-//! ([`Streams`]) will ask for it next, and it is read ahead.
-//!
-//! | module | holds |
-//! | --- | --- |
-//! | `lines` | [`Lines`]: what waits, and what may be destaged |
-//! | `line` | one line: what lies over what, and which columns are free |
-//! | `dirt` | how much is dirty, since when, and the elevator |
-//! | `shape` | [`LineShape`]: what one plan can carry out |
-//! | `merge` | [`merge`]: what several writes come to, newest bytes last |
-//! | `clean` | [`Clean`]: what is kept of what the drives hold, and what gives way |
-//! | `streams` | [`Streams`]: which reads follow one another, and how far ahead of them is read |
-//!
-//! The crate is pure: it knows ranges, not bytes. What else belongs to a write ([`Write::held`]) is its caller's.
+//! Clean data is cached as well ([`Clean`]): frequently read data, and read-ahead of sequential
+//! streams ([`Streams`]). The crate handles ranges, not bytes; the caller owns the data
+//! ([`Write::held`]).
 
 mod clean;
 mod dirt;

@@ -1,41 +1,41 @@
-//! One line: what the cache has of a stripe.
+//! A cache line: the cached writes of one stripe.
 
-use crate::dirt::{Dirt, Sequence};
+use crate::dirt::{DirtyData, Sequence};
 use crate::lines::{Destage, Held, Write};
 use crate::shape::LineShape;
 use smallvec::SmallVec;
 use std::ops::Range;
 use units::{ByteCount, ByteRange};
 
-/// A line with more writes is destaged, however little they are: what is asked of a line is asked of each of them.
+/// A line with this many writes counts as full, since the cost of its operations grows with them.
 const MOST_WAITING: usize = 512;
 
-/// A write in its line.
+/// A write in its cache line.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) write: Write<T>,
-    /// The oldest write that it stands for: its own number, or that of what it was laid over.
+    /// Its own number, or the lowest number of the older dirty data that it replaced.
     pub(crate) since: Sequence,
 }
 
-/// A destage that has begun.
+/// A running destage.
 #[derive(Debug)]
 pub(crate) struct Busy<T> {
     pub(crate) destage: Destage,
     pub(crate) has_taken: bool,
-    /// What it writes; nothing before it has taken its writes.
+    /// The writes that it destages; empty until `take`.
     pub(crate) entries: SmallVec<[Entry<T>; 1]>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Line<T> {
-    /// In the order in which they came. Answered ones do not overlap each other.
+    /// In order of arrival. Acknowledged writes do not overlap each other.
     pub(crate) waiting: Vec<Entry<T>>,
-    /// Most lines of a full cache have one write and no destage: room for more of either is taken when there are more.
+    /// `Vec`s without spare capacity: most lines of a full cache have one write and no destage.
     pub(crate) busy: Vec<Busy<T>>,
-    /// Answered writes that stand for something as old as that are to be destaged.
+    /// Acknowledged writes up to this number are to be destaged.
     pub(crate) wanted: Sequence,
-    /// It could not be destaged: answered writes stay where they are until somebody asks for them again.
+    /// A destage has failed: acknowledged writes stay until a retry.
     pub(crate) is_pinned: bool,
 }
 
@@ -50,7 +50,7 @@ impl<T: Held> Line<T> {
         self.waiting.is_empty() && self.busy.is_empty()
     }
 
-    /// Whether a write is to be destaged as soon as it may.
+    /// Whether a write is to be destaged as soon as its columns are free.
     pub(crate) fn is_wanted(&self, entry: &Entry<T>) -> bool {
         match entry.write.answered {
             true => entry.since <= self.wanted && !self.is_pinned,
@@ -58,13 +58,13 @@ impl<T: Held> Line<T> {
         }
     }
 
-    /// The oldest of what waits that nobody wants.
+    /// The oldest dirty write that is not yet wanted.
     pub(crate) fn oldest_lazy(&self) -> Option<Sequence> {
         let lazy = self.waiting.iter().filter(|entry| entry.write.answered && !self.is_wanted(entry));
         lazy.filter(|_| !self.is_pinned).map(|entry| entry.since).min()
     }
 
-    /// Whether its answered writes are the whole stripe, or so many that nothing is to be won by waiting.
+    /// Whether its dirty writes cover the whole stripe, or reach the limit of writes.
     pub(crate) fn is_full(&self, shape: &LineShape) -> bool {
         let answered = self.waiting.iter().filter(|entry| entry.write.answered);
         let bytes: u64 = answered.map(|entry| entry.write.range.len.0).sum();
@@ -77,8 +77,13 @@ impl<T: Held> Line<T> {
         busy.chain(&self.waiting).any(|entry| entry.write.range.end().0 == stripe.0)
     }
 
-    /// A write that was answered takes the place of what waits beneath it. The oldest that it stands for.
-    pub(crate) fn supersede(&mut self, range: ByteRange, mut since: Sequence, dirt: &mut Dirt) -> Sequence {
+    /// Replaces waiting dirty data under an acknowledged write. Returns the oldest number replaced.
+    pub(crate) fn supersede(
+        &mut self,
+        range: ByteRange,
+        mut since: Sequence,
+        dirt: &mut DirtyData,
+    ) -> Sequence {
         let is_beneath = |entry: &Entry<T>| entry.write.answered && entry.write.range.overlaps(range);
         if !self.waiting.iter().any(is_beneath) {
             return since;
@@ -98,8 +103,8 @@ impl<T: Held> Line<T> {
         since
     }
 
-    /// Takes out what must come after answered writes that could not be destaged, and whose hosts wait: it could not be destaged
-    /// before them, nor they again and again for its sake.
+    /// Removes the unacknowledged writes that must follow failed dirty writes. They cannot go
+    /// first, and must not repeat the failing destage.
     pub(crate) fn take_behind(&mut self, failed: &[Entry<T>]) -> Vec<Write<T>> {
         if failed.is_empty() {
             return Vec::new();
@@ -110,16 +115,16 @@ impl<T: Held> Line<T> {
         };
         let waits = (0..self.waiting.len()).filter(|index| !self.waiting[*index].write.answered);
         let behind: Vec<usize> = waits.filter(|index| is_behind(*index)).collect();
-        // From the last on: what is taken out moves nothing before it.
+        // From the end, so that earlier indices stay valid.
         let mut taken: Vec<Write<T>> =
             behind.iter().rev().map(|index| self.waiting.remove(*index).write).collect();
         taken.reverse();
         taken
     }
 
-    /// Puts answered writes that could not be destaged back to where they were: before all that came after them. What came
-    /// after them and was answered lies over them.
-    pub(crate) fn put_back(&mut self, failed: Vec<Entry<T>>, dirt: &mut Dirt) {
+    /// Puts failed dirty writes back before all later writes. Later acknowledged writes keep
+    /// precedence over them.
+    pub(crate) fn put_back(&mut self, failed: Vec<Entry<T>>, dirt: &mut DirtyData) {
         let mut back = failed;
         for newer in self.waiting.iter_mut().filter(|entry| entry.write.answered) {
             let beneath = back.iter().filter(|entry| entry.write.range.overlaps(newer.write.range));
@@ -137,8 +142,8 @@ impl<T: Held> Line<T> {
         self.waiting.splice(..0, back);
     }
 
-    /// What waits within these columns, by its place, oldest first: but for what an older one overlaps that does not lie
-    /// within them, and so comes first.
+    /// Indices of waiting writes within these columns, oldest first. Skips writes behind an
+    /// overlapping older write that reaches outside the columns.
     pub(crate) fn candidates(&self, columns: &Range<u32>) -> SmallVec<[usize; 8]> {
         let mut passed: SmallVec<[&Range<u32>; 4]> = SmallVec::new();
         let mut candidates = SmallVec::new();
@@ -154,8 +159,8 @@ impl<T: Held> Line<T> {
         candidates
     }
 
-    /// The columns that may be destaged next: those of a write that is to be, of what must come before it, and of what
-    /// touches them. `may_begin`: which write may be the reason.
+    /// The columns to destage next: those of a write that `may_begin` accepts, of its predecessors,
+    /// and of adjacent writes.
     pub(crate) fn free_columns(&self, may_begin: impl Fn(&Entry<T>) -> bool) -> Option<Range<u32>> {
         let is_busy =
             |columns: &Range<u32>| self.busy.iter().any(|busy| overlaps(&busy.destage.columns, columns));
@@ -166,7 +171,8 @@ impl<T: Held> Line<T> {
             let before = columns.clone();
             for Entry { write, .. } in &self.waiting {
                 let wider = hull(&columns, &write.columns);
-                // What is pinned is older: it would be tried, and fail, in place of what this is begun for, again and again.
+                // Pinned data is older, would be tried first, and would fail this destage each
+                // time.
                 let is_of_use = !(self.is_pinned && write.answered);
                 if is_of_use && touches(&columns, &write.columns) && !is_busy(&wider) {
                     columns = wider;
@@ -178,7 +184,7 @@ impl<T: Held> Line<T> {
         }
     }
 
-    /// How many strips of data the writes touch that wait within these columns.
+    /// How many data strips the waiting writes within these columns touch.
     pub(crate) fn strips_within(&self, columns: &Range<u32>, strip: ByteCount) -> usize {
         let within = self.waiting.iter().map(|entry| &entry.write);
         let within = within.filter(|write| is_within(&write.columns, columns));
@@ -192,7 +198,7 @@ impl<T: Held> Line<T> {
         touched.len()
     }
 
-    /// The columns of a write, and of older ones that overlap them: they are destaged before it, or with it.
+    /// The columns of a write and of all older writes that must be destaged before or with it.
     fn with_what_comes_first(&self, index: usize) -> Range<u32> {
         let mut columns = self.waiting[index].write.columns.clone();
         loop {
@@ -210,7 +216,7 @@ impl<T: Held> Line<T> {
 }
 
 impl<T: Held> Entry<T> {
-    /// What is left of an answered write of which these bytes lie under newer data: they need not be kept.
+    /// The remainder of a dirty write whose `range` newer data covers. Frees the covered part.
     pub(crate) fn without(&self, range: ByteRange) -> SmallVec<[Entry<T>; 2]> {
         let whole = self.write.range;
         if !whole.overlaps(range) {

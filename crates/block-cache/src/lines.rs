@@ -1,6 +1,6 @@
-//! Lines: what waits for each stripe, and what of it may be destaged now.
+//! Cache lines: the waiting writes of each stripe, and which of them may be destaged now.
 
-use crate::dirt::{Dirt, Sequence};
+use crate::dirt::{DirtyData, Sequence};
 use crate::line::{Busy, Entry, Line, overlaps};
 use crate::shape::LineShape;
 use smallvec::SmallVec;
@@ -8,82 +8,82 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use units::{ByteCount, ByteRange, StripeIndex};
 
-/// Names a request of a host among those that are outstanding. A request that touches several stripes is a write in each.
+/// Identifies an outstanding host request. A request over several stripes is one write per stripe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestTag(pub u64);
 
-/// What a caller keeps with a write: its bytes, or what stands for them.
+/// The caller's data of a write: its bytes, or a reference to them.
 pub trait Held: Clone {
-    /// What belongs to a part of the write, of `len` bytes from `at` on.
+    /// The part of `len` bytes from `at` on.
     #[must_use]
     fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
 
-    /// A write that was answered, or what was cut from one, need not be kept any more: it lies under newer data that was answered.
-    /// This or [`Held::destaged`] is called once for each of its bytes.
+    /// An acknowledged write, or a part of it, is covered by newer acknowledged data: free it. Each
+    /// byte gets one call, of this or of [`Held::destaged`].
     fn settled(&self);
 
-    /// The same, where it was destaged: the drives may have it in their volatile caches alone. It is kept until they have been
-    /// flushed.
+    /// The same after a destage. Volatile drive caches may hold it: keep it until they are flushed.
     fn destaged(&self);
 }
 
 /// A write of one stripe.
 #[derive(Clone, Debug)]
 pub struct Write<T> {
-    /// Which bytes of the stripe's data: whole sectors.
+    /// Range in the stripe's data, in whole sectors.
     pub range: ByteRange,
-    /// The columns that its destage has to itself: of a write whose host waits, those of all the [cells](LineShape::cell) that it
-    /// touches, so that what is dirty there goes before it or with it.
+    /// Columns that its destage locks. For an unacknowledged write: those of all [cache
+    /// blocks](LineShape::cell) it touches, so that dirty data there is destaged before or with it.
     pub columns: Range<u32>,
-    /// The request that it is part of.
+    /// The request it belongs to.
     pub request: RequestTag,
-    /// Whether its host has been answered, so that the cache alone has it: it is *dirty*.
+    /// Whether it is acknowledged from the cache, and thus *dirty*.
     pub answered: bool,
-    /// What its caller keeps with it.
+    /// The caller's data.
     pub held: T,
 }
 
 /// Columns of a line that are being destaged, or about to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Destage {
-    /// Which line.
+    /// The line.
     pub stripe: StripeIndex,
-    /// Which columns of it.
+    /// Its columns.
     pub columns: Range<u32>,
-    /// How many strips of data what waited there touched when it began.
+    /// How many data strips the waiting writes touched when it began.
     pub strips: usize,
     number: u64,
 }
 
-/// What waits for the stripes of a volume, and what is dirty of them.
+/// The waiting and dirty writes of a volume, by stripe.
 #[derive(Debug)]
 pub struct Lines<T> {
     shape: LineShape,
     lines: BTreeMap<StripeIndex, Line<T>>,
-    dirt: Dirt,
-    /// How many writes each request has that was not answered: a few dozen requests, and seldom more.
+    dirt: DirtyData,
+    /// Number of unacknowledged writes per request. A `Vec`, since there are seldom more than a few
+    /// dozen.
     requests: Vec<(RequestTag, u32)>,
-    /// How long all writes are that were not answered.
+    /// Total length of unacknowledged writes.
     bytes: ByteCount,
     came: Sequence,
     begun: u64,
 }
 
 impl<T: Held> Lines<T> {
-    /// Nothing waits.
+    /// An empty cache.
     pub fn new(shape: LineShape) -> Lines<T> {
         let (lines, requests, bytes) = (BTreeMap::new(), Vec::new(), ByteCount::ZERO);
-        Lines { shape, lines, dirt: Dirt::default(), requests, bytes, came: Sequence(0), begun: 0 }
+        Lines { shape, lines, dirt: DirtyData::default(), requests, bytes, came: Sequence(0), begun: 0 }
     }
 
-    /// A write comes. [`Lines::begin`] says what may be destaged after that. Of one that was answered, what it lies over need not be
-    /// kept from now on: it must be kept itself.
+    /// Adds a write; call [`Lines::begin`] afterwards. An acknowledged write frees the dirty data
+    /// that it covers, so the caller must keep it.
     ///
     /// # Panics
-    /// When it is of no bytes, or not within the stripe.
+    /// When the range is empty or exceeds the stripe.
     pub fn admit(&mut self, stripe: StripeIndex, write: Write<T>) {
         let is_inside = !write.range.is_empty() && write.range.end().0 <= self.shape.stripe.0;
-        assert!(is_inside && !write.columns.is_empty(), "a write of {:?} is not of one stripe", write.range);
+        assert!(is_inside && !write.columns.is_empty(), "{:?} exceeds its stripe", write.range);
         self.came.0 += 1;
         let mut since = self.came;
         let line = self.lines.entry(stripe).or_default();
@@ -104,8 +104,8 @@ impl<T: Held> Lines<T> {
         self.look_for_lazy(stripe);
     }
 
-    /// Begins a destage in a line, if one may begin: of the columns of a write that is to be destaged, that are not being
-    /// destaged already, with what must come before it, and with what touches them. Ask until there is none.
+    /// Begins a destage in a line, if possible: of a wanted write whose columns are free, with its
+    /// predecessors and adjacent writes. Repeat until `None`.
     pub fn begin(&mut self, stripe: StripeIndex) -> Option<Destage> {
         let waits_to_be_filled = self.waits_to_be_filled(stripe);
         let line = self.lines.get_mut(&stripe)?;
@@ -119,48 +119,49 @@ impl<T: Held> Lines<T> {
         Some(destage)
     }
 
-    /// The oldest write that a destage which has begun will take.
+    /// The oldest write that a begun destage will take.
     pub fn oldest_of(&self, destage: &Destage) -> Option<&Write<T>> {
         let line = self.lines.get(&destage.stripe)?;
         let first = *line.candidates(&destage.columns).first()?;
         Some(&line.waiting[first].write)
     }
 
-    /// The writes that a destage carries out: what waits within its columns by now, oldest first. None where all that it
-    /// began for was dirty, and lies under newer data of more columns by now. `most`: bytes of data and redundancy that it
-    /// may write, unless it writes the whole stripe.
+    /// The writes that a destage carries out: those waiting within its columns now, oldest first.
+    /// Empty when newer data of more columns has replaced them all. `most`: limit of data and
+    /// redundancy in bytes, except for a full stripe.
     ///
     /// # Panics
     /// When the destage has not begun, or has taken its writes.
     pub fn take(&mut self, destage: &Destage, most: Option<ByteCount>) -> SmallVec<[Write<T>; 1]> {
-        let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
+        let line = self.lines.get_mut(&destage.stripe).expect("a line exists while it is destaged");
         let candidates = line.candidates(&destage.columns);
         let ranges: SmallVec<[ByteRange; 8]> =
             candidates.iter().map(|index| line.waiting[*index].write.range).collect();
         let count = self.shape.how_many_fit(&ranges, most);
-        // What is taken from before it moves each of them down by one.
+        // Each removal shifts later indices down by one.
         let taken = candidates[..count].iter().enumerate();
         let entries: SmallVec<[Entry<T>; 1]> =
             taken.map(|(before, index)| line.waiting.remove(index - before)).collect();
         let busy = line.busy.iter_mut().find(|busy| busy.destage == *destage).expect("it has begun");
-        assert!(!std::mem::replace(&mut busy.has_taken, true), "{destage:?} takes its writes once");
+        assert!(!std::mem::replace(&mut busy.has_taken, true), "{destage:?} has taken its writes");
         let writes = entries.iter().map(|entry| entry.write.clone()).collect();
         busy.entries = entries;
         self.look_for_lazy(destage.stripe);
         writes
     }
 
-    /// A destage is done. `failed`: which of its writes did not get to the drives, by their places among those it took. What of
-    /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. Writes whose hosts wait, and that
-    /// must come after it, fail as well: these are handed out. The line, and the one after it, are to be asked whether
-    /// something may begin. Hosts whose writes are on the drives are told after this, and after the caller has cleared
-    /// what lies beneath: until then it is kept, and a kill would lay it over them.
+    /// Completes a destage. `failed`: indices of its writes that are not on the drives.
+    ///
+    /// Failed dirty writes stay in the line, which is *pinned* until [`Lines::retry`].
+    /// Unacknowledged writes that must follow them fail as well, and are returned. Call `begin` for
+    /// this line and the next one. Acknowledge completed writes only after this call, and after the
+    /// dirty data under them is freed: otherwise a crash would restore the older data over them.
     ///
     /// # Panics
-    /// When it has not begun; or when a write of it that is on the drives, and whose host waits, comes after one of the same cells
-    /// that was answered and is not.
+    /// When it has not begun, or when an unacknowledged write succeeded although an older dirty
+    /// write of the same cache blocks failed.
     pub fn end(&mut self, destage: &Destage, failed: &[usize]) -> Vec<Write<T>> {
-        let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
+        let line = self.lines.get_mut(&destage.stripe).expect("a line exists while it is destaged");
         let place = line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
         let busy = line.busy.swap_remove(place);
         let mut back: Vec<Entry<T>> = Vec::new();
@@ -176,7 +177,7 @@ impl<T: Held> Lines<T> {
             }
             let cells = entry.write.range.align_out(self.shape.cell);
             let is_behind = back.iter().any(|older| older.write.range.overlaps(cells));
-            assert!(has_failed || !is_behind, "{:?} comes after what failed, and failed with it", cells);
+            assert!(has_failed || !is_behind, "{:?} must fail with the older write", cells);
             let Lines { requests, bytes, .. } = self;
             count_out(requests, bytes, &entry.write);
         }
@@ -194,22 +195,21 @@ impl<T: Held> Lines<T> {
         behind
     }
 
-    /// Chooses the next line to be destaged among those of which something dirty waits that nobody wants yet: the next one of
-    /// an elevator that ascends. It is wanted from now on: [`Lines::begin`] begins it. `up_to`: only lines of which something
-    /// that old waits.
+    /// Chooses the next dirty line to destage, in ascending order. It is wanted from now on; call
+    /// [`Lines::begin`]. `up_to`: only lines with dirty data up to this number.
     pub fn choose(&mut self, up_to: Option<Sequence>) -> Option<StripeIndex> {
         let stripe = self.dirt.choose(up_to)?;
         Some(self.want(stripe))
     }
 
-    /// The same, of the lines that are full: everything of them is dirty, or so much that nothing is to be won by waiting.
+    /// The same among full lines.
     pub fn choose_full(&mut self) -> Option<StripeIndex> {
         let stripe = self.dirt.choose_full()?;
         Some(self.want(stripe))
     }
 
     fn want(&mut self, stripe: StripeIndex) -> StripeIndex {
-        let line = self.lines.get_mut(&stripe).expect("a line is kept while something of it waits");
+        let line = self.lines.get_mut(&stripe).expect("a line exists while a write waits");
         line.wanted = self.came;
         self.look_for_lazy(stripe);
         stripe
@@ -220,12 +220,12 @@ impl<T: Held> Lines<T> {
         self.dirt.has_full()
     }
 
-    /// Whether something that old waits that nobody wants yet: whether [`Lines::choose`] would find a line.
+    /// Whether [`Lines::choose`] would find a line.
     pub fn waits_since(&self, up_to: Sequence) -> bool {
         self.dirt.oldest_lazy().is_some_and(|oldest| oldest <= up_to)
     }
 
-    /// Has a line destaged that may be pinned. It is to be begun. False: there is nothing of it.
+    /// Requests the destage of a line, also of a pinned one; call `begin`. False: it has no data.
     pub fn want_line(&mut self, stripe: StripeIndex) -> bool {
         let Some(line) = self.lines.get_mut(&stripe) else { return false };
         (line.is_pinned, line.wanted) = (false, self.came);
@@ -234,7 +234,7 @@ impl<T: Held> Lines<T> {
         true
     }
 
-    /// Whether nothing that old is dirty in a line any more, or what is left could not be destaged.
+    /// Whether a line has no dirty data up to this number, except for pinned data.
     pub fn is_line_settled(&self, stripe: StripeIndex, up_to: Sequence) -> bool {
         let Some(line) = self.lines.get(&stripe) else { return true };
         let is_left = |entry: &Entry<T>| entry.write.answered && entry.since <= up_to;
@@ -242,18 +242,18 @@ impl<T: Held> Lines<T> {
         !is_being_destaged && (line.is_pinned || !line.waiting.iter().any(is_left))
     }
 
-    /// Has the pinned lines destaged that a volume has: all of them, or the first. They are to be begun.
+    /// Unpins up to `most` lines and requests their destage; call `begin` for each.
     pub fn retry(&mut self, most: usize) -> Vec<StripeIndex> {
         let pinned: Vec<StripeIndex> = self.dirt.pinned().iter().take(most).copied().collect();
         for stripe in &pinned {
             self.dirt.set_pinned(*stripe, false);
-            let line = self.lines.get_mut(stripe).expect("a line is kept while it is pinned");
+            let line = self.lines.get_mut(stripe).expect("a line exists while it is pinned");
             (line.is_pinned, line.wanted) = (false, self.came);
         }
         pinned
     }
 
-    /// What the cache has of bytes of a stripe, each with the part of the range that it covers. Later ones lie over earlier ones.
+    /// Cached writes that overlap a range, each with the overlap. Later ones take precedence.
     pub fn within(
         &self,
         stripe: StripeIndex,
@@ -269,17 +269,17 @@ impl<T: Held> Lines<T> {
         })
     }
 
-    /// The latest write that came.
+    /// The number of the latest write.
     pub fn latest(&self) -> Sequence {
         self.came
     }
 
-    /// The oldest write of which something is dirty still: what came before it is on the drives, or lies under what is.
+    /// The oldest number with dirty data: all earlier writes are on the drives or replaced.
     pub fn oldest_dirty(&self) -> Option<Sequence> {
         self.dirt.oldest()
     }
 
-    /// The same, but for what waits in pinned lines.
+    /// The same without the waiting data of pinned lines.
     pub fn oldest_that_moves(&self) -> Option<Sequence> {
         let moving = self.lines.values().flat_map(|line| {
             let busy = line.busy.iter().flat_map(|busy| &busy.entries);
@@ -288,7 +288,7 @@ impl<T: Held> Lines<T> {
         moving.filter(|entry| entry.write.answered).map(|entry| entry.since).min()
     }
 
-    /// The oldest write of which something is dirty still in a line.
+    /// The oldest number with dirty data in a line.
     pub fn oldest_of_line(&self, stripe: StripeIndex) -> Option<Sequence> {
         let line = self.lines.get(&stripe)?;
         let busy = line.busy.iter().flat_map(|busy| &busy.entries);
@@ -296,35 +296,35 @@ impl<T: Held> Lines<T> {
         dirty.map(|entry| entry.since).min()
     }
 
-    /// The lines of which something is dirty.
+    /// The lines with dirty data.
     pub fn dirty_lines(&self) -> impl Iterator<Item = StripeIndex> {
         let dirty = self.lines.keys().filter(|stripe| self.oldest_of_line(**stripe).is_some());
         dirty.copied()
     }
 
-    /// How much is dirty, pinned lines and what is being destaged included.
+    /// Total dirty data, with pinned lines and running destages.
     pub fn dirty_bytes(&self) -> ByteCount {
         self.dirt.bytes()
     }
 
-    /// The lines that could not be destaged.
+    /// The pinned lines.
     pub fn pinned(&self) -> &BTreeSet<StripeIndex> {
         self.dirt.pinned()
     }
 
-    /// How much is dirty of the lines that could not be destaged.
+    /// Dirty data of the pinned lines.
     pub fn pinned_bytes(&self) -> ByteCount {
         let lines = self.dirt.pinned().iter().filter_map(|stripe| self.lines.get(stripe));
         let dirty = lines.flat_map(|line| line.waiting.iter().filter(|entry| entry.write.answered));
         ByteCount(dirty.map(|entry| entry.write.range.len.0).sum())
     }
 
-    /// Whether a line waits for a stream to fill it: the third rule of the crate.
+    /// Whether a line waits to be filled by sequential writes: rule 3 of the crate.
     fn waits_to_be_filled(&self, stripe: StripeIndex) -> bool {
         self.requests.len() >= 2 && self.bytes >= self.shape.stripe && self.continues_a_stream(stripe)
     }
 
-    /// Whether a line has been begun, and not filled, while the end of the line before it is on its way to the drives.
+    /// Whether a line is new and partial while the end of the previous line is destaged.
     fn continues_a_stream(&self, stripe: StripeIndex) -> bool {
         if self.shape.parity_strips == 0 {
             return false;
@@ -336,14 +336,14 @@ impl<T: Held> Lines<T> {
         is_begun && !self.shape.is_whole(line.waiting.iter().map(|entry| entry.write.range))
     }
 
-    /// Whether something of a line is being destaged, or waits for that: its end will have the next line looked at.
+    /// Whether a destage of the line runs or is about to begin: its end re-examines the next line.
     fn is_on_its_way(&self, line: &Line<T>) -> bool {
         !line.busy.is_empty() || line.waiting.iter().any(|entry| line.is_wanted(entry))
     }
 
-    /// Whether a write whose host waits need not come here: it would be destaged at once, by itself, and nothing that waits, now or later, has
-    /// to know of it. With parity that is what neither begins nor ends a stripe, while nothing is here of its neighbours: streams are
-    /// recognised by their ends.
+    /// Whether an unacknowledged write may bypass the cache: it would be destaged at once, alone.
+    /// With parity it must not touch an end of its stripe, and neither this line nor its neighbours
+    /// may exist: streams are recognised by their ends.
     pub fn may_be_passed(&self, stripe: StripeIndex, range: ByteRange) -> bool {
         if self.shape.parity_strips == 0 {
             return !self.lines.contains_key(&stripe);
@@ -353,12 +353,12 @@ impl<T: Held> Lines<T> {
         is_inside && self.lines.range(near).next().is_none()
     }
 
-    /// Whether something of a stripe waits, or is destaged.
+    /// Whether a stripe has waiting writes or running destages.
     pub fn has_any(&self, stripe: StripeIndex) -> bool {
         self.lines.contains_key(&stripe)
     }
 
-    /// Whether nothing waits and nothing is destaged.
+    /// Whether there are no waiting writes and no running destages.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -370,10 +370,10 @@ impl<T: Held> Lines<T> {
         self.dirt.set_lazy(stripe, oldest, is_full);
     }
 
-    /// Checks the invariants of the crate. An error is a sentence about somebody's mistake.
+    /// Checks the invariants of the crate.
     ///
     /// # Errors
-    /// The sentence.
+    /// The violated invariant.
     pub fn check(&self) -> Result<(), String> {
         let (mut bytes, mut count) = (0, 0);
         for (stripe, line) in &self.lines {
@@ -383,18 +383,18 @@ impl<T: Held> Lines<T> {
                 return Err(format!("columns of line {stripe} are destaged twice: {busy:?}"));
             }
             if line.is_empty() {
-                return Err(format!("line {stripe} is kept, and is empty"));
+                return Err(format!("line {stripe} is empty and was not removed"));
             }
             let waits = line.waiting.iter().filter(|entry| line.is_wanted(entry));
             let mut waits = waits.filter(|_| line.busy.is_empty());
             if waits.any(|entry| entry.write.answered || !self.continues_a_stream(*stripe)) {
-                return Err(format!("what waits in line {stripe} is forgotten"));
+                return Err(format!("wanted writes of line {stripe} wait without a destage"));
             }
             if line.is_pinned != self.dirt.pinned().contains(stripe)
                 || line.oldest_lazy() != self.dirt.lazy(*stripe)
                 || (line.oldest_lazy().is_some() && line.is_full(&self.shape)) != self.dirt.is_full(*stripe)
             {
-                return Err(format!("line {stripe} is not known as what it is"));
+                return Err(format!("line {stripe} differs from its entry in the index"));
             }
             let waiting: Vec<&Entry<T>> = line.waiting.iter().filter(|entry| entry.write.answered).collect();
             let covers = |i: usize, range| waiting[..i].iter().any(|entry| entry.write.range.overlaps(range));
@@ -409,12 +409,12 @@ impl<T: Held> Lines<T> {
         }
         match (ByteCount(bytes), count) == (self.dirt.bytes(), self.dirt.count()) {
             true => Ok(()),
-            false => Err(format!("{} bytes are dirty, and {bytes} are in lines", self.dirt.bytes())),
+            false => Err(format!("{} dirty bytes counted, {bytes} in lines", self.dirt.bytes())),
         }
     }
 }
 
-/// A write whose host waited is done.
+/// Uncounts a completed write.
 fn count_out<T>(requests: &mut Vec<(RequestTag, u32)>, bytes: &mut ByteCount, write: &Write<T>) {
     *bytes -= write.range.len;
     let place = requests.iter().position(|(other, _)| *other == write.request);

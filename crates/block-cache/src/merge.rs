@@ -1,27 +1,26 @@
-//! What several writes of a stripe come to.
+//! Merges several writes of a stripe into extents.
 
 use std::collections::BinaryHeap;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Bytes of a stripe, and which write they come from.
+/// An extent of a stripe, and the write it comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Which bytes of the stripe's data.
+    /// Range in the stripe's data.
     pub range: ByteRange,
-    /// Which of the writes, by its place among them.
+    /// Index of the write.
     pub write: usize,
-    /// Where in that write they begin.
+    /// Offset in that write.
     pub at: ByteCount,
 }
 
-/// The extents that writes come to which are carried out in this order: ascending, none overlapping. Where several write
-/// the same bytes, those of the last one count.
+/// Merges writes in this order into ascending, disjoint extents. The last write of a byte wins.
 ///
 /// ```
 /// use units::{ByteCount, ByteOffset, ByteRange};
 /// let kib = |start: u64, len: u64| ByteRange::new(ByteOffset(start << 10), ByteCount(len << 10));
 ///
-/// let extents = cache::merge(&[kib(0, 12), kib(4, 4)]);
+/// let extents = block_cache::merge(&[kib(0, 12), kib(4, 4)]);
 /// let found: Vec<_> = extents.iter().map(|extent| (extent.range, extent.write)).collect();
 /// assert_eq!(found, [(kib(0, 4), 0), (kib(4, 4), 1), (kib(8, 4), 0)]);
 /// ```
@@ -29,8 +28,8 @@ pub fn merge(writes: &[ByteRange]) -> Vec<Extent> {
     sweep(writes, || {})
 }
 
-/// Goes over the bytes once, in their order. Of the writes that have begun and not ended, the last one counts until it ends or a later one
-/// begins. Each write begins and ends once, so that the steps grow with the number of writes. `step` is told of each.
+/// A sweep in ascending order: the last write that has begun wins until it ends or a later one
+/// begins. The number of steps grows linearly. `step` is called for each.
 fn sweep(writes: &[ByteRange], mut step: impl FnMut()) -> Vec<Extent> {
     let mut order: Vec<usize> = (0..writes.len()).filter(|write| !writes[*write].is_empty()).collect();
     order.sort_unstable_by_key(|write| writes[*write].start);
@@ -51,7 +50,8 @@ fn sweep(writes: &[ByteRange], mut step: impl FnMut()) -> Vec<Extent> {
                 begun.push(write);
                 next += 1;
             }
-            // It begins before the latest one ends, or where that does: which of them counts is known when it has begun.
+            // This write begins before or where the winning one ends; choose between them after its
+            // begin.
             (Some(_), Some((write, start))) if start <= at => {
                 begun.push(write);
                 next += 1;
@@ -79,7 +79,7 @@ mod tests {
         ByteRange::new(ByteOffset(start), ByteCount(len))
     }
 
-    /// Writes that wait for one stripe: next to each other, over each other, each within the one before, and a large one under them all.
+    /// Write bursts to one stripe: adjacent, overlapping, nested, and many over a large one.
     fn waiting(count: u64) -> [Vec<ByteRange>; 4] {
         let under = std::iter::once(range(0, 1 << 30));
         [
@@ -90,8 +90,7 @@ mod tests {
         ]
     }
 
-    /// Each write was compared with all that had been merged, and those were sorted again: a burst of writes to one stripe cost the square of
-    /// their number.
+    /// An earlier version compared all pairs: a burst cost the square of the number of writes.
     #[test]
     fn twice_as_many_writes_take_twice_as_many_steps() {
         let steps = |writes: &[ByteRange]| {

@@ -1,27 +1,27 @@
-//! How the lines of a volume lie, and what of one can be destaged by one plan.
+//! Geometry of cache lines, and the limits of one plan.
 
 use crate::merge::merge;
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteRange};
 
-/// The most writes that one plan carries out: each is a run of memory, of which a drive's operation has not too many.
+/// Most writes per plan: each is a memory segment, and a drive I/O has a limited number.
 const MOST_WRITES: usize = 128;
 
-/// The most writes that a plan of a whole stripe carries out: they are dealt to all its drives.
+/// Most writes per plan of a full stripe: they are distributed over all drives.
 const MOST_WRITES_OF_WHOLE: usize = 1024;
 
-/// How the stripes of a volume lie, and how much of one can be destaged by one plan.
+/// Stripe geometry of a volume, and how much of a stripe one plan can destage.
 #[derive(Clone, Copy, Debug)]
 pub struct LineShape {
     /// Bytes of data in a stripe.
     pub stripe: ByteCount,
     /// Bytes of a strip.
     pub strip: ByteCount,
-    /// How many strips of a stripe are parity. Where there are none, a whole stripe is worth no waiting.
+    /// Number of parity strips per stripe. With 0, the cache does not wait for full stripes.
     pub parity_strips: u16,
-    /// What is answered is kept in cells of so many bytes, each of which is forgotten as a whole.
+    /// Size of a cache block. An acknowledged write is freed in whole cache blocks.
     pub cell: ByteCount,
-    /// Into how many runs of columns the extents of a plan may cut a strip.
+    /// Most column runs into which the extents of a plan may cut a strip.
     pub most_runs: usize,
 }
 
@@ -34,7 +34,7 @@ impl LineShape {
             && merge(&writes).iter().map(|extent| extent.range.len.0).sum::<u64>() == self.stripe.0
     }
 
-    /// How many of these writes, from the first on, one plan can carry out: one at least.
+    /// How many of these writes, in order, fit into one plan: at least one.
     pub(crate) fn how_many_fit(&self, writes: &[ByteRange], most: Option<ByteCount>) -> usize {
         let is_one_plan = writes.len() <= MOST_WRITES_OF_WHOLE && self.is_whole(writes.iter().copied());
         if writes.len() < 2 || is_one_plan {
@@ -55,7 +55,7 @@ impl LineShape {
         writes.len()
     }
 
-    /// Notes where a write cuts the columns of a strip.
+    /// Adds the columns at which a write cuts a strip.
     fn cut(&self, write: ByteRange, cuts: &mut BTreeSet<u64>) {
         let (strip, start, end) = (self.strip.0, write.start.0, write.end().0);
         cuts.extend([start % strip, (end - 1) % strip + 1]);

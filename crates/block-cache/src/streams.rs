@@ -1,71 +1,71 @@
-//! Streams: reads that follow one another, and what they will ask for next.
+//! Detects sequential reads (*streams*) and decides what to read ahead.
 //!
-//! A read that begins where another one ended begins a *stream*. From then on the stream's *window* is read ahead of it: what it
-//! will ask for next is there when it does, or on its way. The window begins small, since two neighbouring reads may be all there is,
-//! and doubles each time it is read on, up to what keeps the drives busy. More is asked for when a quarter of the window is left: so
-//! the drives work while hosts take what is there, and stay with a stream for as long as they can. Where more than a quarter of what was read ahead was forgotten unread, the window
-//! is halved. A stream that nobody reads any more costs nothing, and is forgotten when others come.
+//! A read that begins where another request ended starts a stream. Its *window* starts small, since
+//! two adjacent reads may be all, and doubles with each read-ahead up to the limit. The next
+//! read-ahead starts when a quarter of the window is left: drives work while hosts consume, and
+//! serve one stream for long. The window is halved when more than a quarter of the read-ahead was
+//! evicted unread. An idle stream costs no I/O, and new streams replace it.
 //!
-//! Reads of a stream may come out of order, as a deep queue's do, or be answered by several connections: whatever lies between
-//! what was read already and what was read ahead belongs to it.
+//! Reads of a stream may arrive out of order or by several connections: a read near the stream's
+//! position, within the data read or read ahead, belongs to it.
 
 use crate::lines::RequestTag;
 use std::collections::VecDeque;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Streams that are known at a time.
+/// Number of streams tracked.
 const MOST_STREAMS: usize = 32;
 
-/// Where so many of the latest reads ended is known: streams that begin, and random reads among them.
+/// Number of recent read ends tracked, to find new streams among random reads.
 const MOST_ENDS: usize = 64;
 
 /// The first window of a stream, unless its reads are larger.
 const FIRST_WINDOW: ByteCount = ByteCount(64 << 10);
 
-/// How far from where a stream is a read of it may begin: what a deep queue has outstanding.
+/// Greatest distance of a read from the stream's position: the reach of a deep queue.
 const REACH: ByteCount = ByteCount(1 << 20);
 
-/// Names a stream of a volume.
+/// Identifies a stream of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StreamName(pub u64);
 
 #[derive(Debug)]
 struct Stream {
     name: StreamName,
-    /// Where what was read ends.
+    /// End of the data read by hosts.
     next: ByteOffset,
-    /// Where what was asked for ahead of it ends.
+    /// End of the data read ahead.
     asked: ByteOffset,
     window: ByteCount,
-    /// What was asked for since its waste was looked at.
+    /// Bytes read ahead since the waste was evaluated.
     since: ByteCount,
     wasted: ByteCount,
 }
 
-/// What is to be read ahead.
+/// A range to read ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ahead {
-    /// For which stream.
+    /// The stream.
     pub stream: StreamName,
-    /// Which bytes of the volume.
+    /// Range of the volume.
     pub range: ByteRange,
-    /// How far ahead of its reads it is to be read.
+    /// The read-ahead distance.
     pub window: ByteCount,
 }
 
-/// The streams of a volume, as a shard sees them.
+/// The streams of a volume on one shard.
 #[derive(Default, Debug)]
 pub struct Streams {
-    /// What was read last, last.
+    /// Most recently read last.
     streams: VecDeque<Stream>,
-    /// Where the latest reads ended that belong to no stream, and which request they were of.
+    /// Ends of recent reads outside streams, with their requests.
     ends: VecDeque<(ByteOffset, RequestTag)>,
     begun: u64,
 }
 
 impl Streams {
-    /// Bytes of a volume are read. `of`: the host's request that they are a part of. `most`: how far ahead of a stream is to be
-    /// read at most. `end`: where the volume ends. What is to be read ahead, if anything.
+    /// Notes a host read and returns the range to read ahead, if any. `of`: the host's request.
+    /// `most`: limit of the window. `end`: end of the volume.
     pub fn read(
         &mut self,
         range: ByteRange,
@@ -88,7 +88,7 @@ impl Streams {
         stream.read_on(most, end)
     }
 
-    /// Another shard has read ahead to here for a stream of its own, which goes on here.
+    /// Continues a stream for which another shard has read this range ahead.
     pub fn expect(&mut self, range: ByteRange, window: ByteCount) -> StreamName {
         let goes_on = self.streams.iter().rposition(|stream| stream.asked == range.start);
         let place = goes_on.unwrap_or_else(|| {
@@ -101,24 +101,24 @@ impl Streams {
         stream.name
     }
 
-    /// So much of what was read ahead for a stream was forgotten unread.
+    /// Notes read-ahead of a stream that was evicted unread.
     pub fn note_wasted(&mut self, name: StreamName, bytes: ByteCount) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.name == name) {
             stream.wasted += bytes;
         }
     }
 
-    /// The stream that was read last.
+    /// The most recently read stream.
     pub fn latest(&self) -> Option<StreamName> {
         self.streams.back().map(|stream| stream.name)
     }
 
-    /// How many there are.
+    /// Number of streams.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
@@ -133,7 +133,8 @@ impl Streams {
         self.streams.push_back(Stream { name, next: at, asked: at, window, since, wasted });
     }
 
-    /// Whether a read begins a stream: it goes on where another request's ended. Where it ends is known from now on if not.
+    /// Whether a read continues another request and so begins a stream. Otherwise its end is
+    /// tracked.
     fn begins(&mut self, range: ByteRange, of: RequestTag) -> bool {
         let before = self.ends.iter().rposition(|(end, _)| *end == range.start);
         if let Some((_, request)) = before.and_then(|place| self.ends.remove(place)) {
@@ -149,14 +150,14 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whether a read belongs to it: it begins near where the stream is, among what was read or asked for.
+    /// Whether a read belongs to the stream: near its position, within the data read or read ahead.
     fn has(&self, range: ByteRange) -> bool {
         let reach = self.window.min(REACH);
         let from = self.next.0.saturating_sub(reach.0);
         from <= range.start.0 && range.start <= self.asked.min(self.next + reach)
     }
 
-    /// More of it is to be read if no more than a quarter of its window is left.
+    /// The next range, if at most a quarter of the window is left.
     fn read_on(&mut self, most: ByteCount, end: ByteOffset) -> Option<Ahead> {
         self.window = self.window.min(most);
         let left = self.asked - self.next;
@@ -166,7 +167,7 @@ impl Stream {
         if self.wasted.0 * 4 > self.since.0 {
             self.window = ByteCount(self.window.0 / 2).max(FIRST_WINDOW).min(most);
             (self.since, self.wasted) = (ByteCount::ZERO, ByteCount::ZERO);
-            // Half of the smaller window may still be there.
+            // Half of the smaller window may still be cached.
             return None;
         }
         let until = (self.next + self.window).min(end);

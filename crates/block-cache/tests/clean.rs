@@ -1,4 +1,4 @@
-//! Clean data is never older than what the drives hold, stays within its room, and what is asked for often stays.
+//! Clean data is never older than the drives, stays within its limit, and keeps the working set.
 
 use block_cache::{Bytes, Clean, FillName, LineName, PAGE, RequestTag, StreamName, Streams, WriteName};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 const KIB: u64 = 1024;
 
-/// What the drives held of a range when it was read: a number for each of its 4 KiB.
+/// The drives' content of a range when it was read: a number per 4 KiB.
 #[derive(Clone, PartialEq, Debug)]
 struct Blocks(Vec<u64>);
 
@@ -35,13 +35,13 @@ fn blocks(number: u64, range: ByteRange) -> Blocks {
     Blocks(vec![number; (range.len.0 / BLOCK) as usize])
 }
 
-/// A host reads bytes that are kept from now on.
+/// A host read that caches its data. Returns whether all of it was cached.
 fn read(clean: &mut Clean<Blocks>, stripe: u64, range: ByteRange) -> bool {
     let found: u64 = clean.ask(line(stripe), range, true).iter().map(|(part, _)| part.len.0).sum();
     if found == range.len.0 {
         return true;
     }
-    let fill = clean.begin_fill(line(stripe), range, None).expect("nobody writes");
+    let fill = clean.begin_fill(line(stripe), range, None).expect("no write is running");
     clean.end_fill(fill, Some(&blocks(1, range)));
     clean.check().unwrap();
     false
@@ -54,7 +54,7 @@ fn what_was_read_is_there_until_it_is_written() {
     assert!(read(&mut clean, 3, range(8, 24)));
     assert!(!read(&mut clean, 4, range(8, 24)), "another stripe");
     let write = clean.begin_write(line(3), range(12, 4));
-    assert_eq!(clean.begin_fill(line(3), range(0, 16), None), None, "what is being written is not kept");
+    assert_eq!(clean.begin_fill(line(3), range(0, 16), None), None, "no fill during a write");
     assert!(clean.has_any(line(3), range(8, 4)) && !clean.has_any(line(3), range(12, 4)));
     clean.end_write(write);
     let found = clean.ask(line(3), range(8, 24), true);
@@ -62,7 +62,7 @@ fn what_was_read_is_there_until_it_is_written() {
     assert_eq!(found, [range(8, 4), range(16, 16)]);
 }
 
-/// A fill that was begun before a write and ends after it brings what was there before.
+/// A fill that began before a write and ends after it may return old data.
 #[test]
 fn what_was_on_its_way_when_a_write_began_loses() {
     let mut clean = Clean::new(ByteCount(1 << 20));
@@ -80,10 +80,10 @@ fn what_was_read_ahead_is_read_once_and_waited_for() {
     assert_eq!(missing[..], [range(16, 48)], "whole pages");
     let fill = clean.begin_fill(line(0), missing[0], Some(StreamName(7))).unwrap();
     assert!(clean.is_coming(line(0), range(40, 4)) && !clean.is_coming(line(0), range(64, 4)));
-    assert!(clean.missing(line(0), range(16, 48), range(0, 128)).is_empty(), "it is on its way");
+    assert!(clean.missing(line(0), range(16, 48), range(0, 128)).is_empty(), "it is being read");
     clean.end_fill(fill, Some(&blocks(1, missing[0])));
     assert_eq!(clean.ask(line(0), range(16, 32), false).len(), 2);
-    assert_eq!(clean.bytes(), PAGE, "what was asked for is given up, the last page is waited for");
+    assert_eq!(clean.bytes(), PAGE, "pages that were read are evicted");
     let counters = clean.counters(1);
     assert_eq!([counters.ahead, counters.ahead_used, counters.ahead_wasted], [48 * KIB, 32 * KIB, 0]);
 }
@@ -101,13 +101,13 @@ fn what_was_read_ahead_for_nobody_is_wasted() {
     assert!(clean.has_any(line(7), range(0, 16)) && !clean.has_any(line(3), range(0, 16)));
 }
 
-/// The share of a working set's reads that are answered, while something else happens between them.
+/// The hit rate of reads of a working set, with other accesses between them.
 fn hit_rate(clean: &mut Clean<Blocks>, mut beside: impl FnMut(&mut Clean<Blocks>, u64)) -> f64 {
     let mut random = 1_u64;
     let (mut hits, reads) = (0, 20_000);
     for number in 0..reads {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // 48 of 64 pages that there is room for.
+        // 48 pages; the cache holds 64.
         hits += u64::from(read(clean, (random >> 33) % 48, range(0, 16)));
         beside(clean, number);
     }
@@ -126,7 +126,7 @@ fn a_scan_of_ten_times_the_room_leaves_the_working_set() {
         }
     });
     assert!(alone > 0.99 && beside_scan > 0.9 * alone, "{alone} alone, {beside_scan} beside a scan");
-    // The same of a scan that is read ahead, and asked for in small pieces.
+    // The same with a scan that is read ahead and requested in small pieces.
     let beside_stream = hit_rate(&mut clean, |clean, number| {
         if number % 31 == 0 {
             let stripe = 10_000 + number / 31;
@@ -141,7 +141,7 @@ fn a_scan_of_ten_times_the_room_leaves_the_working_set() {
 #[derive(Clone, Debug)]
 enum Step {
     BeginFill(u64, ByteRange, bool),
-    /// The fill of that place among those under way; whether it was read.
+    /// Index of the running fill; whether it was read.
     EndFill(usize, bool),
     BeginWrite(u64, ByteRange),
     EndWrite(usize),
@@ -162,7 +162,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Drives, and the clean data over them. Each write gives its blocks a new number: half of them when it begins, all when it ends.
+/// Drives under the cache. A write renumbers half of its blocks at its begin, all at its end.
 #[derive(Default)]
 struct World {
     drives: std::collections::BTreeMap<(u64, u64), u64>,
@@ -243,11 +243,11 @@ fn follow(streams: &mut Streams, from_kib: u64, count: u64, tag: u64) -> Vec<Byt
 fn the_second_neighbour_begins_a_stream_and_its_window_grows() {
     let mut streams = Streams::default();
     let ahead = follow(&mut streams, 0, 100, 1);
-    assert_eq!(ahead[0], range(128, 128), "two reads of 64 KiB, and as much as two ahead of them");
-    assert!(ahead.windows(2).all(|pair| pair[0].end() == pair[1].start), "nothing is left out: {ahead:?}");
+    assert_eq!(ahead[0], range(128, 128), "twice the size of a read");
+    assert!(ahead.windows(2).all(|pair| pair[0].end() == pair[1].start), "gap: {ahead:?}");
     let read = ByteOffset(100 * 64 * KIB);
     let left = ahead.last().unwrap().end() - read;
-    assert!(left >= ByteCount(MOST.0 / 4) && left <= MOST, "{left} are left of a window of {MOST}");
+    assert!(left >= ByteCount(MOST.0 / 4) && left <= MOST, "{left} ahead, window {MOST}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn reads_at_random_places_begin_none_and_a_large_read_is_one() {
     let mut streams = Streams::default();
     for number in 0..1000 {
         let from = number * 7_919 % 1_000 * 1_024;
-        // One request, of two stripes.
+        // One request over two stripes.
         for part in [range(from, 64), range(from + 64, 64)] {
             assert_eq!(streams.read(part, RequestTag(number), MOST, END), None);
         }
@@ -268,7 +268,7 @@ fn a_stream_is_told_from_others_and_may_come_out_of_order() {
     let mut streams = Streams::default();
     for round in 0..40 {
         for stream in 0..24 {
-            // Two outstanding, the second one first.
+            // Two outstanding reads, the second one first.
             let at = stream * (2 << 20) + round * 128;
             for (part, tag) in [(64, 0), (0, 1)] {
                 streams.read(range(at + part, 64), RequestTag(round * 100 + stream * 2 + tag), MOST, END);

@@ -1,4 +1,4 @@
-//! What is dirty is read as it was written, gets to the drives in its order, and is not forgotten, whatever fails.
+//! Dirty data is read back, destaged in order, and never lost, whatever fails.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 fn admit(lines: &mut Lines<Number>, stripe: u64, range: ByteRange, number: u64, answered: bool) {
-    // Nobody is told of a write while anything older is kept of its cells.
+    // No acknowledgement while older data is kept in its cache blocks.
     let wide = if answered { range } else { range.align_out(SHAPE.cell) };
     let (columns, request, held) = (columns(wide), RequestTag(number), Number(number, range));
     lines.admit(StripeIndex(stripe), Write { range, columns, request, answered, held });
@@ -19,7 +19,7 @@ fn begin(lines: &mut Lines<Number>, stripe: u64) -> Option<Destage> {
     lines.begin(StripeIndex(stripe))
 }
 
-/// What is begun in this line is taken.
+/// Begins a destage in this line and takes its writes.
 fn go(lines: &mut Lines<Number>, stripe: u64) -> (Destage, Vec<(u64, ByteRange)>) {
     let destage = begin(lines, stripe).expect("something may begin");
     let writes = lines.take(&destage, None);
@@ -40,7 +40,7 @@ fn what_is_dirty_waits_until_it_is_wanted() {
     let chosen: Vec<u64> = std::iter::from_fn(|| lines.choose(None)).map(|stripe| stripe.0).collect();
     assert_eq!(chosen, [1, 3, 5], "the elevator ascends");
     assert_eq!(go(&mut lines, 3).1, [(3, kib(0, 8))]);
-    assert_eq!(lines.dirty_bytes(), ByteCount(24 * KIB), "until it is there");
+    assert_eq!(lines.dirty_bytes(), ByteCount(24 * KIB), "until it is destaged");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_elevator_goes_on_where_it_was() {
     (0..8).for_each(|stripe| admit(&mut lines, stripe, kib(0, 8), stripe, true));
     assert_eq!([lines.choose(None), lines.choose(None)], [Some(StripeIndex(0)), Some(StripeIndex(1))]);
     admit(&mut lines, 0, kib(8, 8), 9, true);
-    // Of what is old, that which lies ahead comes first; what is young does not come.
+    // Old lines ahead of the elevator come first; young ones are not chosen.
     let old: Vec<u64> =
         std::iter::from_fn(|| lines.choose(Some(Sequence(6)))).map(|stripe| stripe.0).collect();
     assert_eq!(old, [2, 3, 4, 5]);
@@ -57,8 +57,8 @@ fn the_elevator_goes_on_where_it_was() {
     assert_eq!(rest, [6, 7, 0]);
 }
 
-/// A host wrote beside dirty data that could not be written, and both did not fit one plan: what was pinned was tried alone, failed, and was tried
-/// again at once, without end; the host was never answered (`torture --seed 10238 --write-back`).
+/// A write adjacent to pinned data did not fit into the same plan. The pinned data was retried
+/// alone without end, and the write was never acknowledged (`torture --seed 10238 --write-back`).
 #[test]
 fn what_is_pinned_is_not_tried_in_place_of_what_a_host_waits_for() {
     let mut lines = Lines::new(LineShape { most_runs: 2, ..SHAPE });
@@ -76,8 +76,8 @@ fn what_is_pinned_is_not_tried_in_place_of_what_a_host_waits_for() {
     assert_eq!((lines.dirty_bytes(), lines.check()), (ByteCount(512), Ok(())));
 }
 
-/// A host with one outstanding I/O writes a stream: each line is one full-stripe write. It begins when there is room for it at the
-/// drives, and counts for what it puts on them: lines that all began as soon as they were full had hosts' reads wait for a second.
+/// A sequential writer with one outstanding I/O gives one full-stripe write per line. A full line
+/// waits until the drives have capacity: when all began at once, host reads waited for a second.
 #[test]
 fn a_line_that_is_dirty_as_a_whole_is_full_and_waits_for_nothing_but_the_drives() {
     let mut lines = Lines::new(SHAPE);
@@ -94,7 +94,7 @@ fn a_line_that_is_dirty_as_a_whole_is_full_and_waits_for_nothing_but_the_drives(
     let (destage, taken) = go(&mut lines, 3);
     assert_eq!((destage.strips, taken.len()), (4, 4));
     assert_eq!(lines.choose(None), Some(StripeIndex(1)));
-    assert_eq!(go(&mut lines, 1).0.strips, 2, "it lies in two strips");
+    assert_eq!(go(&mut lines, 1).0.strips, 2, "it touches two strips");
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn newer_data_takes_the_place_of_older_but_not_of_what_is_being_destaged() {
     assert_eq!(lines.check(), Ok(()));
 }
 
-/// A flush was asked for when the older data was there. It must not be answered because newer data has taken its place, which
-/// memory alone has.
+/// A flush that was requested for the older data must wait for the newer data that replaced it:
+/// only memory holds that.
 #[test]
 fn newer_data_stands_for_the_older_that_it_lies_over() {
     let mut lines = Lines::new(SHAPE);
@@ -125,14 +125,14 @@ fn newer_data_stands_for_the_older_that_it_lies_over() {
     let flush = lines.latest();
     admit(&mut lines, 0, kib(0, 8), 1, true);
     assert!(lines.oldest_dirty() <= Some(flush));
-    assert_eq!(lines.choose(Some(flush)), Some(StripeIndex(0)), "it is as old as what it stands for");
+    assert_eq!(lines.choose(Some(flush)), Some(StripeIndex(0)), "it inherits the older number");
     let (destage, _) = go(&mut lines, 0);
     admit(&mut lines, 0, kib(0, 8), 2, true);
     lines.end(&destage, &[]);
-    assert!(lines.oldest_dirty() > Some(flush), "what came after it was taken stands for itself");
+    assert!(lines.oldest_dirty() > Some(flush), "a later write has its own number");
 }
 
-/// A host that waits is destaged with what is dirty beneath it, and does not wait for its age.
+/// An unacknowledged write is destaged at once, with the dirty data under it.
 #[test]
 fn a_write_whose_host_waits_takes_along_what_is_dirty_there() {
     let mut lines = Lines::new(SHAPE);
@@ -140,7 +140,7 @@ fn a_write_whose_host_waits_takes_along_what_is_dirty_there() {
     admit(&mut lines, 0, kib(32, 8), 1, true);
     admit(&mut lines, 0, kib(4, 8), 2, false);
     assert_eq!(go(&mut lines, 0).1, [(0, kib(0, 8)), (2, kib(4, 8))]);
-    assert_eq!(begin(&mut lines, 0), None, "the other one is nobody's business");
+    assert_eq!(begin(&mut lines, 0), None, "the other one is not wanted");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_cannot_be_destaged_stays_in_its_order_until_it_is_tried_again() {
     admit(&mut lines, 0, kib(4, 4), 1, true);
     lines.end(&destage, &[0]);
     assert_eq!(lines.pinned_bytes(), ByteCount(16 * KIB));
-    assert_eq!((lines.choose(None), begin(&mut lines, 0)), (None, None), "nobody tries it again and again");
+    assert_eq!((lines.choose(None), begin(&mut lines, 0)), (None, None), "no automatic retry");
     assert_eq!(found(&lines, 0, kib(4, 4)), [(kib(4, 4), 1)]);
     assert_eq!(lines.retry(1), [StripeIndex(0)]);
     let (destage, taken) = go(&mut lines, 0);
@@ -161,7 +161,7 @@ fn what_cannot_be_destaged_stays_in_its_order_until_it_is_tried_again() {
     assert!(lines.is_empty() && lines.pinned().is_empty());
 }
 
-/// A trim has its own line destaged, though that is pinned, and no other.
+/// A trim requests the destage of its own line only, even when it is pinned.
 #[test]
 fn a_line_is_destaged_by_itself_and_settled_when_nothing_old_is_left_or_it_is_pinned() {
     let mut lines = Lines::new(SHAPE);
@@ -172,21 +172,21 @@ fn a_line_is_destaged_by_itself_and_settled_when_nothing_old_is_left_or_it_is_pi
     assert!(lines.want_line(stripe) && !lines.want_line(StripeIndex(2)));
     let (destage, taken) = go(&mut lines, 1);
     assert_eq!(taken, [(1, kib(0, 16))]);
-    assert!(!lines.is_line_settled(stripe, up_to), "it is on its way");
+    assert!(!lines.is_line_settled(stripe, up_to), "its destage runs");
     lines.end(&destage, &[0]);
-    assert!(lines.is_line_settled(stripe, up_to), "it could not be destaged");
-    assert_eq!(begin(&mut lines, 1), None, "nobody tries it again");
+    assert!(lines.is_line_settled(stripe, up_to), "it is pinned");
+    assert_eq!(begin(&mut lines, 1), None, "no automatic retry");
     assert!(lines.want_line(stripe) && lines.pinned().is_empty());
     let (destage, _) = go(&mut lines, 1);
     admit(&mut lines, 1, kib(32, 16), 2, true);
     lines.end(&destage, &[]);
-    assert!(lines.is_line_settled(stripe, up_to), "what is left came later");
+    assert!(lines.is_line_settled(stripe, up_to), "the remaining data is newer");
     assert!(!lines.is_line_settled(stripe, lines.latest()));
-    assert_eq!((begin(&mut lines, 0), lines.check()), (None, Ok(())), "the other line is left alone");
+    assert_eq!((begin(&mut lines, 0), lines.check()), (None, Ok(())), "the other stays pinned");
 }
 
-/// A log takes one of two writes at a time. The older cannot be written, so the newer, whose host waits, was never tried: the
-/// older was begun again and again for its sake.
+/// A log takes one of two writes at a time. The older one failed and was retried without end, so
+/// that the unacknowledged newer one never began.
 #[test]
 fn who_waits_behind_what_cannot_be_destaged_is_told() {
     let mut lines = Lines::new(SHAPE);
@@ -194,21 +194,21 @@ fn who_waits_behind_what_cannot_be_destaged_is_told() {
     admit(&mut lines, 0, kib(32, 8), 1, true);
     admit(&mut lines, 0, kib(64, 16), 2, false);
     admit(&mut lines, 0, kib(96, 4), 3, false);
-    let destage = begin(&mut lines, 0).expect("somebody waits");
+    let destage = begin(&mut lines, 0).expect("a write may begin");
     assert_eq!(lines.take(&destage, Some(ByteCount(KIB))).len(), 1);
     let behind = lines.end(&destage, &[0]);
     assert_eq!(behind.iter().map(|write| write.held.0).collect::<Vec<_>>(), [2]);
-    // The other one has nothing to do with it.
+    // The other one is independent.
     let (destage, taken) = go(&mut lines, 0);
     assert_eq!(taken, [(1, kib(32, 8)), (3, kib(96, 4))]);
     assert!(lines.end(&destage, &[]).is_empty());
     assert_eq!((begin(&mut lines, 0), lines.check()), (None, Ok(())));
 }
 
-/// The older of two writes failed. Were the newer on the drives, and its host told, a kill would lay the older over it: that is still
-/// kept.
+/// The older of two writes failed and stays in persistent memory. If the newer one were
+/// acknowledged, a crash would restore the older one over it.
 #[test]
-#[should_panic(expected = "failed with it")]
+#[should_panic(expected = "must fail with the older write")]
 fn nobody_is_on_the_drives_before_what_comes_first() {
     let mut lines = Lines::new(SHAPE);
     admit(&mut lines, 0, kib(0, 16), 0, true);
@@ -224,9 +224,9 @@ enum Step {
     ChooseFull,
     Retry,
     Want(u64),
-    /// Which, and whether one write is the most that it may take.
+    /// Index of the destage; whether it may take one write only.
     Take(usize, bool),
-    /// Which of its writes fail, as bits, and whether what fails is half written.
+    /// Which of its writes fail, as bits, and whether failed writes are half written.
     End(usize, u64),
 }
 
@@ -245,20 +245,20 @@ fn step() -> impl Strategy<Value = Step> {
 const SECTORS: usize = 64;
 type Sectors = Vec<[u64; SECTORS]>;
 
-/// Lines over drives that hold, of each sector, the number of the write that wrote it last. Writes are numbered from one.
+/// Lines over drives that hold the number of the last write per sector. Numbers start at 1.
 struct Used {
     lines: Lines<Number>,
     begun: Vec<Destage>,
     taken: Vec<(Destage, Vec<Write<Number>>)>,
     drives: Sectors,
-    /// What each sector must be, or something newer that a host wrote: it was told so.
+    /// The minimum content of each sector: the last acknowledged write.
     promised: Sectors,
-    /// What memory has that outlives the process, by stripe and cell: writes that were answered, and how many of their sectors
-    /// there are not settled.
+    /// Persistent memory by stripe and cache block: acknowledged writes, and the number of their
+    /// sectors that are not settled.
     kept: BTreeMap<(u64, usize), Vec<(u64, usize)>>,
-    /// The stripe of each write, and its bytes.
+    /// Stripe and range of each write.
     stripes: Vec<(u64, ByteRange)>,
-    /// A flush: what it makes certain.
+    /// A flush: its sequence number, and the sectors that it must make durable.
     flush: (Sequence, Sectors),
     writes: u64,
 }
@@ -355,15 +355,15 @@ impl Used {
         self.look_at(destage.stripe.0 + 1);
     }
 
-    /// What need not be kept is not kept any more: each byte of a write is settled once. A cell is forgotten as a whole, and after
-    /// what is older there.
+    /// Each byte of a write is settled once. A cache block is freed as a whole, after older data in
+    /// it.
     fn settle(&mut self) {
         for Number(number, range) in SETTLED.with_borrow_mut(std::mem::take) {
             for sector in sectors(range) {
                 let place = (self.stripes[number as usize].0, sector / 2);
                 let kept = self.kept.get_mut(&place).expect("something is kept there");
                 let mine = kept.iter_mut().find(|(kept, _)| *kept == number).expect("it is settled once");
-                mine.1 = mine.1.checked_sub(1).expect("it is settled once");
+                mine.1 = mine.1.checked_sub(1).expect("each byte is settled once");
                 while kept.first().is_some_and(|(_, sectors)| *sectors == 0) {
                     kept.remove(0);
                 }
@@ -371,7 +371,7 @@ impl Used {
         }
     }
 
-    /// What a kill leaves: what is kept is laid over what the drives hold, the newest last.
+    /// A crash restores persistent memory over the drives, newest last.
     fn check_kill(&self) {
         for ((stripe, cell), kept) in &self.kept {
             for sector in 2 * cell..2 * cell + 2 {
@@ -381,13 +381,13 @@ impl Used {
                 let promised = self.promised[*stripe as usize][sector];
                 assert!(
                     seen >= promised,
-                    "stripe {stripe}, sector {sector}: {seen} of {kept:?}, promised {promised}"
+                    "stripe {stripe}, sector {sector}: {seen} of {kept:?}, acknowledged {promised}"
                 );
             }
         }
     }
 
-    /// What a read would find, and what a flush has made certain.
+    /// Checks reads and the guarantee of the flush.
     fn check(&mut self) {
         assert_eq!(self.lines.check(), Ok(()));
         self.settle();
@@ -398,7 +398,7 @@ impl Used {
                 seen[sectors(part)].fill(write.held.0);
             }
             let is_old = (0..SECTORS).find(|sector| seen[*sector] < promised[*sector]);
-            assert_eq!(is_old, None, "stripe {stripe}: {seen:?} where {promised:?} was promised");
+            assert_eq!(is_old, None, "stripe {stripe}: {seen:?}, acknowledged {promised:?}");
         }
         if self.lines.oldest_dirty().is_none_or(|oldest| oldest > self.flush.0) {
             for (drive, certain) in self.drives.iter().zip(&self.flush.1) {
@@ -409,8 +409,9 @@ impl Used {
     }
 }
 
-/// A cell keeps two writes, and the newer is on the drives; the older is not, and so both are kept. A write of the newer's bytes whose
-/// host waits comes after both, though it shares no byte with the older: or a kill would lay the newer over it.
+/// A cache block holds two writes; the newer one is destaged, the older one is not, so both are
+/// kept. An unacknowledged write over the newer one must wait for both, or a crash would restore
+/// the newer one over it.
 #[test]
 fn nobody_is_told_while_anything_older_is_kept_of_his_cells() {
     let mut used = Used::new();
@@ -425,8 +426,8 @@ fn nobody_is_told_while_anything_older_is_kept_of_his_cells() {
 }
 
 proptest! {
-    /// Whatever comes, is asked for and fails: what is read is what was promised, or newer; a flush is done when what it covers is
-    /// on the drives; and in the end everything is.
+    /// Reads return acknowledged data or newer; a flush completes when its data is on the drives;
+    /// in the end all data is on the drives.
     #[test]
     fn what_was_promised_is_read_and_gets_to_the_drives(steps in prop::collection::vec(step(), 1..120)) {
         let mut used = Used::new();
@@ -437,13 +438,13 @@ proptest! {
         let mut rounds = 0;
         while !used.lines.is_empty() {
             rounds += 1;
-            prop_assert!(rounds < 1000, "something waits for ever: {:?}", used.lines);
+            prop_assert!(rounds < 1000, "a write waits for ever: {:?}", used.lines);
             for step in [Step::Retry, Step::Choose(false), Step::Take(0, false), Step::End(0, 0)] {
                 used.step(&step);
             }
         }
         used.settle();
-        prop_assert!(used.kept.values().all(Vec::is_empty), "what is on the drives is kept for ever");
+        prop_assert!(used.kept.values().all(Vec::is_empty), "destaged data is never freed");
         prop_assert_eq!(used.lines.dirty_bytes(), ByteCount::ZERO);
         let behind = used.drives.iter().flatten().zip(used.promised.iter().flatten());
         prop_assert!(behind.clone().all(|(drive, promised)| drive >= promised));

@@ -1,4 +1,4 @@
-//! What waits is destaged: all of it, in columns that nobody else has, and together where that is worth it.
+//! All waiting writes are destaged, in exclusive columns, and together where that pays.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn take(lines: &mut Lines<Number>, destage: &Destage) -> Vec<u64> {
     lines.take(destage, None).into_iter().map(|write| write.held.0).collect()
 }
 
-/// What begins in this line and is taken at once.
+/// The destages that begin in this line, with their writes.
 fn go(lines: &mut Lines<Number>, stripe: u64) -> Vec<(Destage, Vec<u64>)> {
     let begun = begin(lines, stripe);
     begun.into_iter().map(|destage| (destage.clone(), take(lines, &destage))).collect()
@@ -44,7 +44,7 @@ fn one_write_alone_waits_for_nothing() {
     }
 }
 
-/// Seven strips of a stripe were seven read-modify-writes one after the other, since each holds the same columns.
+/// Seven strips of a stripe were seven read-modify-writes in a row, since they share columns.
 #[test]
 fn what_waits_for_the_same_columns_is_destaged_together() {
     let mut lines = Lines::new(SHAPE);
@@ -69,13 +69,13 @@ fn writes_of_other_columns_do_not_wait_for_each_other() {
     admit(&mut lines, 0, kib(128, 40), 2);
     assert!(begin(&mut lines, 0).is_empty(), "columns 0 to 8 KiB and 32 to 40 KiB are being destaged");
     admit(&mut lines, 0, kib(192 + 16, 8), 3);
-    assert!(begin(&mut lines, 0).is_empty(), "nobody overtakes who waits for the same columns");
+    assert!(begin(&mut lines, 0).is_empty(), "no write overtakes one of the same columns");
     admit(&mut lines, 0, kib(192 + 48, 8), 4);
     assert_eq!(numbers(&go(&mut lines, 0)), [[4]]);
 }
 
-/// A destage is on its way to columns 0 to 8 KiB when a write of all columns comes, and after it another of those: that one must
-/// not go along, or the wide one would write older bytes over it.
+/// A destage of columns 0 to 8 KiB runs; a write of all columns waits, then another one of these
+/// columns. That one must not join the destage, or the wide write would overwrite it.
 #[test]
 fn what_is_taken_overtakes_nobody() {
     let mut lines = Lines::new(SHAPE);
@@ -89,7 +89,7 @@ fn what_is_taken_overtakes_nobody() {
     assert_eq!(numbers(&go(&mut lines, 0)), [[1, 2]]);
 }
 
-/// A stream with several outstanding I/Os writes whole stripes: a line that was just begun waits for the one before it.
+/// A deep sequential stream writes full stripes: a new line waits for the previous one.
 #[test]
 fn a_stream_fills_its_lines_before_they_are_destaged() {
     let mut lines = Lines::new(SHAPE);
@@ -100,21 +100,21 @@ fn a_stream_fills_its_lines_before_they_are_destaged() {
     assert_eq!(numbers(&first), [[0, 1, 2, 3]]);
     for (number, start) in [(4, 0), (5, 64), (6, 128)] {
         admit(&mut lines, 1, kib(start, 64), number);
-        assert!(begin(&mut lines, 1).is_empty(), "it may yet be filled");
+        assert!(begin(&mut lines, 1).is_empty(), "more writes may fill it");
     }
     admit(&mut lines, 1, kib(192, 64), 7);
     let second = go(&mut lines, 1);
     assert_eq!(numbers(&second), [[4, 5, 6, 7]]);
-    // The stream ends in the middle of a line: that is destaged when the one before it is done.
+    // The stream ends within a line: it is destaged after the previous one.
     admit(&mut lines, 2, kib(0, 64), 8);
     assert!(begin(&mut lines, 2).is_empty());
     lines.end(&first[0].0, &[]);
-    assert!(begin(&mut lines, 2).is_empty(), "the line before it is the second");
+    assert!(begin(&mut lines, 2).is_empty(), "the previous line is the second");
     lines.end(&second[0].0, &[]);
     assert_eq!(numbers(&go(&mut lines, 2)), [[8]]);
 }
 
-/// With less than a stripe outstanding a line is never filled: to wait for that would leave the drives idle.
+/// With less than a stripe outstanding a line never fills, and waiting would idle the drives.
 #[test]
 fn a_shallow_stream_does_not_wait_to_fill_its_lines() {
     let mut lines = Lines::new(SHAPE);
@@ -124,7 +124,7 @@ fn a_shallow_stream_does_not_wait_to_fill_its_lines() {
     assert_eq!(numbers(&go(&mut lines, 1)), [[1]]);
 }
 
-/// One large request ends in the middle of a line. Nobody else writes, so nobody will fill that line.
+/// One large request ends within a line: no other write will fill it.
 #[test]
 fn the_end_of_a_request_does_not_wait_for_its_own_beginning() {
     let mut lines = Lines::new(SHAPE);
@@ -153,7 +153,7 @@ fn a_line_without_parity_waits_for_nobody_to_fill_it() {
     assert_eq!(numbers(&go(&mut lines, 1)), [[1]]);
 }
 
-/// What a log can keep as one record limits what is destaged together, but not a whole stripe, which needs no record.
+/// The size of a log record limits a destage, but not a full stripe, which needs no record.
 #[test]
 fn as_much_is_taken_as_may_be_written_at_once() {
     let mut lines = Lines::new(SHAPE);
@@ -165,7 +165,7 @@ fn as_much_is_taken_as_may_be_written_at_once() {
     lines.end(&first[0].0, &[]);
     let destage = lines.begin(StripeIndex(0)).unwrap();
     let taken = lines.take(&destage, Some(ByteCount(200 * KIB)));
-    assert_eq!(taken.iter().map(|write| write.held.0).collect::<Vec<_>>(), [1, 2], "and one strip of parity");
+    assert_eq!(taken.iter().map(|write| write.held.0).collect::<Vec<_>>(), [1, 2], "plus parity");
     admit(&mut lines, 0, kib(0, 128), 4);
     admit(&mut lines, 0, kib(192, 64), 5);
     lines.end(&destage, &[]);
@@ -174,7 +174,7 @@ fn as_much_is_taken_as_may_be_written_at_once() {
     assert_eq!(taken.iter().map(|write| write.held.0).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
-/// What happens: a write comes, a destage takes its writes, one ends.
+/// Events: a write arrives, a destage takes its writes, a destage ends.
 #[derive(Clone, Debug)]
 enum Step {
     Admit(u64, ByteRange),
@@ -190,13 +190,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Lines as the engine uses them, and what it has done.
+/// Lines as the engine uses them, and their history.
 struct Used {
     lines: Lines<Number>,
     begun: Vec<Destage>,
     taken: Vec<Destage>,
     done: Vec<u64>,
-    /// Every write, by its number: of which line, and which bytes.
+    /// Stripe and range of each write, by number.
     writes: Vec<(u64, ByteRange)>,
 }
 
@@ -221,7 +221,7 @@ impl Used {
                 write.held.0
             );
         }
-        assert_eq!(oldest, writes.first().map(|write| write.held), "who is to carry it out is part of it");
+        assert_eq!(oldest, writes.first().map(|write| write.held), "takes the oldest write");
         assert!(writes.iter().all(|write| destage.columns.contains(&write.columns.start)));
         self.done.extend(writes.iter().map(|write| write.held.0));
         self.taken.push(destage);
@@ -236,7 +236,7 @@ impl Used {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: no columns twice at a time, every write once, and nothing is left waiting.
+    /// Any order: columns are exclusive, every write is destaged once, and none is left waiting.
     #[test]
     fn every_write_is_destaged_once(
         steps in prop::collection::vec(step(), 1..120),
@@ -270,7 +270,7 @@ proptest! {
         prop_assert_eq!(used.done, (0..used.writes.len() as u64).collect::<Vec<_>>());
     }
 
-    /// Against a map of sectors.
+    /// Compares with a map of sectors.
     #[test]
     fn merged_writes_are_what_they_come_to_one_after_the_other(writes in prop::collection::vec(ranges(), 0..12)) {
         let mut expected = vec![None; 64];

@@ -1,8 +1,8 @@
-//! Times of the day, as people write them.
+//! Times of day as text, in UTC.
 
 const DAY_S: u32 = 86_400;
 
-/// `02:00`, or `02:00:30` if there are seconds.
+/// Formats as `02:00`, or as `02:00:30` when there are seconds.
 pub(crate) fn written(at_s: u32) -> String {
     let (hour, minute, second) = (at_s / 3600, at_s / 60 % 60, at_s % 60);
     match second {
@@ -11,10 +11,10 @@ pub(crate) fn written(at_s: u32) -> String {
     }
 }
 
-/// The second of the day.
+/// Parses a time of day into seconds since midnight.
 ///
 /// # Errors
-/// When that is no time of the day: the end of a sentence.
+/// When the text is not a time of day. The error is a clause that completes a message.
 pub(crate) fn read(text: &str) -> Result<u32, String> {
     let wrong = || format!("'{text}' is not a time of the day; expected HH:MM or HH:MM:SS, in UTC");
     let two_digits = |part: &str| {

@@ -1,4 +1,4 @@
-//! What there is, and the document of it.
+//! The current configuration, and its document.
 
 use crate::document::{
     Account, Array, ControllerPart, Document, Drive, Log, Member, Notification, Numbers, Saved, Schedule,
@@ -10,7 +10,7 @@ use controller::{
     ControllerInfo, DriveInfo, LogInfo, ScheduleInfo, Scheduled, SpareInfo, VolumeInfo, VolumeState,
 };
 
-/// Everything that is configured, as the controller and the interfaces report it.
+/// The configuration, as the controller and the interfaces report it.
 #[derive(Clone, Debug)]
 pub struct Current {
     /// The controller.
@@ -25,38 +25,38 @@ pub struct Current {
     pub logs: Vec<LogInfo>,
     /// Every schedule.
     pub schedules: Vec<ScheduleInfo>,
-    /// Channels of notifications.
+    /// Notification channels.
     pub notifications: Vec<Notification>,
-    /// Subscriptions by Redfish.
+    /// Redfish subscriptions.
     pub subscriptions: Vec<Subscription>,
     /// Accounts.
     pub accounts: Vec<AccountInfo>,
 }
 
 impl Current {
-    /// Volumes of which a drive is there. What is known of others is not complete.
+    /// Volumes with at least one drive present. Data about others are incomplete.
     pub(crate) fn present(&self) -> impl Iterator<Item = &VolumeInfo> {
         self.volumes.iter().filter(|volume| volume.state != VolumeState::Missing)
     }
 
-    /// Drives whose registration outlives the process.
+    /// Drives whose registration survives a restart.
     pub(crate) fn lasting_drives(&self) -> impl Iterator<Item = &DriveInfo> {
         self.drives.iter().filter(|drive| is_lasting(&drive.name))
     }
 
-    /// The log device that is in use.
+    /// The log device in use.
     pub(crate) fn log(&self) -> Option<&LogInfo> {
         self.logs.iter().find(|log| log.in_use)
     }
 }
 
-/// Whether a drive of that name is the same one after a start.
+/// Whether the name denotes the same drive after a restart.
 pub(crate) fn is_lasting(name: &str) -> bool {
     !name.starts_with("mem:") && !name.starts_with("null:")
 }
 
 impl Document {
-    /// The document of what there is. `at`: the date.
+    /// Creates the document of the current configuration. `at`: the date.
     pub fn of(now: &Current, at: String) -> Document {
         let mut notifications = now.notifications.clone();
         notifications.sort_by(|a, b| a.channel.name.cmp(&b.channel.name));
@@ -83,7 +83,7 @@ impl Document {
     }
 }
 
-/// A schedule as it is saved.
+/// The document entry of a schedule.
 pub(crate) fn schedule(info: &ScheduleInfo) -> Schedule {
     Schedule {
         on: info.on,
@@ -149,13 +149,13 @@ fn volume(now: &Current, info: &VolumeInfo) -> crate::document::Volume {
     }
 }
 
-/// The schedule of the check of a volume.
+/// The check schedule of a volume.
 pub(crate) fn check_of<'n>(now: &'n Current, volume: &str) -> Option<&'n ScheduleInfo> {
     let is_it = |one: &&ScheduleInfo| one.what == Scheduled::Check && one.volume.as_deref() == Some(volume);
     now.schedules.iter().find(is_it)
 }
 
-/// A spare as it is saved.
+/// The document entry of a spare.
 pub(crate) fn spare(info: &SpareInfo) -> Spare {
     Spare {
         drive: info.drive.clone(),

@@ -1,37 +1,37 @@
-//! The document: everything that is configured, as people can read it.
+//! The document: the whole configuration as readable text.
 
 use controller::{Error, ErrorKind, Result, SpareKind};
 use notify::Channel;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the document's form that this program writes. A document of a later version is refused.
+/// The format version that this release writes. Later versions are refused.
 pub const VERSION: u32 = 1;
 
-/// What every document says that it is.
+/// The `format` value of every document.
 const FORMAT: &str = "softroc-config";
 
-/// The configuration of a controller. A section that is not there is not compared.
+/// The configuration of a controller. Absent sections are not compared.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// `softroc-config`.
     pub format: String,
-    /// The version of the form.
+    /// The format version.
     pub version: u32,
-    /// When and by which program it was saved. Nothing is compared with it.
+    /// When and by which release it was saved. Ignored in comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Saved>,
-    /// What is set for the controller as a whole.
+    /// Settings of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerPart>,
-    /// When drives are patrolled.
+    /// The schedule of the patrol read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patrol: Option<Schedule>,
-    /// The log device that is in use.
+    /// The log device in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Log>,
-    /// Drives that are registered.
+    /// Registered drives.
     #[serde(default, rename = "drive", skip_serializing_if = "Option::is_none")]
     pub drives: Option<Vec<Drive>>,
     /// Arrays with their volumes.
@@ -40,28 +40,28 @@ pub struct Document {
     /// Hot spares.
     #[serde(default, rename = "spare", skip_serializing_if = "Option::is_none")]
     pub spares: Option<Vec<Spare>>,
-    /// Channels of notifications, without their secrets.
+    /// Notification channels, without secrets.
     #[serde(default, rename = "notification", skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Vec<Notification>>,
-    /// Subscriptions to events by Redfish.
+    /// Redfish event subscriptions.
     #[serde(default, rename = "subscription", skip_serializing_if = "Option::is_none")]
     pub subscriptions: Option<Vec<Subscription>>,
-    /// Accounts, without their passwords.
+    /// Accounts, without passwords.
     #[serde(default, rename = "account", skip_serializing_if = "Option::is_none")]
     pub accounts: Option<Vec<Account>>,
 }
 
-/// How a document came to be.
+/// The origin of a document.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
-    /// The version of the controller that saved it.
+    /// The release that saved it.
     pub by: String,
-    /// When, as a date in UTC.
+    /// The date, in UTC.
     pub at: String,
 }
 
-/// What is set for the controller as a whole.
+/// Settings of the controller.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerPart {
@@ -73,28 +73,28 @@ pub struct ControllerPart {
     pub alarm: Option<bool>,
 }
 
-/// When something runs by itself.
+/// A schedule of background tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// Whether it runs at all.
+    /// Whether it is enabled.
     pub on: bool,
-    /// The period.
+    /// The period in days.
     pub every_days: u32,
-    /// The time of the day, UTC: `HH:MM`.
+    /// The time of day, UTC: `HH:MM`.
     pub at: String,
-    /// Whether a check repairs what it finds; absent for a patrol.
+    /// Whether a check repairs the errors it finds; absent for a patrol read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<bool>,
-    /// The share of time beside hosts; absent: that of the array.
+    /// The share of time given to the task next to hosts; absent: the share of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most bytes per second; absent: no limit.
+    /// The rate limit in bytes per second; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
 }
 
-/// The log device that is in use.
+/// The log device in use.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
@@ -108,19 +108,19 @@ pub struct Log {
 pub struct Numbers {
     /// Its enclosure.
     pub enclosure: u32,
-    /// Its slot there.
+    /// Its slot in the enclosure.
     pub slot: u32,
-    /// Its own number.
+    /// Its device number.
     pub device: u32,
 }
 
-/// A drive. It is found by the UUID of its label, else by model and serial number, else by its name.
+/// A drive. It is matched by label UUID, else by model and serial number, else by name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drive {
-    /// Its name: a path, an address.
+    /// Its name: a path or an address.
     pub name: String,
-    /// The UUID in its label as a member of an array.
+    /// Its UUID as a member of an array, from its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Its model.
@@ -132,7 +132,7 @@ pub struct Drive {
     /// Its capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// The numbers by which operators know it.
+    /// Its numbers for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
 }
@@ -143,21 +143,21 @@ pub struct Drive {
 pub struct Array {
     /// Its UUID.
     pub uuid: String,
-    /// Its number (its drive group).
+    /// Its drive group number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// Its policies by name, as `volume show` names them.
+    /// Its policies, by the names of `volume show`.
     #[serde(default)]
     pub policies: BTreeMap<String, String>,
     /// Its drives by slot.
     #[serde(default, rename = "member")]
     pub members: Vec<Member>,
-    /// Its volumes, in the order in which they lie on the drives.
+    /// Its volumes, in their order on the drives.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<Volume>,
 }
 
-/// A drive's place in an array.
+/// A member of an array.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
@@ -182,19 +182,19 @@ pub struct Volume {
     pub level: String,
     /// Spans; 1 where the level has none.
     pub spans: u16,
-    /// How often each strip is stored.
+    /// The number of copies of each strip.
     pub copies: u16,
     /// The strip.
     pub strip_bytes: u64,
-    /// The layout, where the level has a choice.
+    /// The layout, if the level offers several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// What hosts can use.
+    /// The capacity for hosts.
     pub capacity_bytes: u64,
-    /// Its own policies by name, as `volume show` names them.
+    /// Its policies, by the names of `volume show`.
     #[serde(default)]
     pub policies: BTreeMap<String, String>,
-    /// When its redundancy is checked; absent where it has none.
+    /// The check schedule; absent for levels without redundancy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Schedule>,
 }
@@ -205,19 +205,19 @@ pub struct Volume {
 pub struct Spare {
     /// The name of the drive.
     pub drive: String,
-    /// For which arrays.
+    /// Which arrays it serves.
     pub kind: SpareKind,
-    /// Volumes of the arrays that a dedicated spare is for.
+    /// Volumes of the arrays that a dedicated spare serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dedicated_to: Vec<String>,
-    /// Whether it is a spare again after a copyback.
+    /// Whether it becomes a spare again after a copyback.
     pub revertible: bool,
 }
 
-/// A channel of notifications.
+/// A notification channel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Notification {
-    /// Whether it has a secret, which is not saved.
+    /// Whether it has a secret (never saved).
     #[serde(default)]
     pub has_secret: bool,
     /// The channel.
@@ -225,16 +225,16 @@ pub struct Notification {
     pub channel: Channel,
 }
 
-/// A subscription to events by Redfish.
+/// A Redfish event subscription.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
-    /// Where events are sent.
+    /// The address that receives the events.
     pub destination: String,
-    /// What is sent along.
+    /// A value that is sent with each event.
     #[serde(default)]
     pub context: String,
-    /// Whether the certificate of the other side is checked.
+    /// Whether the receiver's certificate is verified.
     pub verify_certificate: bool,
 }
 
@@ -246,11 +246,11 @@ pub struct Account {
     pub name: String,
     /// Its role.
     pub role: access::Role,
-    /// Whether it can be used.
+    /// Whether it is enabled.
     pub enabled: bool,
 }
 
-/// What every version says first.
+/// The first fields of every version.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -264,7 +264,7 @@ fn invalid(sentence: String) -> Error {
 }
 
 impl Document {
-    /// A document with no section.
+    /// A document without sections.
     pub fn empty() -> Document {
         Document {
             format: FORMAT.to_owned(),
@@ -282,10 +282,10 @@ impl Document {
         }
     }
 
-    /// Whether this program understands it.
+    /// Checks that this release can restore the document.
     ///
     /// # Errors
-    /// `Invalid`, when it is something else, of a later version, or two entries have one name.
+    /// `Invalid` for another format, a later version, or duplicate names.
     pub fn check(&self) -> Result<()> {
         check_head(&self.format, self.version)?;
         let arrays = self.arrays.as_deref().unwrap_or_default();
@@ -300,7 +300,7 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// `Invalid`, with the place of what is wrong.
+    /// `Invalid`, with the position of the error.
     pub fn read(text: &str) -> Result<Document> {
         let wrong = |error: toml::de::Error| {
             let what = error.to_string();
@@ -316,10 +316,10 @@ impl Document {
         Ok(document)
     }
 
-    /// The text of a file.
+    /// The document as TOML.
     ///
     /// # Errors
-    /// `Failed`, when it has a value that TOML has no form for.
+    /// `Failed`, when TOML cannot represent a value.
     pub fn written(&self) -> Result<String> {
         let body = toml::to_string(self).map_err(|error| {
             Error::new(ErrorKind::Failed, format!("the configuration cannot be written as TOML: {error}"))
@@ -346,7 +346,7 @@ fn check_head(format: &str, version: u32) -> Result<()> {
     }
 }
 
-/// No name is there twice.
+/// Fails on a duplicate name.
 fn once<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<()> {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {

@@ -1,20 +1,21 @@
 //! The saved configuration of a controller.
 //!
-//! [`Document::of`] makes a document of everything that is configured, without secrets. [`compare`] says how a document
-//! differs from what there is, one [`Difference`] each, and which [`Step`] removes the difference. A document that is
-//! compared with the state of which it was made has no difference.
+//! [`Document::of`] creates a document of the configuration, without secrets. [`compare`] returns
+//! each [`Difference`] to the controller, and the [`Step`] that removes it. A document has no
+//! difference to the state it was made of.
 //!
-//! Values only: no file, no clock, no controller. `crates/control-api/src/config` reads the state and carries out the steps.
+//! Pure values: no file, no clock, no controller. `crates/control-api/src/config` reads the state
+//! and runs the steps.
 //!
-//! Invariants: no step destroys data or removes anything; a volume is created only if that is asked for, and only on
-//! drives that are unused. Where a document has no section for a subject, nothing of that subject is compared.
+//! Invariants: no step destroys data or removes anything. A volume is created only on request, on
+//! unused drives. Subjects without a section in the document are not compared.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `document` | the document, and its form as a file |
-//! | `current` | what there is, and the document of it |
-//! | `policy` | which policies are saved, and the command that sets one |
-//! | `clock` | times of the day |
+//! | `document` | the document, and its file format |
+//! | `current` | the current configuration, and its document |
+//! | `policy` | which policies are saved, and the command that sets each |
+//! | `clock` | times of day |
 //! | `compare` | differences and steps, a file for each subject |
 
 mod clock;

@@ -1,10 +1,10 @@
-//! Policies: which are saved, and the command that sets one.
+//! Saved policies, and the command that sets each.
 
 use controller::{SetPolicy, VolumeInfo};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// Policies of a volume alone.
+/// Policies of one volume.
 const OF_VOLUME: [&str; 7] =
     ["read-mode", "write-mode", "cache-mode", "drive-cache", "sector", "attach", "write-hole"];
 
@@ -20,7 +20,7 @@ const OF_ARRAY: [&str; 8] = [
     "task-rate",
 ];
 
-/// Policies that follow from others.
+/// Policies that are derived from others.
 const DERIVED: [&str; 2] = ["preset", "fast-path"];
 
 /// The configured values of a volume's own policies.
@@ -38,10 +38,10 @@ fn configured(volume: &VolumeInfo, is_wanted: impl Fn(&str) -> bool) -> BTreeMap
     policies.map(|policy| (policy.name.clone(), policy.configured.clone())).collect()
 }
 
-/// The order that gives a volume, or its array, a policy.
+/// The command that sets a policy of a volume or of its array.
 ///
 /// # Errors
-/// When there is no such policy, or it has no such value: the end of a sentence.
+/// For an unknown policy or value. The error is a clause that completes a message.
 pub(crate) fn order(volume: &str, name: &str, value: &str) -> Result<SetPolicy, String> {
     let mut set = SetPolicy { volume: volume.to_owned(), ..SetPolicy::default() };
     let wrong = |expected: &str| format!("'{value}' is not a value of {name}; expected {expected}");
@@ -72,7 +72,7 @@ pub(crate) fn order(volume: &str, name: &str, value: &str) -> Result<SetPolicy, 
         }
         _ => {
             let known = OF_VOLUME.iter().chain(&OF_ARRAY).copied().collect::<Vec<_>>().join(", ");
-            return Err(format!("there is no policy '{name}'; there are {known}"));
+            return Err(format!("there is no policy '{name}'; policies: {known}"));
         }
     }
     Ok(set)
@@ -80,7 +80,7 @@ pub(crate) fn order(volume: &str, name: &str, value: &str) -> Result<SetPolicy, 
 
 fn named<T: DeserializeOwned>(name: &str, value: &str) -> Result<T, String> {
     serde_json::from_value(value.into()).map_err(|error| {
-        // What serde says ends with the values that there are.
+        // The message of serde ends with the list of valid values.
         format!("'{value}' is not a value of {name}: {error}")
     })
 }

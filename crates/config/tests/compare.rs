@@ -1,4 +1,4 @@
-//! Differences between a document and a machine, and what is proposed to remove them.
+//! Differences between a document and a controller, and the steps proposed to remove them.
 
 use config::{Current, Difference, Document, Finding, Notification, Options, Step, Subscription, compare};
 use controller::{Command, ErrorKind};
@@ -88,7 +88,7 @@ fn a_document_is_read_as_it_was_written_and_differs_in_nothing() {
     assert_eq!(found(&document, &now), []);
     let json = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Document>(&json).unwrap(), document);
-    assert!(!text.contains("mem:64M"), "a drive in memory ends with the controller: {text}");
+    assert!(!text.contains("mem:64M"), "memory drives are not saved: {text}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn what_differs_is_named_with_the_order_that_sets_it() {
     now.schedules[1].volume = Some("other".into());
     let found = found(&document, &now);
     let renames = |finding: &Finding| matches!(&finding.step, Some(Step::Command(Command::VolumeSet { volume, name })) if volume == "v-1" && name == "data");
-    assert!(renames(&found[0]), "it is known by its UUID: {found:?}");
+    assert!(renames(&found[0]), "matched by UUID: {found:?}");
 }
 
 #[test]
@@ -132,18 +132,18 @@ fn numbers_that_differ_are_given_back_by_one_order() {
     assert_eq!((set.volumes[0].number, set.arrays[0].number, &set.serial), (4, 2, &None));
 }
 
-/// A drive is what its label says, whatever it is called; another drive under an old name is not taken for it.
+/// Drives match by label, whatever their path; another drive at a known path does not match.
 #[test]
 fn drives_are_found_by_what_they_are() {
     let document = saved(&machine());
     let mut now = machine();
     (now.drives[0].name, now.drives[1].name) = ("/d1".into(), "/d0".into());
-    assert_eq!(found(&document, &now), [], "they have exchanged their names, and nothing else");
+    assert_eq!(found(&document, &now), [], "only the paths are swapped");
     let mut now = machine();
     now.drives[0].uuid = Some("uuid-of-another".into());
     let found = found(&document, &now);
     let about: Vec<&str> = found.iter().map(|one| one.difference.about.as_str()).collect();
-    assert_eq!(about, ["drive /d0", "drive /d0"], "one is not there, and one is not in the file: {found:?}");
+    assert_eq!(about, ["drive /d0", "drive /d0"], "one drive is missing, one is not in the file: {found:?}");
     assert!(found.iter().all(|one| one.step.is_none()), "{found:?}");
 }
 
@@ -174,7 +174,7 @@ fn a_volume_that_is_not_found_is_created_on_demand_and_on_unused_drives_alone() 
     assert!(refused.step.is_none() && refused.difference.stays.unwrap().contains("/d1 is foreign"));
 }
 
-/// What a restore created has other UUIDs; nothing is left to be said of it.
+/// Volumes created by a restore have other UUIDs; a comparison finds no difference.
 #[test]
 fn a_volume_that_was_created_anew_is_that_of_the_file() {
     let document = saved(&machine());

@@ -1,9 +1,9 @@
 //! `/v1/accounts` and `/v1/sessions`.
 
-use crate::desk::{Desk, refuse, refused};
+use crate::desk::{AppState, refuse, refused};
 use crate::gate::Peer;
 use crate::keeper;
-use crate::routes::{LONGEST_OF_A_STRANGER, Who};
+use crate::routes::{CallerExtension, LONGEST_OF_A_STRANGER};
 use access::{AccountChange, AccountInfo, Action, Caller, Password, Role};
 use axum::extract::connect_info::ConnectInfo;
 use axum::extract::rejection::JsonRejection;
@@ -14,33 +14,34 @@ use axum::{Extension, Json, Router};
 use controller::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// The answers about accounts. In JSON an object with its kind under `reply`, as those of the controller.
+/// Replies about accounts. In JSON, an object with its kind under `reply`, like those of the
+/// controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum AccessReply {
     /// Accounts, by name.
     Accounts {
-        /// They.
+        /// The accounts.
         accounts: Vec<AccountInfo>,
     },
     /// An account.
     Account {
-        /// It.
+        /// The account.
         account: AccountInfo,
-        /// Its password, if it was made for it: it is told once, and has to be changed.
+        /// The generated password, if any: it is returned once and must be changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         password: Option<String>,
     },
     /// A session.
     Session {
-        /// Whose it is.
+        /// The account.
         account: AccountInfo,
-        /// What proves it.
+        /// The session token.
         token: String,
     },
-    /// It is done.
+    /// The operation is complete.
     Done {
-        /// What is worth knowing about it, a sentence each.
+        /// Notes, one sentence each.
         notes: Vec<String>,
     },
 }
@@ -51,7 +52,7 @@ pub enum AccessReply {
 struct Add {
     name: String,
     role: Role,
-    /// None: one is made, told once, and has to be changed.
+    /// Without a password, one is generated, returned once, and must be changed.
     password: Option<Password>,
     #[serde(default)]
     must_change: bool,
@@ -65,7 +66,7 @@ struct Set {
     role: Option<Role>,
     enabled: Option<bool>,
     password: Option<Password>,
-    /// A password is made, told once, and has to be changed.
+    /// Generate a password, return it once, and require a change.
     #[serde(default)]
     new_password: bool,
     must_change: Option<bool>,
@@ -73,11 +74,11 @@ struct Set {
     unlock: bool,
 }
 
-/// How accounts are repaired that cannot be read.
+/// How unreadable accounts are repaired.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Repair {
-    /// With one new administrator, and not with their previous version.
+    /// With one new administrator instead of the previous version.
     #[serde(default)]
     anew: bool,
 }
@@ -91,8 +92,8 @@ struct SignIn {
 
 type Body<T> = std::result::Result<Json<T>, JsonRejection>;
 
-/// What is behind the gate.
-pub(crate) fn router() -> Router<Desk> {
+/// Routes that need authentication.
+pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .route("/v1/accounts", get(list).post(add))
         .route("/v1/accounts/{name}", patch(set).delete(remove))
@@ -100,8 +101,8 @@ pub(crate) fn router() -> Router<Desk> {
         .route("/v1/session", axum::routing::delete(sign_out))
 }
 
-/// What is before it: whoever signs in is not known yet.
-pub(crate) fn sign_in() -> Router<Desk> {
+/// Routes before authentication: sign-in.
+pub(crate) fn sign_in() -> Router<AppState> {
     Router::new().route("/v1/session", post(open).layer(DefaultBodyLimit::max(LONGEST_OF_A_STRANGER)))
 }
 
@@ -114,27 +115,27 @@ fn answered(answer: Result<AccessReply>) -> Response {
 
 fn read<T>(body: Body<T>) -> Result<T> {
     body.map(|Json(body)| body).map_err(|rejection| {
-        // What is wrong, and not what was sent: that may be a password.
+        // The message must not contain the body, which may have a password.
         let what = rejection.body_text();
-        let what = what.split(": ").nth(1).unwrap_or("it is no JSON");
-        let what = if what.contains("password") { "a field is not of its kind" } else { what };
+        let what = what.split(": ").nth(1).unwrap_or("invalid JSON");
+        let what = if what.contains("password") { "a field has the wrong type" } else { what };
         Error::new(
             ErrorKind::Invalid,
-            format!("that cannot be read: {what}; docs/formats/http-api.md lists the fields"),
+            format!("invalid request: {what}; docs/formats/http-api.md lists the fields"),
         )
     })
 }
 
-async fn list(State(desk): State<Desk>, Extension(caller): Who) -> Response {
+async fn list(State(desk): State<AppState>, Extension(caller): CallerExtension) -> Response {
     let known = caller.may(Action::Accounts).and_then(|()| desk.keeper.check());
     answered(known.map(|()| AccessReply::Accounts { accounts: desk.keeper.list() }))
 }
 
-async fn add(State(desk): State<Desk>, Extension(caller): Who, body: Body<Add>) -> Response {
+async fn add(State(desk): State<AppState>, Extension(caller): CallerExtension, body: Body<Add>) -> Response {
     answered(added(&desk, &caller, body).await)
 }
 
-async fn added(desk: &Desk, caller: &Caller, body: Body<Add>) -> Result<AccessReply> {
+async fn added(desk: &AppState, caller: &Caller, body: Body<Add>) -> Result<AccessReply> {
     desk.may(caller, Action::Accounts, "accounts")?;
     let Add { name, role, password, must_change } = read(body)?;
     let made = password.is_none();
@@ -143,29 +144,29 @@ async fn added(desk: &Desk, caller: &Caller, body: Body<Add>) -> Result<AccessRe
     Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
 }
 
-/// A password that nobody can guess.
+/// A random password.
 pub(crate) fn made_password() -> Result<Password> {
     let bytes = keeper::random::<20>().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
     Ok(Password::from_random(&bytes))
 }
 
 async fn set(
-    State(desk): State<Desk>,
-    Extension(caller): Who,
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
     Path(name): Path<String>,
     body: Body<Set>,
 ) -> Response {
     answered(changed(&desk, &caller, &name, body).await)
 }
 
-async fn changed(desk: &Desk, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
+async fn changed(desk: &AppState, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
     let Set { name: new_name, role, enabled, password, new_password, must_change, unlock } = read(body)?;
     let is_own = caller.account.as_deref() == Some(name);
     let is_more = new_name.is_some() || role.is_some() || enabled.is_some() || must_change.is_some();
     let of_own = is_own && password.is_some() && !is_more && !new_password && !unlock;
     desk.may(caller, if of_own { Action::OwnPassword } else { Action::Accounts }, name)?;
     if password.is_some() && new_password {
-        return Err(Error::new(ErrorKind::Invalid, "give a password, or have one made, not both"));
+        return Err(Error::new(ErrorKind::Invalid, "give either a password or 'new_password', not both"));
     }
     let password = if new_password { Some(made_password()?) } else { password };
     let must_change = if new_password { Some(true) } else { must_change };
@@ -175,11 +176,15 @@ async fn changed(desk: &Desk, caller: &Caller, name: &str, body: Body<Set>) -> R
     Ok(AccessReply::Account { account, password: told })
 }
 
-async fn repair(State(desk): State<Desk>, Extension(caller): Who, body: Body<Repair>) -> Response {
+async fn repair(
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
+    body: Body<Repair>,
+) -> Response {
     answered(repaired(&desk, &caller, body).await)
 }
 
-async fn repaired(desk: &Desk, caller: &Caller, body: Body<Repair>) -> Result<AccessReply> {
+async fn repaired(desk: &AppState, caller: &Caller, body: Body<Repair>) -> Result<AccessReply> {
     let Repair { anew } = read(body)?;
     let keeper = &desk.keeper;
     let repair = async { keeper.repair(&caller.named(), anew) };
@@ -192,7 +197,11 @@ async fn repaired(desk: &Desk, caller: &Caller, body: Body<Repair>) -> Result<Ac
     })
 }
 
-async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
+async fn remove(
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
+    Path(name): Path<String>,
+) -> Response {
     let removed = match desk.may(&caller, Action::Accounts, &name) {
         Ok(()) => desk.keeper.remove(&caller.named(), &name).await,
         Err(denied) => Err(denied),
@@ -201,7 +210,7 @@ async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Pa
 }
 
 async fn open(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Extension(ConnectInfo(peer)): Extension<ConnectInfo<Peer>>,
     body: Body<SignIn>,
 ) -> Response {
@@ -213,7 +222,7 @@ async fn open(
     answered(opened.map(|(_, token, account)| AccessReply::Session { account, token }))
 }
 
-async fn sign_out(State(desk): State<Desk>, Extension(caller): Who) -> Response {
+async fn sign_out(State(desk): State<AppState>, Extension(caller): CallerExtension) -> Response {
     if let Err(error) = caller.may(Action::OwnSession) {
         return refused(error);
     }

@@ -1,4 +1,4 @@
-//! The client's side: one request, one answer.
+//! The client side: one request, one reply.
 
 use crate::gate::{TOKEN, user_name};
 use crate::tls::{self, Trust};
@@ -17,27 +17,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// Where a controller is, and how one gets in.
+/// The address of a controller, and the credentials for it.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// On this machine, behind its control socket.
+    /// The control socket of a controller on this machine.
     Socket(LocalSocket),
-    /// Somewhere, behind its port for management.
+    /// The management port of a controller.
     Server(Remote),
 }
 
 /// The control socket of a controller on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalSocket {
-    /// Its file.
+    /// The path of the socket.
     pub path: PathBuf,
-    /// Whether the operator named this very file. One that was only found has to be served by root or by this user: what a
-    /// command sends, and shows, would be another user's to read and to make up.
+    /// Whether the operator named this socket. A default socket must be served by root or by this
+    /// user, because another user could read commands and forge replies.
     pub is_named: bool,
 }
 
 impl LocalSocket {
-    /// Whether what a process of that user serves there counts.
+    /// Whether a server process of that user is trusted.
     pub fn trusts(&self, uid: u32) -> bool {
         self.is_named || uid == 0 || uid == rustix::process::geteuid().as_raw()
     }
@@ -75,19 +75,19 @@ pub struct Remote {
 
 impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the token.
+        // The token must not be printed.
         write!(f, "https://{}:{}", self.host, self.port)
     }
 }
 
 impl Remote {
-    /// By its address, `https://HOST:PORT`; a token, and how its certificate is known.
+    /// From an address `https://HOST:PORT`, a token, and the trust in the certificate.
     ///
     /// # Errors
-    /// When that is no such address.
+    /// When the address is invalid.
     pub fn new(address: &str, token: Option<String>, trust: Trust) -> Result<Remote> {
         let wrong = || {
-            let sentence = format!("'{address}' is not the address of a server; expected https://HOST:PORT");
+            let sentence = format!("'{address}' is not a server address; expected https://HOST:PORT");
             Error::new(ErrorKind::Invalid, sentence)
         };
         let rest = address.strip_prefix("https://").ok_or_else(wrong)?.trim_end_matches('/');
@@ -104,24 +104,24 @@ impl Remote {
 /// Sends a command to the controller at `place` and waits for its reply.
 ///
 /// # Errors
-/// Those of the command; `Unavailable` when no controller answers there.
+/// Errors of the command; `Unavailable` when no controller responds.
 pub fn call(place: &Place, command: &Command) -> Result<Reply> {
     let body = serde_json::to_value(command).map_err(|error| broken(place, &error.to_string()))?;
     request(place, "POST", "/v1/command", Some(&body))
 }
 
-/// The events after the one of that number, as soon as there are any, or none after `wait_s` seconds.
+/// The events after the event `seen`, as soon as there are any, or none after `wait_s` seconds.
 ///
 /// # Errors
-/// Those of the request; `Unavailable` when no controller answers there.
+/// Errors of the request; `Unavailable` when no controller responds.
 pub fn events_after(place: &Place, seen: u64, wait_s: u64) -> Result<Reply> {
     request(place, "GET", &format!("/v1/events?after={seen}&wait_s={wait_s}"), None)
 }
 
-/// Asks about accounts: an address below `/v1`, and what is sent there.
+/// A request about accounts: its address below `/v1`, and its body.
 ///
 /// # Errors
-/// Those of the request; `Unavailable` when no controller answers there.
+/// Errors of the request; `Unavailable` when no controller responds.
 pub fn access(
     place: &Place,
     method: &str,
@@ -131,10 +131,10 @@ pub fn access(
     request(place, method, path, body)
 }
 
-/// The same about notifications.
+/// A request about notifications.
 ///
 /// # Errors
-/// Those of the request; `Unavailable` when no controller answers there.
+/// Errors of the request; `Unavailable` when no controller responds.
 pub fn notifications(
     place: &Place,
     method: &str,
@@ -144,25 +144,25 @@ pub fn notifications(
     request(place, method, path, body)
 }
 
-/// The same about the configuration: what is configured, or a document that is restored.
+/// A request about the configuration: to read it, or to restore a document.
 ///
 /// # Errors
-/// Those of the request; `Unavailable` when no controller answers there.
+/// Errors of the request; `Unavailable` when no controller responds.
 pub fn configuration(place: &Place, order: Option<&serde_json::Value>) -> Result<ConfigReply> {
     let method = if order.is_some() { "POST" } else { "GET" };
     request(place, method, "/v1/configuration", order)
 }
 
-/// What volumes and drives did: the query of `/v1/history`.
+/// Statistics of volumes and drives: the query of `/v1/history`.
 ///
 /// # Errors
-/// Those of the request; `Unavailable` when no controller answers there.
+/// Errors of the request; `Unavailable` when no controller responds.
 pub fn history(place: &Place, query: &[(&str, String)]) -> Result<HistoryReply> {
     let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
     request(place, "GET", &format!("/v1/history?{}", query.join("&")), None)
 }
 
-/// A value as it stands in a query.
+/// Percent-encodes a value for a query.
 fn escaped(value: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let text = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -197,7 +197,7 @@ fn request<T: DeserializeOwned>(
             Place::Server(remote) => exchange(place, to_server(remote).await?, request).await,
         }
     })?;
-    let not_ours = |error: serde_json::Error| failed(format!("its answer cannot be read ({error})"));
+    let not_ours = |error: serde_json::Error| failed(format!("invalid reply ({error})"));
     match good {
         true => serde_json::from_slice(&body).map_err(not_ours),
         false => Err(serde_json::from_slice::<Refusal>(&body).map_err(not_ours)?.error),
@@ -213,30 +213,36 @@ fn host_of(place: &Place) -> String {
 }
 
 fn broken(place: &Place, what: &str) -> Error {
-    Error::new(ErrorKind::Failed, format!("the controller at {place} broke off: {what}; look at its log"))
+    Error::new(
+        ErrorKind::Failed,
+        format!("the connection to the controller at {place} failed: {what}; see its log"),
+    )
 }
 
 async fn to_socket(socket: &LocalSocket) -> Result<UnixStream> {
     let path = socket.path.display();
-    // Another user's is not even connected to.
+    // The client does not even connect to a socket of another user.
     if let Ok(file) = std::fs::metadata(&socket.path) {
         socket.check(file.uid(), "belongs to")?;
     }
     let stream = UnixStream::connect(&socket.path).await.map_err(|error| {
         let sentence = match error.kind() {
             std::io::ErrorKind::PermissionDenied => format!(
-                "the control socket {path} is not open to this user: {error}; use sudo, or have the controller started with --socket-group"
+                "the control socket {path} is not accessible: {error}; use sudo, or start the \
+                 controller with --socket-group"
             ),
             _ => format!(
-                "no controller answers at {path}: {error}; start one with 'softroc serve', or say where it is with --state"
+                "no controller responds at {path}: {error}; start one with 'softroc serve', or \
+                 give its folder with --state"
             ),
         };
         Error::new(ErrorKind::Unavailable, sentence)
     })?;
-    // The file may have been replaced since it was looked at. The kernel knows who listens.
+    // The file may have been replaced since the check. The kernel knows the server process.
     let peer = stream.peer_cred().map_err(|error| {
-        let sentence =
-            format!("the kernel does not say who serves the control socket {path}: {error}; try again");
+        let sentence = format!(
+            "the kernel does not report the server process of the control socket {path}: {error}; try again"
+        );
         Error::new(ErrorKind::Unavailable, sentence)
     })?;
     socket.check(peer.uid(), "is served by")?;
@@ -247,16 +253,18 @@ async fn to_server(remote: &Remote) -> Result<impl AsyncRead + AsyncWrite + Unpi
     let Remote { host, port, trust, .. } = remote;
     let config = tls::client(trust).map_err(|why| Error::new(ErrorKind::Invalid, why))?;
     let name = ServerName::try_from(host.clone())
-        .map_err(|_| Error::new(ErrorKind::Invalid, format!("'{host}' is not the name of a host")))?;
+        .map_err(|_| Error::new(ErrorKind::Invalid, format!("'{host}' is not a host name")))?;
     let unavailable = |what: String| Error::new(ErrorKind::Unavailable, what);
     let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| {
         unavailable(format!(
-            "no controller answers at {remote:?}: {error}; start one there with 'softroc serve --manage {host}:{port}'"
+            "no controller responds at {remote:?}: {error}; start one there with 'softroc serve \
+             --manage {host}:{port}'"
         ))
     })?;
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
         unavailable(format!(
-            "{remote:?} is not the server that is trusted: {error}; compare with what 'softroc serve --manage' printed, and give --fingerprint or --ca"
+            "{remote:?} is not the trusted server: {error}; compare its fingerprint with the \
+             output of 'softroc serve --manage', and give --fingerprint or --ca"
         ))
     })
 }

@@ -1,13 +1,13 @@
-//! `/v1/configuration`: what is configured, as a document (crate `config`), and a document restored.
+//! `/v1/configuration`: the configuration as a document (crate `config`), and its restore.
 //!
-//! A restore compares, carries out the steps of the lowest phase, and compares again: a drive that is registered may bring volumes
-//! with it, and a volume that is created may be the one that a spare is for. Each step is tried once. What was carried out
-//! is durable by then; a restore that is cut off is simply given again.
+//! A restore compares, executes the steps of the lowest phase, and compares again: a new drive may
+//! bring volumes, and a new volume may be the one of a spare. Each step is tried once. Completed
+//! steps are durable; repeat an interrupted restore.
 
 use crate::account_routes::made_password;
-use crate::desk::{Desk, refuse, refused};
-use crate::notify::{Kept, office};
-use crate::routes::Who;
+use crate::desk::{AppState, refuse, refused};
+use crate::notify::{StoredChannel, office};
+use crate::routes::CallerExtension;
 use access::{AccountChange, Action, Caller};
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, State};
@@ -19,33 +19,35 @@ use controller::{Command, Error, ErrorKind, Reply, Result};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// The most bytes of a document: 64 arrays of 128 drives take a third of it.
+/// Maximum length of a document: 64 arrays of 128 drives need a third of it.
 const LONGEST_DOCUMENT: usize = 4 << 20;
 
-/// Rounds of a restore. Each phase takes one, and one more where it brings something new.
+/// Maximum number of rounds of a restore. Each phase needs one, and another one if it adds objects.
 const MOST_ROUNDS: usize = 32;
 
-/// The answers about the configuration. In JSON an object with its kind under `reply`, as those of the controller.
+/// Replies about the configuration. In JSON, an object with its kind under `reply`, like those of
+/// the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum ConfigReply {
-    /// What is configured.
+    /// The current configuration.
     Configuration {
         /// The document.
         document: Box<Document>,
     },
-    /// How a document differs from what there is, or differed before it was restored.
+    /// The differences of a document from the current configuration, or from that before the
+    /// restore.
     Differences {
         /// Whether nothing was changed.
         dry_run: bool,
-        /// One entry for each.
+        /// The differences.
         differences: Vec<Difference>,
-        /// What else has to be done, a sentence each.
+        /// Further steps for the operator, one sentence each.
         notes: Vec<String>,
     },
 }
 
-/// An order to restore.
+/// A request to restore.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Restore {
@@ -53,12 +55,12 @@ struct Restore {
     /// Only compare.
     #[serde(default)]
     dry_run: bool,
-    /// Create volumes that are not found, on the drives that they had, if these are unused.
+    /// Create missing volumes on their former drives, if these are unused.
     #[serde(default)]
     create: bool,
 }
 
-pub(crate) fn router() -> Router<Desk> {
+pub(crate) fn router() -> Router<AppState> {
     let route = get(save).post(restore).layer(DefaultBodyLimit::max(LONGEST_DOCUMENT));
     Router::new().route("/v1/configuration", route)
 }
@@ -70,11 +72,11 @@ fn answered(answer: Result<ConfigReply>) -> Response {
     }
 }
 
-async fn save(State(desk): State<Desk>, Extension(caller): Who) -> Response {
+async fn save(State(desk): State<AppState>, Extension(caller): CallerExtension) -> Response {
     answered(saved(&desk, &caller).await)
 }
 
-async fn saved(desk: &Desk, caller: &Caller) -> Result<ConfigReply> {
+async fn saved(desk: &AppState, caller: &Caller) -> Result<ConfigReply> {
     caller.may(Action::Configuration)?;
     let now = current(desk).await?;
     let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -82,8 +84,8 @@ async fn saved(desk: &Desk, caller: &Caller) -> Result<ConfigReply> {
 }
 
 async fn restore(
-    State(desk): State<Desk>,
-    Extension(caller): Who,
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
     body: std::result::Result<Json<Restore>, JsonRejection>,
 ) -> Response {
     match body {
@@ -92,13 +94,13 @@ async fn restore(
             let what = rejection.body_text();
             refuse(
                 ErrorKind::Invalid,
-                &format!("that is no saved configuration: {what}; see docs/operate/config.md"),
+                &format!("not a saved configuration: {what}; see docs/operate/config.md"),
             )
         }
     }
 }
 
-async fn restored(desk: &Desk, caller: &Caller, order: Restore) -> Result<ConfigReply> {
+async fn restored(desk: &AppState, caller: &Caller, order: Restore) -> Result<ConfigReply> {
     caller.may(Action::Configuration)?;
     let Restore { document, dry_run, create } = order;
     document.check()?;
@@ -110,7 +112,7 @@ async fn restored(desk: &Desk, caller: &Caller, order: Restore) -> Result<Config
         return Ok(ConfigReply::Differences { dry_run, differences, notes });
     }
     let Ok(_one_at_a_time) = desk.restoring.try_acquire() else {
-        let sentence = "a configuration is being restored already; wait until that is done";
+        let sentence = "a restore of a configuration is running; wait for its end";
         return Err(Error::new(ErrorKind::Busy, sentence));
     };
     let (done, left) = carried_out(desk, caller, &document, options).await?;
@@ -120,9 +122,9 @@ async fn restored(desk: &Desk, caller: &Caller, order: Restore) -> Result<Config
     Ok(ConfigReply::Differences { dry_run, differences, notes })
 }
 
-/// Carries out the steps: what was tried, and the differences that stay.
+/// Executes the steps; returns their results and the remaining differences.
 async fn carried_out(
-    desk: &Desk,
+    desk: &AppState,
     caller: &Caller,
     document: &Document,
     options: Options,
@@ -142,7 +144,7 @@ async fn carried_out(
         let mut tried: Vec<(Step, Option<String>)> = Vec::new();
         for mut finding in open {
             let Some(step) = finding.step.clone() else { continue };
-            // Several differences may have one step.
+            // Several differences may have the same step.
             let before = tried.iter().find(|(one, _)| *one == step).map(|(_, failure)| failure.clone());
             let failure = match before {
                 Some(failure) => failure,
@@ -153,12 +155,11 @@ async fn carried_out(
             done.push(finding);
         }
     }
-    let sentence =
-        "the configuration changes while it is restored; give the order again when nobody else changes it";
+    let sentence = "the configuration changed during the restore; repeat it without concurrent changes";
     Err(Error::new(ErrorKind::Busy, sentence))
 }
 
-/// A step that was carried out, and whose difference is still there, has not done what it should.
+/// Marks completed steps whose difference remains.
 fn note_unchanged(done: &mut [Finding], left: &[Finding]) {
     for finding in done.iter_mut().filter(|finding| finding.difference.applied) {
         let of = &finding.difference;
@@ -169,13 +170,13 @@ fn note_unchanged(done: &mut [Finding], left: &[Finding]) {
         if left.iter().any(is_there) {
             finding.difference.applied = false;
             finding.difference.failure =
-                Some("the controller took the order, and the difference is still there".to_owned());
+                Some("the controller accepted the step, but the difference remains".to_owned());
         }
     }
 }
 
-/// Carries out a step.
-async fn take(desk: &Desk, caller: &Caller, step: &Step) -> Result<()> {
+/// Executes a step.
+async fn take(desk: &AppState, caller: &Caller, step: &Step) -> Result<()> {
     match step {
         Step::Command(command) => desk.ask(caller, command.clone()).await.map(drop),
         Step::Account { name, role, enabled, is_new } => {
@@ -193,7 +194,7 @@ async fn take(desk: &Desk, caller: &Caller, step: &Step) -> Result<()> {
         }
         Step::Channel(channel) => {
             caller.may(Action::Notifications)?;
-            let kept = Kept { channel: channel.clone(), secret: None };
+            let kept = StoredChannel { channel: channel.clone(), secret: None };
             office::set(desk, caller, kept).await.map(drop)
         }
         Step::Subscription(Subscription { destination, context, verify_certificate }) => {
@@ -205,22 +206,22 @@ async fn take(desk: &Desk, caller: &Caller, step: &Step) -> Result<()> {
     }
 }
 
-/// What has to be done after these steps, as secrets are not saved.
+/// Further steps for the operator, because secrets are not saved.
 fn notes<'s>(steps: impl Iterator<Item = &'s Step>) -> Vec<String> {
     let made = |step: &Step| match step {
         Step::Account { name, is_new: true, .. } => Some(format!(
-            "passwords are not saved: nobody knows that of the account '{name}'; make one with 'softroc account set {name} --new-password'"
+            "passwords are not saved: the account '{name}' has none; generate one with 'softroc \
+             account set {name} --new-password'"
         )),
         _ => None,
     };
     steps.filter_map(made).collect()
 }
 
-/// Everything that is configured.
-async fn current(desk: &Desk) -> Result<Current> {
+/// The current configuration.
+async fn current(desk: &AppState) -> Result<Current> {
     desk.keeper.check()?;
-    let unexpected =
-        || Error::new(ErrorKind::Failed, "the controller's answer is another one; look at its log");
+    let unexpected = || Error::new(ErrorKind::Failed, "the controller sent an unexpected reply; see its log");
     let Reply::Info { info } = desk.look(Command::Info {}).await? else { return Err(unexpected()) };
     let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
     let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {

@@ -1,10 +1,11 @@
-//! What open pages of the console are told as it happens: the parts that have changed, as server-sent events.
+//! Updates of open console pages: changed parts as server-sent events.
 //!
-//! A page asks once. It is drawn anew when there is a new event, at most four times a second, and every two seconds for what changes
-//! without one, such as how far a task is; a page gets only what is not as it shows it. While the controller is too busy to answer,
+//! A page is rendered again after a new event, at most four times per second, and every two seconds
+//! for changes without events, such as task progress. Only changed parts are sent. While the
+//! controller is busy, an open page stays unchanged.
 //! an open page stays as it is.
 
-use crate::desk::Desk;
+use crate::desk::AppState;
 use crate::{console_routes, gate};
 use access::Caller;
 use axum::body::{Body, Bytes};
@@ -19,33 +20,33 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use webconsole::{Shown, Viewer};
 
-/// A page is drawn anew no more often.
+/// Minimum interval between two renderings.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How often for what changes without one.
+/// Interval of renderings without events.
 const WHOLE: Duration = Duration::from_secs(2);
 
-/// A stream says that it is there so often; the script calls a page stale after three times as long.
+/// Interval of the keep-alive; the script reports a page as stale after three intervals.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// Pages that are open at a time, of all who look.
+/// Maximum number of open pages, of all viewers.
 pub(crate) const MOST: usize = 32;
 
-/// Pieces that wait for a client to take them.
+/// Queue length of a client, in pieces.
 const WAITING: usize = 4;
 
-/// What a page is told that nobody is signed in for any more: it does not ask again.
+/// The last message after sign-out: the script does not reconnect.
 const SIGNED_OUT: &str = "event: signed-out\ndata: sign in\n\n";
 
-/// A stream for the page whose address below `/console/live/` it is.
-pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response {
+/// The update stream of the page whose address follows `/console/live/`.
+pub(crate) async fn live(State(desk): State<AppState>, request: Request) -> Response {
     let caller = console_routes::caller(&desk, gate::peer(&request), request.headers()).await;
     let name = request.uri().path().strip_prefix("/console/live/").unwrap_or_default().to_owned();
     let query = console_routes::query(request.uri());
-    // Other than with a refusal, the script knows from this what to say.
+    // The script distinguishes this from a refusal.
     let signed_in = caller.ok().flatten().filter(|caller| !caller.must_change);
     let Some(caller) = signed_in else { return console_routes::stream(Body::from(SIGNED_OUT)) };
-    // Connections are left for those who sign in. The script asks again.
+    // Connections stay available for sign-in. The script retries.
     let Ok(permit) = desk.streams.clone().try_acquire_owned() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
@@ -53,7 +54,7 @@ pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response
     let (is_open, closed) = oneshot::channel::<()>();
     let open = Open { viewer: console_routes::viewer(&desk, caller.clone()), caller, name, query };
     tokio::spawn(async move {
-        // The stream of a page that was left ends with its connection: otherwise it would count until the next event is sent.
+        // The stream ends with its connection; otherwise it would count until the next event.
         tokio::select! {
             () = follow(desk, open, sender) => {}
             _ = closed => {}
@@ -68,7 +69,7 @@ pub(crate) async fn live(State(desk): State<Desk>, request: Request) -> Response
     console_routes::stream(Body::new(body))
 }
 
-/// A page that is open.
+/// An open page.
 struct Open {
     viewer: Viewer,
     caller: Caller,
@@ -76,12 +77,12 @@ struct Open {
     query: webconsole::Query,
 }
 
-async fn follow(desk: Desk, open: Open, mut sender: Sender<Bytes>) {
+async fn follow(desk: AppState, open: Open, mut sender: Sender<Bytes>) {
     let mut shown = Shown::default();
     let (mut newest, mut looked, mut said) = (None, None::<Instant>, Instant::now());
     loop {
         if !desk.keeper.is_still(&open.caller) {
-            // Whether it arrives or not: the stream ends.
+            // Best effort: the stream ends anyway.
             let _ = sender.send_data(Bytes::from_static(SIGNED_OUT.as_bytes())).await;
             return;
         }

@@ -1,20 +1,26 @@
-//! What forms of the console ask for, carried out: by the controller, by the office of notifications, by the keeper of accounts.
+//! Executes submitted console forms: by the controller, the notifier, or the account store.
 
 use crate::account_routes::made_password;
-use crate::desk::Desk;
+use crate::desk::AppState;
 use crate::notify::office;
 use access::{AccountChange, Action, Caller, Password};
 use controller::{Command, Result};
 use webconsole::{Channel, Order, Upkeep};
 
-/// What somebody has to be told, once: of what, and what.
-pub(crate) type Told = Option<(String, String)>;
+/// A title and a text to show once.
+pub(crate) type OnceMessage = Option<(String, String)>;
 
-/// Carries an order out for somebody, if they may give it. `owner` is told on the next page what the answer has of notes.
+/// Executes an action, if the caller has the permission. `owner` sees notes of the reply on the
+/// next page.
 ///
 /// # Errors
-/// `Denied`, and those of what is asked.
-pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: &Order) -> Result<Told> {
+/// `Denied`, and the errors of the action.
+pub(crate) async fn carry_out(
+    desk: &AppState,
+    caller: &Caller,
+    owner: &str,
+    order: &Order,
+) -> Result<OnceMessage> {
     if !matches!(order, Order::Command(_)) {
         desk.may(caller, order.action(), "console")?;
     }
@@ -48,7 +54,7 @@ pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: 
         }
         Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name).await?,
         Order::Measure(order) => {
-            // Whether there is such a volume is known at once; what else may be in the way is told with the measurement.
+            // A missing volume is reported at once; other errors are reported with the benchmark.
             desk.ask(caller, Command::VolumeShow { volume: order.volume.clone() }).await?;
             let measure = async { desk.workbench.measure(order, caller.named()) };
             desk.order((caller, of), ("benchmark", &order.volume), measure).await?;
@@ -63,17 +69,17 @@ pub(crate) async fn carry_out(desk: &Desk, caller: &Caller, owner: &str, order: 
     Ok(None)
 }
 
-async fn set(desk: &Desk, caller: &Caller, name: &str, change: AccountChange) -> Result<()> {
+async fn set(desk: &AppState, caller: &Caller, name: &str, change: AccountChange) -> Result<()> {
     desk.keeper.set(caller, name, change, None).await.map(|_| ())
 }
 
 fn once(name: &str, password: &Password) -> (String, String) {
     let what = format!("Password of '{name}'");
-    (what, format!("Shown this once, and to be changed at the first signing in: {}", password.reveal()))
+    (what, format!("Shown once; must be changed at the first sign-in: {}", password.reveal()))
 }
 
-/// What is kept beside the controller, as far as somebody may see it.
-pub(crate) fn upkeep(desk: &Desk, caller: &Caller) -> Upkeep {
+/// Data outside the controller that the caller may see.
+pub(crate) fn upkeep(desk: &AppState, caller: &Caller) -> Upkeep {
     let channel = |info: crate::ChannelInfo| Channel {
         name: info.channel.name,
         target: info.channel.target,

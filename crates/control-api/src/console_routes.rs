@@ -1,10 +1,10 @@
-//! The console over HTTP: what the crate `webconsole` says, carried out.
+//! The console over HTTP: serves the pages of the crate `webconsole` and executes their forms.
 //!
-//! A browser has the token of its session in a cookie that it sends below `/console` alone, so that no other address takes it. A form is
-//! taken only with the token that its page has, which is bound to the session.
+//! The session token is in a cookie for `/console` only, so other addresses do not accept it. A
+//! form needs the token of its page, which is bound to the session.
 
-use crate::console_orders::{self, Told};
-use crate::desk::{Desk, refused, status};
+use crate::console_orders::{self, OnceMessage};
+use crate::desk::{AppState, refused, status};
 use crate::gate::{self, Peer};
 use crate::keeper;
 use crate::routes::{LONGEST_BODY, LONGEST_OF_A_STRANGER};
@@ -16,27 +16,27 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use controller::{Command, Error, ErrorKind, Reply, Result};
-use webconsole::{Deed, Export, Viewer, World};
+use webconsole::{ConsoleAction, Export, Viewer, World};
 
-/// The cookie of a session's token.
+/// The cookie with the session token.
 const SESSION: &str = "__Secure-softroc-session";
 
-/// The cookie to which the form for signing in is bound: there is no session yet.
+/// The cookie of the sign-in form, used before there is a session.
 const ENTRANCE: &str = "__Secure-softroc-entrance";
 
-/// Where cookies are sent, and to whom they are shown.
+/// Attributes of the cookies.
 const COOKIE: &str = "Path=/console; Secure; HttpOnly; SameSite=Strict";
 
-/// Nothing but what this server has, no script but its own, and in nobody's frame.
+/// Only content and scripts of this server, and no frames.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-/// Of the report of a measurement: it is a page of its own, with its style within it, without any script; and as if of another address, so that
-/// nothing in it could use the session.
+/// For the benchmark report: a page with inline style and without scripts, sandboxed so that it
+/// cannot use the session.
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
-/// Everything below `/console`. Who comes to the root is led there.
-pub(crate) fn router() -> Router<Desk> {
+/// Routes below `/console`. The root redirects to it.
+pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .route("/", get(async || see("/console/")))
         .route("/console", get(async || see("/console/")))
@@ -58,7 +58,7 @@ pub(crate) fn router() -> Router<Desk> {
 
 async fn with_usual_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    // The report has another one.
+    // The report sets its own policy.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
@@ -66,7 +66,7 @@ async fn with_usual_headers(mut response: Response) -> Response {
     response
 }
 
-/// Leads a browser to another page.
+/// Redirects a browser.
 fn see(address: &str) -> Response {
     match HeaderValue::try_from(address) {
         Ok(to) => (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response(),
@@ -97,11 +97,15 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     pairs.find_map(|(known, value)| (known == name).then_some(value))
 }
 
-/// Who asks, and `None` where nobody is signed in.
+/// The caller; `None` without sign-in.
 ///
 /// # Errors
-/// `Unauthenticated` when a page of another site asks, or what they say is wrong.
-pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
+/// `Unauthenticated` for requests of another site or with invalid credentials.
+pub(crate) async fn caller(
+    desk: &AppState,
+    peer: Option<Peer>,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>> {
     if let Some(Peer::Network(client)) = &peer
         && let Some(token) = cookie(headers, SESSION)
     {
@@ -110,12 +114,12 @@ pub(crate) async fn caller(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap)
             client.link.sign_in();
             return Ok(Some(caller));
         }
-        // The session has ended: nobody is signed in.
+        // The session has ended.
     }
     gate::identify(desk, peer.as_ref(), headers).await
 }
 
-/// Whose forms are whose.
+/// The identity that forms are bound to.
 fn owner(caller: &Caller) -> String {
     match (&caller.session, &caller.account) {
         (Some(session), _) => format!("session {session}"),
@@ -124,20 +128,20 @@ fn owner(caller: &Caller) -> String {
     }
 }
 
-pub(crate) fn viewer(desk: &Desk, caller: Caller) -> Viewer {
+pub(crate) fn viewer(desk: &AppState, caller: Caller) -> Viewer {
     let token = desk.keeper.form_token(&owner(&caller));
     Viewer { caller, token }
 }
 
-/// Something of somebody who is let in, or what they are answered otherwise.
+/// A value for an admitted caller, or the response for others.
 type Entered<T> = std::result::Result<T, Box<Response>>;
 
 fn boxed(error: Error) -> Box<Response> {
     Box::new(refused(error))
 }
 
-/// Who looks at pages, or where to go first.
-async fn enter(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) -> Entered<Viewer> {
+/// The viewer of pages, or a redirection to sign-in.
+async fn enter(desk: &AppState, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) -> Entered<Viewer> {
     match caller(desk, peer, headers).await {
         Ok(Some(caller)) if caller.must_change => Err(Box::new(see("/console/password"))),
         Ok(Some(caller)) => Ok(viewer(desk, caller)),
@@ -150,10 +154,10 @@ async fn enter(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) 
     }
 }
 
-/// Everything that pages are made of, for somebody who may see it.
-pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result<World> {
+/// The input of pages for a caller with permission to see it.
+pub(crate) async fn world(desk: &AppState, caller: &Caller, events: usize) -> Result<World> {
     let unexpected = || {
-        let sentence = "the controller's answer is another one than was asked for; look at its log";
+        let sentence = "the controller sent an unexpected reply; see its log";
         Error::new(ErrorKind::Failed, sentence)
     };
     let Reply::Info { info } = desk.ask(caller, Command::Info {}).await? else { return Err(unexpected()) };
@@ -197,9 +201,9 @@ pub(crate) async fn world(desk: &Desk, caller: &Caller, events: usize) -> Result
     })
 }
 
-/// Everything that the page at an address is made of.
+/// The input of the page at an address.
 pub(crate) async fn world_of(
-    desk: &Desk,
+    desk: &AppState,
     caller: &Caller,
     page: &str,
     query: &webconsole::Query,
@@ -219,7 +223,8 @@ pub(crate) async fn world_of(
         let kept = webconsole::kept(&question, answer);
         world.answers.push((question, kept));
     }
-    // It takes processors: whoever only looks begins none. What a page predicts depends on the answers: of a volume that would end, nothing.
+    // Predictions use CPU time: viewers without the permission start none. Which predictions a page
+    // needs depends on the replies.
     if caller.may(Action::Benchmark).is_ok() {
         let orders = webconsole::predictions(&world, page, query);
         if !orders.is_empty() {
@@ -229,8 +234,8 @@ pub(crate) async fn world_of(
     Ok(world)
 }
 
-/// What is on the drives that nobody uses, as it is known for somebody who may know it.
-async fn foreign(desk: &Desk, caller: &Caller, world: &World) -> Result<Reply> {
+/// The content of unused drives, cached, for a caller with the permission.
+async fn foreign(desk: &AppState, caller: &Caller, world: &World) -> Result<Reply> {
     let question = Command::ForeignList {};
     caller.may(Action::of(&question))?;
     let event = desk.controller.events().newest();
@@ -238,13 +243,13 @@ async fn foreign(desk: &Desk, caller: &Caller, world: &World) -> Result<Reply> {
     desk.holdings.of(std::time::Instant::now(), event, drives, desk.ask(caller, question)).await
 }
 
-/// The fields of an address. What cannot be read is none.
+/// The fields of an address; invalid ones are dropped.
 pub(crate) fn query(uri: &Uri) -> webconsole::Query {
     Query::try_from_uri(uri)
         .map_or_else(|_| webconsole::Query::default(), |Query(fields)| webconsole::Query(fields))
 }
 
-async fn show(State(desk): State<Desk>, request: Request) -> Response {
+async fn show(State(desk): State<AppState>, request: Request) -> Response {
     let uri = request.uri().clone();
     let viewer = match enter(&desk, gate::peer(&request), request.headers(), &uri).await {
         Ok(viewer) => viewer,
@@ -273,10 +278,10 @@ async fn show(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-/// The report of the last measurement, to be looked at, or to be saved.
-fn report(desk: &Desk, query: &webconsole::Query) -> Response {
+/// The report of the last benchmark, to display or to download.
+fn report(desk: &AppState, query: &webconsole::Query) -> Response {
     let Some(report) = desk.workbench.report(query.get("beside").is_some()) else {
-        let sentence = "there is no report yet; measure a volume first, at /console/bench";
+        let sentence = "there is no report; run a benchmark first, at /console/bench";
         return refused(Error::new(ErrorKind::NotFound, sentence));
     };
     let mut response = html(200, report);
@@ -299,21 +304,21 @@ fn file(world: &World, query: &webconsole::Query, export: Export, kind: &'static
 /// The fields of a form.
 async fn fields(request: Request) -> Result<webconsole::Query> {
     let read = Form::<Vec<(String, String)>>::from_request(request, &()).await;
-    let unreadable = |_| Error::new(ErrorKind::Invalid, "the form cannot be read; open its page again");
+    let unreadable = |_| Error::new(ErrorKind::Invalid, "the form is invalid; open its page again");
     read.map(|Form(fields)| webconsole::Query(fields)).map_err(unreadable)
 }
 
-/// That a form was made for whoever sends it.
-fn check(desk: &Desk, owner: &str, fields: &webconsole::Query) -> Result<()> {
+/// Checks that the form was made for its sender.
+fn check(desk: &AppState, owner: &str, fields: &webconsole::Query) -> Result<()> {
     if desk.keeper.is_form_token(owner, fields.get("token").unwrap_or_default()) {
         return Ok(());
     }
-    let sentence = "the form is not of a page that was made for this session; open the page again";
+    let sentence = "the form does not belong to this session; open the page again";
     Err(Error::new(ErrorKind::Denied, sentence))
 }
 
-/// Carries out what a form asks for.
-async fn act(State(desk): State<Desk>, request: Request) -> Response {
+/// Executes a submitted form.
+async fn act(State(desk): State<AppState>, request: Request) -> Response {
     let uri = Uri::from_static("/console/");
     let viewer = match enter(&desk, gate::peer(&request), request.headers(), &uri).await {
         Ok(viewer) => viewer,
@@ -339,8 +344,8 @@ async fn act(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-/// What somebody is told once.
-async fn told(desk: &Desk, viewer: &Viewer, (what, once): &(String, String), back: &str) -> Response {
+/// A page with a result that is shown once.
+async fn told(desk: &AppState, viewer: &Viewer, (what, once): &(String, String), back: &str) -> Response {
     match world(desk, &viewer.caller, 0).await {
         Ok(world) => {
             let page = webconsole::told(&world, viewer, what, once, back);
@@ -350,11 +355,15 @@ async fn told(desk: &Desk, viewer: &Viewer, (what, once): &(String, String), bac
     }
 }
 
-async fn done(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<(Deed, Told)> {
+async fn done(
+    desk: &AppState,
+    caller: &Caller,
+    fields: &webconsole::Query,
+) -> Result<(ConsoleAction, OnceMessage)> {
     check(desk, &owner(caller), fields)?;
     let mut world = world(desk, caller, 0).await?;
     world.workbench = desk.workbench.told();
-    let deed = Deed::read(fields, &world)?;
+    let deed = ConsoleAction::read(fields, &world)?;
     let told = console_orders::carry_out(desk, caller, &owner(caller), &deed.order).await?;
     Ok((deed, told))
 }
@@ -366,8 +375,8 @@ fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> R
     response
 }
 
-/// The page for signing in. Its form is bound to a cookie, so that no other page can sign somebody in.
-fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>, has_ended: bool) -> Response {
+/// The sign-in page. Its form is bound to a cookie, so that another site cannot sign a user in.
+fn entrance_page(desk: &AppState, code: u16, back: &str, refusal: Option<&str>, has_ended: bool) -> Response {
     let bound = match keeper::random::<16>() {
         Ok(bytes) => access::hex(&bytes),
         Err(error) => return refused(Error::new(ErrorKind::Failed, error.to_string())),
@@ -377,15 +386,15 @@ fn entrance_page(desk: &Desk, code: u16, back: &str, refusal: Option<&str>, has_
     with_cookie(html(code, page), ENTRANCE, &bound, "")
 }
 
-async fn entrance(State(desk): State<Desk>, uri: Uri) -> Response {
+async fn entrance(State(desk): State<AppState>, uri: Uri) -> Response {
     let query = query(&uri);
     entrance_page(&desk, 200, webconsole::back(query.get("back")), None, query.get("ended").is_some())
 }
 
-async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
+async fn sign_in(State(desk): State<AppState>, request: Request) -> Response {
     let from = match gate::peer(&request) {
         Some(Peer::Network(client)) => client.origin(),
-        // Whoever is on the control socket is known already.
+        // Users of the control socket are already authenticated.
         _ => return see("/console/"),
     };
     let bound = cookie(request.headers(), ENTRANCE).unwrap_or_default().to_owned();
@@ -410,8 +419,8 @@ async fn sign_in(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-/// Somebody who is signed in, whether or not their password has to be changed, and the form that they sent.
-async fn own(desk: &Desk, request: Request) -> Entered<(Caller, webconsole::Query)> {
+/// A signed-in caller, even if the password must be changed, and the submitted form.
+async fn own(desk: &AppState, request: Request) -> Entered<(Caller, webconsole::Query)> {
     let known = caller(desk, gate::peer(&request), request.headers()).await.map_err(boxed)?;
     let Some(caller) = known else { return Err(Box::new(see("/console/sign-in"))) };
     let fields = fields(request).await.map_err(boxed)?;
@@ -419,7 +428,7 @@ async fn own(desk: &Desk, request: Request) -> Entered<(Caller, webconsole::Quer
     Ok((caller, fields))
 }
 
-async fn sign_out(State(desk): State<Desk>, request: Request) -> Response {
+async fn sign_out(State(desk): State<AppState>, request: Request) -> Response {
     match own(&desk, request).await {
         Ok((caller, _)) => {
             if let Some(session) = &caller.session {
@@ -431,12 +440,12 @@ async fn sign_out(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-fn password_page(desk: &Desk, code: u16, caller: &Caller, refusal: Option<&str>) -> Response {
+fn password_page(desk: &AppState, code: u16, caller: &Caller, refusal: Option<&str>) -> Response {
     let token = desk.keeper.form_token(&owner(caller));
     html(code, webconsole::password(&desk.machine.host, &token, &caller.user, refusal))
 }
 
-async fn password(State(desk): State<Desk>, request: Request) -> Response {
+async fn password(State(desk): State<AppState>, request: Request) -> Response {
     match caller(&desk, gate::peer(&request), request.headers()).await {
         Ok(Some(caller)) if caller.account.is_some() => password_page(&desk, 200, &caller, None),
         Ok(Some(_)) => see("/console/"),
@@ -445,7 +454,7 @@ async fn password(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-async fn set_password(State(desk): State<Desk>, request: Request) -> Response {
+async fn set_password(State(desk): State<AppState>, request: Request) -> Response {
     let (caller, fields) = match own(&desk, request).await {
         Ok(own) => own,
         Err(response) => return *response,
@@ -456,19 +465,19 @@ async fn set_password(State(desk): State<Desk>, request: Request) -> Response {
     }
 }
 
-async fn changed(desk: &Desk, caller: &Caller, fields: &webconsole::Query) -> Result<()> {
+async fn changed(desk: &AppState, caller: &Caller, fields: &webconsole::Query) -> Result<()> {
     caller.may(Action::OwnPassword)?;
     let invalid = |sentence: &str| Error::new(ErrorKind::Invalid, sentence);
     let name = caller.account.as_deref().ok_or_else(|| invalid("only an account has a password"))?;
     let (new, again) = (fields.get("password").unwrap_or_default(), fields.get("again").unwrap_or_default());
     if new != again {
-        return Err(invalid("the two passwords are not the same; type both again"));
+        return Err(invalid("the two passwords differ; type both again"));
     }
     desk.keeper.set(caller, name, AccountChange::default(), Some(&Password::new(new))).await?;
     Ok(())
 }
 
-/// A stream of events for a page.
+/// An event stream for a page.
 pub(crate) fn stream(body: Body) -> Response {
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream");

@@ -1,4 +1,4 @@
-//! A POST with JSON to another machine: an event for whoever subscribed to events, or for a webhook.
+//! Sends JSON by POST to another machine: events for subscribers and webhooks.
 
 use crate::tls;
 use axum::body::Bytes;
@@ -13,35 +13,35 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// How long one attempt may take.
+/// Time limit of one attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is sent.
-pub(crate) struct Parcel<'a> {
+/// A message to send.
+pub(crate) struct Delivery<'a> {
     /// The address.
     pub(crate) destination: &'a str,
     /// JSON.
     pub(crate) body: String,
     /// Headers besides the usual ones.
     pub(crate) headers: &'a [(&'static str, String)],
-    /// By what the other side is known, where the address asks for TLS.
-    pub(crate) tls: tls::Making,
-    /// What it takes for that.
+    /// How to verify the server's certificate, if the address uses TLS.
+    pub(crate) tls: tls::MakeConfig,
+    /// The file for that.
     pub(crate) trust: &'a str,
 }
 
-/// Sends one.
+/// Sends one message.
 ///
 /// # Errors
-/// Why it did not arrive.
-pub(crate) async fn deliver(parcel: Parcel<'_>) -> Result<(), String> {
+/// Why the delivery failed.
+pub(crate) async fn deliver(parcel: Delivery<'_>) -> Result<(), String> {
     let sent = tokio::time::timeout(PATIENCE, attempt(parcel)).await;
-    sent.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
+    sent.unwrap_or_else(|_| Err(format!("no response within {} s", PATIENCE.as_secs())))
 }
 
-async fn attempt(parcel: Parcel<'_>) -> Result<(), String> {
-    let Parcel { destination, body, headers, tls, trust } = parcel;
-    let uri: hyper::Uri = destination.parse().map_err(|_| "that is no address".to_owned())?;
+async fn attempt(parcel: Delivery<'_>) -> Result<(), String> {
+    let Delivery { destination, body, headers, tls, trust } = parcel;
+    let uri: hyper::Uri = destination.parse().map_err(|_| "invalid address".to_owned())?;
     let host = uri.host().ok_or("the address has no host")?.trim_matches(['[', ']']).to_owned();
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -72,7 +72,7 @@ async fn exchange(
     driver.abort();
     match response?.status() {
         status if status.is_success() => Ok(()),
-        status => Err(format!("it answered {status}")),
+        status => Err(format!("the server returned {status}")),
     }
 }
 

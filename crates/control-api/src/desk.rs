@@ -1,12 +1,12 @@
-//! What every request is answered with: the controller, and who may ask it what.
+//! The state of the HTTP application: the controller, and access control.
 
 use crate::gate::Users;
-use crate::holdings::Holdings;
-use crate::keeper::Keeper;
-use crate::notify::Office;
+use crate::holdings::ScanCache;
+use crate::keeper::AccountStore;
+use crate::notify::Notifier;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
-use crate::told_once::ToldOnce;
+use crate::told_once::PendingNotes;
 use crate::traffic::Traffic;
 use crate::workbench::Workbench;
 use crate::{MetricsOptions, Refusal};
@@ -21,45 +21,45 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// See the module.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct AppState {
     pub(crate) controller: ControllerHandle,
     pub(crate) options: MetricsOptions,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) keeper: Arc<AccountStore>,
     pub(crate) users: Users,
     pub(crate) machine: Machine,
     pub(crate) subscriptions: Arc<Subscriptions>,
-    pub(crate) office: Arc<Office>,
+    pub(crate) office: Arc<Notifier>,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) holdings: Arc<Holdings>,
-    pub(crate) told_once: Arc<ToldOnce>,
+    pub(crate) holdings: Arc<ScanCache>,
+    pub(crate) told_once: Arc<PendingNotes>,
     pub(crate) workbench: Arc<dyn Workbench>,
     pub(crate) history: Arc<History>,
-    /// Questions about the history that may be asked, beyond those that are.
+    /// Limits concurrent history queries.
     pub(crate) asking: Arc<Semaphore>,
-    /// A restore of the configuration: one at a time.
+    /// Serialises restores of the configuration.
     pub(crate) restoring: Arc<Semaphore>,
-    /// Pages of the console that may be open at a time, beyond those that are.
+    /// Limits open console pages.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 
-const GONE: &str = "the controller is gone; start it again";
+const GONE: &str = "the controller has stopped; start it again";
 
-impl Desk {
-    /// What the controller answers a question, whoever asks: what of it is told is for the caller to say.
+impl AppState {
+    /// The controller's reply to a query, without an access check: the caller restricts the output.
     ///
     /// # Errors
-    /// Those of the command.
+    /// Errors of the command.
     pub(crate) async fn look(&self, question: Command) -> Result<Reply> {
         let (answer, receiver) = answer();
         self.controller.ask(question, answer);
         receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Stopping, GONE)))
     }
 
-    /// What the controller answers somebody, if they may ask that.
+    /// The controller's reply to a command, if the caller has the permission.
     ///
     /// # Errors
-    /// `Denied`, and those of the command.
+    /// `Denied`, and the errors of the command.
     pub(crate) async fn ask(&self, caller: &Caller, command: Command) -> Result<Reply> {
         if let Err(denied) = caller.may(Action::of(&command)) {
             if !command.only_looks() {
@@ -79,12 +79,12 @@ impl Desk {
     }
 }
 
-/// Takes an answer, and where it can be waited for.
+/// A reply callback, and the receiver of the reply.
 fn answer() -> (impl FnOnce(Result<Reply>) + Send + 'static, oneshot::Receiver<Result<Reply>>) {
     let (sender, receiver) = oneshot::channel();
     let answer = move |result| {
         if sender.send(result).is_err() {
-            tracing::debug!("the client went away before its answer");
+            tracing::debug!("the client disconnected before the reply");
         }
     };
     (answer, receiver)

@@ -1,12 +1,12 @@
-//! Events as they come, over HTTP: server-sent events, and events that are sent to subscriptions of Redfish.
+//! Events over HTTP: server-sent events, and delivery to Redfish subscriptions.
 //!
-//! **Invariants.** Every consumer follows the controller's feed of events, from the number that it has seen, and asks the
-//! controller nothing for it: a busy controller ends no consumer and delays none. What a consumer was too slow for is one event
-//! of the code `events.left-out`. The names of resources in an event are asked for; where they are not known, the event is sent
-//! without its origin.
+//! **Invariants.** Every consumer follows the controller's event feed from its last event number,
+//! without queries: a busy controller neither ends nor delays it. Events that a slow consumer
+//! missed are replaced by one event `events.left-out`. Resource names in an event come from a
+//! query; if it fails, the event is sent without its origin.
 
-use crate::deliver::{Parcel, deliver};
-use crate::desk::Desk;
+use crate::deliver::{Delivery, deliver};
+use crate::desk::AppState;
 use crate::redfish_routes::world_of_events;
 use crate::supervise::supervise;
 use crate::tls;
@@ -22,18 +22,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How often it is looked whether a consumer is still wanted.
+/// Interval of the checks whether a consumer is still needed.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A stream on which nothing happens says that it is there.
+/// Keep-alive interval of an idle stream.
 const ALIVE: Duration = Duration::from_secs(30);
 
-/// Pieces that wait for a client to take them.
+/// Queue length of a client, in pieces.
 const WAITING: usize = 16;
 
-/// A stream of events: those after the one that the client has seen, or those that come from now on. It ends with the client, and when
-/// the account or its session does.
-pub(crate) fn stream(desk: &Desk, caller: Caller, headers: &HeaderMap) -> Response {
+/// An event stream: the events after the client's last one, or new ones. It ends with the client,
+/// its account, or its session.
+pub(crate) fn stream(desk: &AppState, caller: Caller, headers: &HeaderMap) -> Response {
     let (sender, body) = Channel::<Bytes>::new(WAITING);
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     tokio::spawn(follow(desk.clone(), caller, seen, sender));
@@ -44,7 +44,7 @@ pub(crate) fn stream(desk: &Desk, caller: Caller, headers: &HeaderMap) -> Respon
 }
 
 async fn follow(
-    desk: Desk,
+    desk: AppState,
     caller: Caller,
     seen: Option<u64>,
     mut sender: http_body_util::channel::Sender<Bytes>,
@@ -53,7 +53,7 @@ async fn follow(
     let newest = feed.begun().await;
     let mut events = feed.subscribe(seen.unwrap_or(newest));
     let mut said = Instant::now();
-    // So that a client knows at once that it is connected.
+    // Tells the client at once that it is connected.
     let mut text = ": connected\n\n".to_owned();
     loop {
         if !text.is_empty() {
@@ -81,14 +81,14 @@ async fn follow(
     }
 }
 
-/// Begins to send events to a subscription, until it is there no more.
-pub(crate) fn push(desk: &Desk, subscription: &Subscription) {
+/// Delivers events to a subscription until its removal.
+pub(crate) fn push(desk: &AppState, subscription: &Subscription) {
     let seen = Arc::new(OnceLock::new());
     let (desk, id) = (desk.clone(), subscription.id.clone());
-    supervise("the sender of events", move || pushed(desk.clone(), id.clone(), seen.clone()));
+    supervise("the event sender", move || pushed(desk.clone(), id.clone(), seen.clone()));
 }
 
-async fn pushed(desk: Desk, id: String, seen: Arc<OnceLock<AtomicU64>>) {
+async fn pushed(desk: AppState, id: String, seen: Arc<OnceLock<AtomicU64>>) {
     let newest = desk.controller.events().begun().await;
     let seen = seen.get_or_init(|| AtomicU64::new(newest));
     let mut events = desk.controller.events().subscribe(seen.load(Ordering::Relaxed));
@@ -111,18 +111,18 @@ async fn pushed(desk: Desk, id: String, seen: Arc<OnceLock<AtomicU64>>) {
     }
 }
 
-/// Sends an event, several times if need be.
-async fn send(desk: &Desk, subscription: &Subscription, event: &Event) {
+/// Delivers an event, with retries.
+async fn send(desk: &AppState, subscription: &Subscription, event: &Event) {
     let mut body = redfish::sent(&world_of_events(desk).await, event);
     body["Context"] = subscription.context.as_str().into();
     let (attempts, interval_s) = redfish::RETRIES;
     let authorities = tls::authorities();
-    let (tls, trust): (tls::Making, &str) = match subscription.verify_certificate {
+    let (tls, trust): (tls::MakeConfig, &str) = match subscription.verify_certificate {
         true => (tls::vouched_for, &authorities),
         false => (|_| tls::anybody(), ""),
     };
     for attempt in 0..=attempts {
-        let parcel = Parcel {
+        let parcel = Delivery {
             destination: &subscription.destination,
             body: body.to_string(),
             headers: &[("odata-version", "4.0".to_owned())],
@@ -134,7 +134,8 @@ async fn send(desk: &Desk, subscription: &Subscription, event: &Event) {
             Err(why) if attempt == attempts => {
                 let (number, id) = (event.number, &subscription.id);
                 tracing::warn!(
-                    "event {number} did not arrive at subscription {id}: {why}; the next one is tried"
+                    "delivery of event {number} to subscription {id} failed: {why}; continuing \
+                     with the next event"
                 );
             }
             Err(_) => tokio::time::sleep(Duration::from_secs(interval_s)).await,

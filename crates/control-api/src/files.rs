@@ -1,4 +1,4 @@
-//! Files of the state folder that interfaces keep. Nobody else may read them.
+//! Private files in the state folder.
 
 use controller::{
     ControllerHandle, Error, ErrorKind, EventCode, Loaded, Occurrence, Result, StateFile, Trouble, put_aside,
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// The files of a state folder, read and written on this thread.
+/// The files of a state folder, with synchronous access.
 #[derive(Clone, Debug)]
 pub(crate) struct Files(StateFolder);
 
@@ -21,43 +21,45 @@ impl Files {
         Files(StateFolder::new(folder))
     }
 
-    /// The content of a file; `None`: there is none.
+    /// The content of a file; `None`: no such file.
     pub(crate) fn load(&self, name: &str) -> platform::Result<Option<Vec<u8>>> {
         at_once(self.0.load(name))
     }
 
-    /// Replaces a file, durably: a crash leaves the old content or the new one.
+    /// Replaces a file durably: after a crash it has the old or the new content.
     pub(crate) fn store(&self, name: &str, content: &[u8]) -> platform::Result<()> {
         at_once(self.0.store(name, content.to_vec()))
     }
 
-    /// Adds to a file, durably; a crash leaves a part of it at most.
+    /// Appends to a file durably; after a crash it may have a part of the addition.
     pub(crate) fn append(&self, name: &str, content: &[u8]) -> platform::Result<()> {
         at_once(self.0.append(name, content.to_vec()))
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(crate) fn remove(&self, name: &str) -> platform::Result<()> {
         self.0.remove(name)
     }
 
-    /// Moves a file that cannot be read aside. A sentence: what became of it.
+    /// Renames an unreadable file. Returns a sentence about the result.
     pub(crate) fn set_aside(&self, name: &str, why: &str) -> String {
         match at_once(put_aside(&self.0, name, name)) {
-            Ok(aside) => format!("{name} of the state folder cannot be read: {why}; it is kept as {aside}"),
-            Err(stuck) => format!("{name} of the state folder cannot be read: {why}; it stays ({stuck})"),
+            Ok(aside) => format!("{name} in the state folder cannot be read: {why}; it is kept as {aside}"),
+            Err(stuck) => {
+                format!("{name} in the state folder cannot be read: {why}; renaming it failed ({stuck})")
+            }
         }
     }
 
-    /// What a state file holds.
+    /// The content of a state file.
     pub(crate) fn load_state<T: Serialize + DeserializeOwned>(&self, file: &StateFile<T>) -> Loaded<T> {
         at_once(file.load(&self.0))
     }
 
-    /// What its previous version holds.
+    /// The content of its previous version.
     ///
     /// # Errors
-    /// Why that cannot be read: the end of a sentence.
+    /// Why it cannot be read: the end of a sentence.
     pub(crate) fn load_previous<T: Serialize + DeserializeOwned>(
         &self,
         file: &StateFile<T>,
@@ -65,10 +67,10 @@ impl Files {
         at_once(file.load_previous(&self.0))
     }
 
-    /// Has a state file hold this from now on, durably.
+    /// Stores a state file durably.
     ///
     /// # Errors
-    /// When it cannot be stored.
+    /// When the write fails.
     pub(crate) fn store_state<T: Serialize + DeserializeOwned>(
         &self,
         file: &StateFile<T>,
@@ -77,20 +79,22 @@ impl Files {
         at_once(file.store(&self.0, value)).map_err(|why| {
             let (name, about) = (file.name(), file.about());
             let sentence = format!(
-                "{about} ({name}) cannot be stored in the state folder: {why}; make room there, then try again"
+                "{about} ({name}) cannot be stored in the state folder: {why}; free space there, \
+                 then try again"
             );
             Error::new(ErrorKind::Failed, sentence)
         })
     }
 }
 
-/// Has the controller take note that a state file cannot be read. `lost`: what follows where its previous version was not read.
+/// Reports an unreadable state file to the controller. `lost`: the effect without a previous
+/// version.
 pub(crate) fn tell_trouble(controller: &ControllerHandle, trouble: &Trouble, lost: &str) {
-    let effect = if trouble.from_previous { "what was stored last may be missing" } else { lost };
+    let effect = if trouble.from_previous { "the last change may be missing" } else { lost };
     tell_unreadable(controller, trouble.file, &trouble.why, effect, &trouble.sentence());
 }
 
-/// Has the controller take note that a file cannot be read.
+/// Reports an unreadable file to the controller.
 pub(crate) fn tell_unreadable(
     controller: &ControllerHandle,
     file: &str,
@@ -108,7 +112,7 @@ pub(crate) fn tell_unreadable(
     });
 }
 
-/// What comes of a future that waits for nothing.
+/// The result of a future that never waits.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,8 +1,9 @@
-//! The gate: before anything is answered it is known who asks.
+//! Authentication: identifies the caller of each request.
 //!
-//! On the control socket the kernel says which user is at the other end. At the network a token or a name with a password does.
+//! On the control socket, the kernel reports the user. At the network port, a token or a name and
+//! password does.
 
-use crate::desk::{Desk, refused};
+use crate::desk::{AppState, refused};
 use crate::network::Link;
 use access::{Caller, Password, Role, Source};
 use axum::extract::connect_info::{ConnectInfo, Connected};
@@ -18,13 +19,13 @@ use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::net::unix::UCred;
 
-/// The header of a session's token.
+/// The header with the session token.
 pub(crate) const TOKEN: &str = "x-auth-token";
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Peer {
-    /// A process of this machine; `None` if the kernel does not say.
+    /// A process of this machine; `None` if the kernel does not report its user.
     User(Option<UCred>),
     /// A client on the network.
     Network(Client),
@@ -37,12 +38,12 @@ pub(crate) struct Client {
     pub(crate) link: Arc<Link>,
 }
 
-/// From where a password came.
+/// The source of a password.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// What is limited together.
+    /// The source for rate limits.
     pub(crate) source: Source,
-    /// As events name it.
+    /// The source in events.
     pub(crate) text: String,
 }
 
@@ -67,16 +68,16 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// What users of this machine are, by the control socket that they were let in by.
+/// The roles of local users, given by the control socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Users {
-    /// Who runs the controller.
+    /// The user of the controller.
     pub(crate) own: u32,
-    /// The socket's group, if it was given one.
+    /// The socket's group, if it was set.
     pub(crate) group: Option<u32>,
-    /// What members of the group are.
+    /// The role of its members.
     pub(crate) role: Role,
-    /// Whether the socket is open to everybody, and not to its group alone.
+    /// Whether all users may open the socket, not only its group.
     pub(crate) open_to_all: bool,
 }
 
@@ -84,15 +85,15 @@ impl Users {
     fn role(&self, user: u32, group: u32) -> Role {
         match user {
             _ if user == 0 || user == self.own => Role::Administrator,
-            // Who else got in is a member of the group: the kernel looked at the socket's permissions.
+            // The kernel admits only members of the group: the socket's permissions require it.
             _ if !self.open_to_all || Some(group) == self.group => self.role,
             _ => Role::ReadOnly,
         }
     }
 }
 
-/// Lets those through who are known, and says who they are.
-pub(crate) async fn gate(State(desk): State<Desk>, mut request: Request, next: Next) -> Response {
+/// Admits authenticated requests, and attaches the caller.
+pub(crate) async fn gate(State(desk): State<AppState>, mut request: Request, next: Next) -> Response {
     let peer = peer(&request);
     match identify(&desk, peer.as_ref(), request.headers()).await {
         Ok(Some(caller)) => {
@@ -101,7 +102,7 @@ pub(crate) async fn gate(State(desk): State<Desk>, mut request: Request, next: N
         }
         Ok(None) => {
             let sentence =
-                "this takes an account; give a token (X-Auth-Token), or a name and a password (Basic)";
+                "an account is required; send a token (X-Auth-Token), or a name and a password (Basic)";
             unauthenticated(Error::new(ErrorKind::Unauthenticated, sentence))
         }
         Err(error) => unauthenticated(error),
@@ -117,24 +118,24 @@ fn unauthenticated(error: Error) -> Response {
     response
 }
 
-/// How one may say who one is.
+/// The supported authentication.
 pub(crate) fn challenge() -> HeaderValue {
     HeaderValue::from_static("Basic realm=\"SoftROC\", charset=\"UTF-8\"")
 }
 
-/// Who asks; `None`: they do not say.
+/// The caller; `None` without credentials.
 ///
 /// # Errors
-/// `Unauthenticated` when what they say is wrong.
+/// `Unauthenticated` for invalid credentials.
 pub(crate) async fn identify(
-    desk: &Desk,
+    desk: &AppState,
     peer: Option<&Peer>,
     headers: &HeaderMap,
 ) -> Result<Option<Caller>> {
     match peer {
         Some(Peer::User(Some(peer))) => Ok(Some(user(desk, peer))),
         Some(Peer::User(None)) => {
-            let sentence = "the kernel does not say who asks";
+            let sentence = "the kernel does not report the user of this connection";
             Err(Error::new(ErrorKind::Unauthenticated, sentence))
         }
         Some(Peer::Network(client)) => {
@@ -148,12 +149,12 @@ pub(crate) async fn identify(
     }
 }
 
-/// Who is at the other end of a request's connection.
+/// The other end of a request's connection.
 pub(crate) fn peer(request: &Request) -> Option<Peer> {
     request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone())
 }
 
-fn user(desk: &Desk, peer: &UCred) -> Caller {
+fn user(desk: &AppState, peer: &UCred) -> Caller {
     let (uid, pid) = (peer.uid(), peer.pid().and_then(|pid| pid.try_into().ok()));
     Caller {
         user: user_name(uid),
@@ -165,13 +166,13 @@ fn user(desk: &Desk, peer: &UCred) -> Caller {
     }
 }
 
-/// The name of a user of this machine; its number where `/etc/passwd` has none.
+/// The name of a local user, or its number if `/etc/passwd` has none.
 pub(crate) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_in(&users, uid).unwrap_or_else(|| uid.to_string())
 }
 
-/// The name of a user in the text of a list of users.
+/// The name of a user in the text of a user list.
 fn name_in(users: &str, uid: u32) -> Option<String> {
     let uid = uid.to_string();
     let mut users = users.lines().map(|line| line.split(':'));
@@ -181,7 +182,7 @@ fn name_in(users: &str, uid: u32) -> Option<String> {
     })
 }
 
-async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &Origin) -> Result<Option<Caller>> {
+async fn of_headers(desk: &AppState, headers: &HeaderMap, from: &Origin) -> Result<Option<Caller>> {
     check_site(headers)?;
     if let Some(token) = headers.get(TOKEN) {
         let token = token.to_str().unwrap_or_default();
@@ -189,33 +190,33 @@ async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &Origin) -> Result<O
     }
     let Some(credentials) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let unreadable = || {
-        let sentence = "the Authorization header cannot be read; expected 'Basic' and BASE64(NAME:PASSWORD)";
+        let sentence = "invalid Authorization header; expected 'Basic' and BASE64(NAME:PASSWORD)";
         Error::new(ErrorKind::Unauthenticated, sentence)
     };
     let (name, password) = basic(credentials).ok_or_else(unreadable)?;
     desk.keeper.of_password(&name, &password, from).await.map(Some)
 }
 
-/// That no page of another site asks.
+/// Checks that the request does not come from a page of another site.
 ///
 /// # Errors
-/// `Unauthenticated` if one does.
+/// `Unauthenticated` if it does.
 pub(crate) fn check_site(headers: &HeaderMap) -> Result<()> {
     if is_of_another_site(headers) {
-        let sentence = "a page of another site asks; only this server's own may";
+        let sentence = "request from a page of another site; only pages of this server are accepted";
         return Err(Error::new(ErrorKind::Unauthenticated, sentence));
     }
     Ok(())
 }
 
-/// Whether a browser says that a page from elsewhere asks: it may have kept a password that its user gave here.
+/// Whether a browser reports another site as origin: it may have stored a password for this server.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };
     origin.strip_prefix("https://") != text(header::HOST)
 }
 
-/// The name and the password of an `Authorization: Basic`.
+/// The name and password of an `Authorization: Basic` header.
 fn basic(credentials: &HeaderValue) -> Option<(String, Password)> {
     let (scheme, rest) = credentials.to_str().ok()?.split_once(' ')?;
     let bytes = base64::engine::general_purpose::STANDARD.decode(rest.trim()).ok()?;

@@ -1,35 +1,37 @@
-//! What the drives hold that nobody uses, as the controller said it last. It reads all of them for that: an open page must not have it read them
-//! every few seconds, and several pages ask once.
+//! Cache of the content of unused drives. The controller reads all these drives for a scan, so open
+//! pages share one result.
 
 use controller::{Reply, Result};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// What changes without an event, such as what another program writes to a drive, is seen after so long.
+/// Maximum age of the cache: changes without an event, such as writes of other programs, are seen
+/// after this time.
 const OLD: Duration = Duration::from_secs(300);
 
-/// Between two looks there is so much time, whatever events say, as long as the same drives are there: on a busy machine something happens all the
-/// time, and an open page is drawn anew for each event.
+/// Minimum interval between two scans of the same drives: on a busy system there are events all the
+/// time, and an open page is rendered for each.
 const LEAST: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Holdings {
-    known: Mutex<Option<Known>>,
+pub(crate) struct ScanCache {
+    known: Mutex<Option<CachedScan>>,
 }
 
-struct Known {
-    /// The newest event when it was asked, and which of the drives were there that nobody uses.
+struct CachedScan {
+    /// The newest event at the time of the scan, and the unused drives.
     of: (u64, Vec<String>),
     at: Instant,
     reply: Reply,
 }
 
-impl Holdings {
-    /// What is known now, since that event with these drives; `ask` asks the controller where that is nothing.
+impl ScanCache {
+    /// The current content for this event and these drives; `ask` queries the controller if the
+    /// cache is outdated.
     ///
     /// # Errors
-    /// Those of `ask`, which are not kept.
+    /// Errors of `ask`, which are not cached.
     pub(crate) async fn of(
         &self,
         now: Instant,
@@ -37,10 +39,10 @@ impl Holdings {
         drives: Vec<String>,
         ask: impl Future<Output = Result<Reply>>,
     ) -> Result<Reply> {
-        // Held while it is asked: whoever comes meanwhile waits for the same answer.
+        // The lock is held during the scan: concurrent callers wait for its result.
         let mut known = self.known.lock().await;
         let of = (event, drives);
-        let still_holds = |known: &&Known| {
+        let still_holds = |known: &&CachedScan| {
             let (age, same_drives) = (now.saturating_duration_since(known.at), known.of.1 == of.1);
             same_drives && (age < LEAST || (known.of.0 == of.0 && age < OLD))
         };
@@ -48,7 +50,7 @@ impl Holdings {
             return Ok(known.reply.clone());
         }
         let reply = ask.await?;
-        *known = Some(Known { of, at: now, reply: reply.clone() });
+        *known = Some(CachedScan { of, at: now, reply: reply.clone() });
         Ok(reply)
     }
 }
@@ -59,12 +61,12 @@ mod tests {
     use controller::{Error, ErrorKind};
     use std::cell::Cell;
 
-    /// An open page of the replacement had all unused drives read every two seconds.
+    /// Regression: an open replacement page read all unused drives every two seconds.
     #[test]
     fn drives_are_read_once_for_each_change() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let (holdings, asked) = (Holdings::default(), Cell::new(0));
+            let (holdings, asked) = (ScanCache::default(), Cell::new(0));
             let ask = async |fails: bool| {
                 asked.set(asked.get() + 1);
                 match fails {
@@ -85,7 +87,8 @@ mod tests {
             assert_eq!(asked.get(), 4);
             assert!(holdings.of(after(20) + OLD, 8, drives(2), ask(false)).await.is_ok());
             assert_eq!(asked.get(), 5);
-            // An event each second, as while a volume is rebuilt: they were read at every one of them.
+            // Regression: with an event per second, as during a rebuild, the drives were read for
+            // each.
             let then = after(20) + OLD;
             for second in 1..=30 {
                 let now = then + Duration::from_secs(second);

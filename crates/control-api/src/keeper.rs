@@ -1,9 +1,10 @@
-//! Accounts and sessions as they are kept: the file, the clock, and the hashing, which has threads of its own.
+//! The account store: accounts and sessions, their file, and password hashing, which has its own
+//! threads.
 //!
-//! | file | what |
+//! | module | content |
 //! | --- | --- |
 //! | `sign_in` | names with passwords, and tokens |
-//! | `turns` | which password is hashed next |
+//! | `turns` | the order of password hashing |
 //! | `first` | the first administrator |
 
 mod first;
@@ -27,33 +28,33 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use turns::Turns;
 
-/// Where accounts are kept, in the state folder.
-/// An earlier version may have accounts and passwords that were taken away since: only an order brings it into force.
+/// The file of the accounts in the state folder. An earlier version may contain revoked accounts
+/// and passwords, so only an operator can restore it.
 const FILE: StateFile<KeptAccounts> = StateFile::json("accounts.json", "the list of accounts").guarded();
 
 /// The name of the first account.
 const FIRST: &str = "admin";
 
-/// A session ends when it is not used for so long.
+/// A session ends after this time without use.
 pub(crate) const IDLE_S: u64 = 1800;
 
-/// A password that came with a request and was right is not hashed again for so long.
+/// A correct password of a request is not hashed again for this time.
 const KNOWN_S: u64 = 60;
 
-/// How many passwords that were right are remembered.
+/// Maximum number of remembered correct passwords.
 const MOST_KNOWN: usize = 256;
 
-/// Sources that are told for which an account is locked.
+/// Maximum number of reported sources for which an account is locked.
 const MOST_LOCKS_TOLD: usize = 8;
 
-/// Passwords that are hashed at a time: each takes memory, and the processor.
+/// Maximum number of concurrent hashes: each takes memory and CPU time.
 const HASHING: usize = 1;
 
-/// How long a source waits after a wrong password: its answer comes then, and its next one is hashed then.
+/// The delay of a source after a wrong password, for its reply and its next hash.
 const REST: Duration = Duration::from_millis(200);
 
-/// Who knows accounts and sessions.
-pub(crate) struct Keeper {
+/// The account store.
+pub(crate) struct AccountStore {
     state: Mutex<State>,
     files: Files,
     cost: Cost,
@@ -65,19 +66,20 @@ pub(crate) struct Keeper {
 
 struct State {
     accounts: Accounts,
-    /// Why they are not known: their file cannot be read. Nobody signs in then, and none is made, until they are repaired.
+    /// Why the file of the accounts cannot be read. Until a repair, there are no sign-ins and no
+    /// changes.
     damaged: Option<String>,
-    /// What limits wrong passwords.
+    /// Rate limits for wrong passwords.
     throttle: Throttle,
     sessions: Sessions,
-    /// Names and passwords that were right, hashed with a secret, and until when that counts.
+    /// Keyed hashes of correct names and passwords, with their expiry.
     known: BTreeMap<[u8; 32], (String, u64)>,
-    /// How often accounts were changed since the start.
+    /// Number of changes of accounts since the start.
     revision: u64,
 }
 
 impl State {
-    /// What is told of an account, with its locks.
+    /// The information about an account, with its locks.
     fn with_locks(&self, mut account: AccountInfo, now_s: u64) -> AccountInfo {
         let locks = self.throttle.locks(&account.name, now_s);
         account.locked_s = locks.first().map(|(_, left_s)| *left_s);
@@ -87,9 +89,13 @@ impl State {
     }
 }
 
-impl Keeper {
-    /// Reads what the state folder has. Accounts that cannot be read stop nothing but signing in over the network.
-    pub(crate) fn open(files: &Files, cost: Cost, controller: ControllerHandle) -> platform::Result<Keeper> {
+impl AccountStore {
+    /// Reads the state folder. Unreadable accounts prevent only sign-ins over the network.
+    pub(crate) fn open(
+        files: &Files,
+        cost: Cost,
+        controller: ControllerHandle,
+    ) -> platform::Result<AccountStore> {
         let unusable = |error: Error| platform::Error::new(platform::ErrorKind::WrongKind, error.message);
         let nobody = Password::new(access::hex(&random::<32>()?));
         let nobody = Hash::of(&nobody, random()?, cost).map_err(unusable)?;
@@ -99,7 +105,7 @@ impl Keeper {
             files::tell_trouble(
                 &controller,
                 &trouble,
-                "nobody can sign in over the network until they are repaired",
+                "sign-in over the network is not possible until the accounts are repaired",
             );
             trouble.why
         });
@@ -118,14 +124,14 @@ impl Keeper {
                 files::tell_trouble(
                     &controller,
                     &trouble,
-                    "nobody can sign in over the network until they are repaired",
+                    "sign-in over the network is not possible until the accounts are repaired",
                 );
                 (none, Some(why))
             }
         };
         let (throttle, sessions) = (Throttle::new(Limits::default()), Sessions::new(IDLE_S));
         let state = State { accounts, damaged, throttle, sessions, known: BTreeMap::new(), revision: 0 };
-        Ok(Keeper {
+        Ok(AccountStore {
             state: Mutex::new(state),
             files: files.clone(),
             cost,
@@ -136,10 +142,10 @@ impl Keeper {
         })
     }
 
-    /// Whether accounts are known.
+    /// Whether the accounts could be read.
     ///
     /// # Errors
-    /// Why they are not, and what to do.
+    /// The reason, and the remedy.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.state().damaged {
             None => Ok(()),
@@ -147,10 +153,11 @@ impl Keeper {
         }
     }
 
-    /// Repairs accounts that cannot be read: with the previous version, or with one new administrator, whose name and password are told.
+    /// Repairs unreadable accounts: with the previous version, or with one new administrator, whose
+    /// name and password are returned.
     ///
     /// # Errors
-    /// When they can be read, there is no previous version, or it cannot be stored.
+    /// When the accounts are readable, there is no previous version, or it cannot be stored.
     pub(crate) fn repair(
         &self,
         by: &controller::Caller,
@@ -158,7 +165,7 @@ impl Keeper {
     ) -> Result<Option<(&'static str, Password)>> {
         let mut state = self.state();
         if state.damaged.is_none() {
-            let sentence = "the accounts can be read: there is nothing to repair; see 'softroc account list'";
+            let sentence = "the accounts are readable: nothing to repair; see 'softroc account list'";
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let (accounts, first) = match anew {
@@ -171,15 +178,15 @@ impl Keeper {
         self.store(&accounts)?;
         (state.accounts, state.damaged) = (accounts, None);
         state.revision += 1;
-        // Accounts of before may have another password than its file.
+        // The previous version may have a password that differs from the file.
         self.first_of(&state);
         drop(state);
         let what = if anew { "with one administrator" } else { "with their previous version" };
         self.controller.note(Occurrence {
             code: EventCode::ControllerStateRepaired,
             subject: FILE.name().to_owned(),
-            cause: format!("{by} asked for it"),
-            effect: "one can sign in over the network again".to_owned(),
+            cause: format!("requested by {by}"),
+            effect: "sign-in over the network is possible again".to_owned(),
             text: format!("{by} repaired the accounts, {what}"),
             by: Some(by.clone()),
         });
@@ -189,20 +196,21 @@ impl Keeper {
     fn previous(&self, none: &Accounts) -> Result<Accounts> {
         let wrong = |why: &str| {
             let sentence = format!(
-                "there is no previous version of the accounts ({why}); run 'softroc account repair --anew' to begin with one administrator"
+                "there is no previous version of the accounts ({why}); run 'softroc account \
+                 repair --anew' to start over with one administrator"
             );
             Error::new(ErrorKind::WrongState, sentence)
         };
         let kept = self.files.load_previous(&FILE).map_err(|why| wrong(&why))?;
-        let kept = kept.ok_or_else(|| wrong("none was stored"))?;
+        let kept = kept.ok_or_else(|| wrong("no version was stored"))?;
         let accounts = none.with(kept).map_err(|why| wrong(&why))?;
         if accounts.is_empty() {
-            return Err(wrong("it has none"));
+            return Err(wrong("it has no accounts"));
         }
         Ok(accounts)
     }
 
-    /// With the first account, whose password has to be changed.
+    /// With the first account, whose password must be changed.
     fn with_first(&self, none: &Accounts) -> Result<(Accounts, Password)> {
         let failed = |error: platform::Error| Error::new(ErrorKind::Failed, error.to_string());
         let password = Password::from_random(&random::<20>().map_err(failed)?);
@@ -213,7 +221,7 @@ impl Keeper {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Changes are made to a copy and put in their place: what a panic left behind is whole.
+        // Changes replace the state as a whole, so it is consistent after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -226,7 +234,7 @@ impl Keeper {
         self.files.store_state(&FILE, &accounts.to_keep())
     }
 
-    /// Changes accounts: durable first, then in effect.
+    /// Changes accounts: first durably, then in memory.
     fn change<T>(
         &self,
         by: &controller::Caller,
@@ -249,7 +257,7 @@ impl Keeper {
         self.controller.note(Occurrence {
             code: EventCode::AccessAccount,
             subject: name.to_owned(),
-            cause: format!("{by} asked for it"),
+            cause: format!("requested by {by}"),
             effect: what.to_owned(),
             text: format!("{by} changed accounts: '{name}' {what}"),
             by: Some(by.clone()),
@@ -257,7 +265,7 @@ impl Keeper {
         Ok(done)
     }
 
-    /// Records what became of an order.
+    /// Records the result of an order.
     async fn recorded<T>(
         &self,
         by: &controller::Caller,
@@ -269,7 +277,7 @@ impl Keeper {
         orders::recorded(&self.controller, given, done).await
     }
 
-    /// Makes an account.
+    /// Adds an account.
     pub(crate) async fn add(
         &self,
         by: &controller::Caller,
@@ -297,8 +305,8 @@ impl Keeper {
         self.show(name)
     }
 
-    /// Changes an account, and its password if one is given. Its sessions end, but the one that asks, unless only its name or
-    /// a lock is concerned.
+    /// Changes an account, and its password if one is given. This ends its other sessions, unless
+    /// only the name or a lock changes.
     pub(crate) async fn set(
         &self,
         by: &Caller,
@@ -327,7 +335,8 @@ impl Keeper {
                 self.check_is_new(name, password).await?;
             }
             change.password = Some(self.hash(password).await?);
-            // Whoever chose it for somebody else may ask for that; a password of one's own is changed by that.
+            // An administrator may require a change of the new password; one's own new password
+            // needs none.
             change.must_change = change.must_change.or(Some(false));
         }
         let what = described(&change);
@@ -366,18 +375,19 @@ impl Keeper {
         state.accounts.list().into_iter().map(|account| state.with_locks(account, now_s)).collect()
     }
 
-    /// The sessions that are open.
+    /// The open sessions.
     pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
         let now_s = self.now_s();
         self.state().sessions.list(now_s)
     }
 
-    /// When accounts are locked.
+    /// The rules for locking accounts.
     pub(crate) fn limits(&self) -> Limits {
         self.state().throttle.limits()
     }
 
-    /// Whether somebody could still ask as they did: their account is as it was, and their session is open.
+    /// Whether the caller's credentials are still valid: the account is unchanged, and the session
+    /// is open.
     pub(crate) fn is_still(&self, caller: &Caller) -> bool {
         let now_s = self.now_s();
         let mut state = self.state();
@@ -388,27 +398,29 @@ impl Keeper {
         as_it_was && caller.session.as_ref().is_none_or(is_open)
     }
 
-    /// Ends a session. Whether it was open.
+    /// Ends a session. Returns whether it was open.
     pub(crate) fn close(&self, session: &str) -> bool {
         self.state().sessions.close(session)
     }
 }
 
-/// What a change is, without secrets.
+/// A description of a change, without secrets.
 fn described(change: &AccountChange) -> String {
     let mut parts = Vec::new();
     parts.extend(change.name.as_ref().map(|name| format!("renamed to '{name}'")));
     parts.extend(change.role.map(|role| format!("is {role}")));
     parts.extend(change.enabled.map(|on| if on { "enabled".to_owned() } else { "disabled".to_owned() }));
-    parts.extend(change.password.as_ref().map(|_| "has another password".to_owned()));
+    parts.extend(change.password.as_ref().map(|_| "has a new password".to_owned()));
     parts.extend(change.unlock.then(|| "unlocked".to_owned()));
-    if parts.is_empty() { "left as it is".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { "unchanged".to_owned() } else { parts.join(", ") }
 }
 
-/// That accounts are not known, and what to do.
+/// The error for unreadable accounts, with the remedy.
 fn damaged(why: &str) -> Error {
     let sentence = format!(
-        "the accounts cannot be read ({why}), and nobody can sign in over the network; run 'softroc account repair' on this machine as root, which takes their previous version, or 'softroc account repair --anew', which begins with one administrator"
+        "the accounts cannot be read ({why}); sign-in over the network is not possible; as root \
+         on this machine, run 'softroc account repair' to restore the previous version, or \
+         'softroc account repair --anew' to start over with one administrator"
     );
     Error::new(ErrorKind::WrongState, sentence)
 }
@@ -418,11 +430,11 @@ pub(crate) fn unix_time() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Random bytes that nobody can guess.
+/// Cryptographically secure random bytes.
 pub(crate) fn random<const N: usize>() -> platform::Result<[u8; N]> {
     let mut bytes = [0; N];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).map_err(|_| {
-        platform::Error::new(platform::ErrorKind::System, "the machine gives no random numbers; start again")
+        platform::Error::new(platform::ErrorKind::System, "the system provides no random numbers; try again")
     })?;
     Ok(bytes)
 }

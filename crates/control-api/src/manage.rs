@@ -1,4 +1,4 @@
-//! The network port for management: TLS only, and nothing without an account but to sign in.
+//! The management port: TLS only, and only sign-in without an account.
 
 use crate::tls::{CertificateFiles, Damage, Identity};
 use platform::{Address, Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use tokio_rustls::TlsAcceptor;
 
-/// An address for management: bound, and not served yet.
+/// A bound management address that is not served yet.
 pub struct ManagePort {
     listener: TcpListener,
     address: SocketAddr,
@@ -14,20 +14,21 @@ pub struct ManagePort {
 }
 
 impl ManagePort {
-    /// Binds an address, and reads the certificate; one is made in the state folder where there is none that can be used,
-    /// and none is given.
+    /// Binds an address and reads the certificate. Without a given or usable certificate, one is
+    /// generated in the state folder.
     ///
     /// # Errors
-    /// When the address cannot be bound, or the certificate cannot be read or made.
+    /// When the address cannot be bound, or the certificate cannot be read or generated.
     pub fn bind(address: &Address, given: Option<&CertificateFiles>, state: &Path) -> Result<ManagePort> {
         let Address::Tcp { host, port } = address else {
             let sentence = format!(
-                "management is served at HOST:PORT, and '{address}' is a path; the control socket is there in any case"
+                "--manage needs HOST:PORT, but '{address}' is a path; local programs can use the \
+                 control socket"
             );
             return Err(Error::new(ErrorKind::BadName, sentence));
         };
         let failed = |error: std::io::Error| {
-            let sentence = format!("management cannot be served at '{address}'; give another --manage");
+            let sentence = format!("cannot listen at '{address}' for management; give another --manage");
             Error::new(ErrorKind::System, sentence).caused_by(error)
         };
         let listener = TcpListener::bind((host.as_str(), *port)).map_err(failed)?;
@@ -37,33 +38,33 @@ impl ManagePort {
         Ok(ManagePort { listener, address: bound, identity })
     }
 
-    /// Where it is, with the port that was chosen for it.
+    /// The address, with the port that the system assigned.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// SHA-256 of its certificate.
+    /// SHA-256 of the certificate.
     pub fn fingerprint(&self) -> &str {
         &self.identity.fingerprint
     }
 
-    /// Whether its certificate was made just now.
+    /// Whether the certificate was generated at this start.
     pub(crate) fn is_new(&self) -> bool {
         self.identity.is_new
     }
 
-    /// Why it has another certificate than before.
+    /// Why the previous certificate is not used.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.identity.damage.as_ref()
     }
 
-    /// What connections are accepted from, and their TLS.
+    /// The listener, and its TLS.
     pub(crate) fn listener(self) -> (TcpListener, TlsAcceptor) {
         (self.listener, TlsAcceptor::from(self.identity.config))
     }
 }
 
-/// What the server is called, as far as it knows.
+/// The known names of the server.
 fn names(host: &str) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -1,6 +1,7 @@
-//! Orders that are carried out here and not by the controller: they are recorded in its audit trail before they are answered.
+//! Orders that are executed here instead of by the controller: the audit trail has them before the
+//! response.
 
-use crate::desk::Desk;
+use crate::desk::AppState;
 use access::{Action, Caller};
 use controller::{ControllerHandle, OrderGiven, Result};
 use serde_json::Value;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long an order waits until the controller says that it is recorded, or why not. The controller takes a second at most.
+/// Time limit for recording an order. The controller needs at most a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order, for the audit trail.
@@ -16,7 +17,7 @@ pub(crate) fn given(by: &controller::Caller, order: &str, subject: &str, fields:
     OrderGiven { by: Some(by.clone()), order: order.to_owned(), subject: subject.to_owned(), fields }
 }
 
-/// Records what became of an order; gives that back when it is stored, or cannot be.
+/// Records the result of an order; returns the result when it is stored, or cannot be.
 pub(crate) async fn recorded<T>(
     controller: &ControllerHandle,
     given: OrderGiven,
@@ -26,21 +27,21 @@ pub(crate) async fn recorded<T>(
     let order = given.order.clone();
     controller.record(given, done.as_ref().err().cloned(), move |note| {
         if sender.send(note).is_err() {
-            tracing::debug!("the client went away before its order was recorded");
+            tracing::debug!("the client disconnected before its order was recorded");
         }
     });
-    // The controller reports it, too, unless it is gone.
+    // The controller reports it too, unless it has stopped.
     match timeout(PATIENCE, stored).await {
         Ok(Ok(None)) => {}
         Ok(Ok(Some(note))) => tracing::error!("'{order}': {note}"),
-        Ok(Err(_)) => tracing::error!("'{order}' is not recorded: the controller is gone"),
-        Err(_) => tracing::error!("'{order}' is not recorded yet: the controller does not answer"),
+        Ok(Err(_)) => tracing::error!("'{order}' is not recorded: the controller has stopped"),
+        Err(_) => tracing::error!("'{order}' is not recorded yet: the controller does not respond"),
     }
     done
 }
 
-impl Desk {
-    /// Whether somebody may do that. That they may not is counted in the audit trail.
+impl AppState {
+    /// Whether the caller has the permission. A refusal is counted in the audit trail.
     ///
     /// # Errors
     /// `Denied`.
@@ -53,10 +54,10 @@ impl Desk {
         may
     }
 
-    /// Carries an order out for somebody who may give it, and records it.
+    /// Executes an order of a caller with the permission, and records it.
     ///
     /// # Errors
-    /// `Denied`, and those of the work.
+    /// `Denied`, and the errors of the order.
     pub(crate) async fn order<T>(
         &self,
         (caller, action): (&Caller, Action),

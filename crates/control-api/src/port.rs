@@ -1,34 +1,36 @@
-//! A network port for metrics alone: nothing can be changed there, and nothing but figures be read.
+//! A network port for metrics only: read-only figures.
 
 use platform::{Address, Error, ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener};
 
-/// An address at which metrics will be served: bound, and not served yet.
+/// A bound metrics address that is not served yet.
 pub struct MetricsPort {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl MetricsPort {
-    /// Binds an address; one that other machines can reach only if that is allowed.
+    /// Binds an address; one that other machines can reach only with permission.
     ///
     /// # Errors
-    /// When it cannot be bound, or may not be.
+    /// When it cannot be bound, or is not permitted.
     pub fn bind(address: &Address, allow_remote: bool) -> Result<MetricsPort> {
         let Address::Tcp { host, port } = address else {
             let sentence = format!(
-                "metrics are served at HOST:PORT, and '{address}' is a path; the control socket answers GET /metrics, too"
+                "--metrics needs HOST:PORT, but '{address}' is a path; the control socket also \
+                 serves GET /metrics"
             );
             return Err(Error::new(ErrorKind::BadName, sentence));
         };
         if !address.is_local() && !allow_remote {
             let sentence = format!(
-                "'{address}' can be reached from other machines, and metrics are served without encryption and passwords; give --metrics 127.0.0.1:{port}, or add --allow-remote"
+                "'{address}' can be reached from other machines, and metrics have neither \
+                 encryption nor passwords; give --metrics 127.0.0.1:{port}, or add --allow-remote"
             );
             return Err(Error::new(ErrorKind::Denied, sentence));
         }
         let failed = |error: std::io::Error| {
-            let sentence = format!("metrics cannot be served at '{address}'; give another --metrics");
+            let sentence = format!("cannot listen at '{address}' for metrics; give another --metrics");
             Error::new(ErrorKind::System, sentence).caused_by(error)
         };
         let listener = TcpListener::bind((host.as_str(), *port)).map_err(failed)?;
@@ -37,12 +39,12 @@ impl MetricsPort {
         Ok(MetricsPort { listener, address })
     }
 
-    /// Where it is, with the port that was chosen for it.
+    /// The address, with the port that the system assigned.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What connections are accepted from.
+    /// The listener.
     pub(crate) fn listener(self) -> TcpListener {
         self.listener
     }

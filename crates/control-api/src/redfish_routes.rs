@@ -1,6 +1,6 @@
-//! Redfish over HTTP: what the crate `redfish` says, carried out.
+//! Redfish over HTTP: serves the crate `redfish` and executes its changes.
 
-use crate::desk::Desk;
+use crate::desk::AppState;
 use crate::gate::{self, Peer};
 use crate::keeper;
 use crate::routes::{LONGEST_BODY, LONGEST_OF_A_STRANGER};
@@ -12,9 +12,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::any;
 use controller::{Command, ControllerInfo, Error, ErrorKind, Reply, Result};
-use redfish::{Answer, Asked, Change, Done, World};
+use redfish::{Answer, Change, ChangeResult, Operation, World};
 
-/// What this machine is called, as Redfish tells it.
+/// The identity of this machine for Redfish.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) host: String,
@@ -24,15 +24,15 @@ pub(crate) struct Machine {
     pub(crate) certificate: Option<String>,
 }
 
-/// Everything below `/redfish`.
-pub(crate) fn router() -> Router<Desk> {
+/// Routes below `/redfish`.
+pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .route("/redfish", any(answer))
         .route("/redfish/", any(answer))
         .route("/redfish/{*rest}", any(answer))
 }
 
-async fn answer(State(desk): State<Desk>, request: Request) -> Response {
+async fn answer(State(desk): State<AppState>, request: Request) -> Response {
     let response = match answered(&desk, request).await {
         Ok(response) => response,
         Err(error) => sent(redfish::unauthenticated(&error)),
@@ -48,14 +48,14 @@ fn with_usual_headers(mut response: Response) -> Response {
     response
 }
 
-async fn answered(desk: &Desk, request: Request) -> Result<Response> {
+async fn answered(desk: &AppState, request: Request) -> Result<Response> {
     let peer = gate::peer(&request);
     let (parts, sent_body) = request.into_parts();
     let caller = gate::identify(desk, peer.as_ref(), &parts.headers).await?;
     let longest = if caller.is_some() { LONGEST_BODY } else { LONGEST_OF_A_STRANGER };
-    let sent_body = body::to_bytes(sent_body, longest)
-        .await
-        .map_err(|error| Error::new(ErrorKind::Invalid, format!("what was sent cannot be read: {error}")))?;
+    let sent_body = body::to_bytes(sent_body, longest).await.map_err(|error| {
+        Error::new(ErrorKind::Invalid, format!("the request body cannot be read: {error}"))
+    })?;
     let path = parts.uri.path().replace("%24", "$");
     let query = parts.uri.query().unwrap_or_default();
     let world = world(desk, caller.as_ref(), &path, query).await?;
@@ -83,7 +83,7 @@ async fn answered(desk: &Desk, request: Request) -> Result<Response> {
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    // What is no text fits nothing.
+    // A value that is not text matches nothing.
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
@@ -99,7 +99,7 @@ fn sent(response: redfish::Response) -> Response {
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     for (name, value) in response.headers {
-        // A value that cannot be in a header is none of ours.
+        // Values that a header cannot contain are not ours.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             answer.headers_mut().insert(name, value);
         }
@@ -107,8 +107,13 @@ fn sent(response: redfish::Response) -> Response {
     answer
 }
 
-/// Everything that resources are made of, of which somebody may see so much.
-pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, query: &str) -> Result<World> {
+/// The input of resources, restricted to the caller's permissions.
+pub(crate) async fn world(
+    desk: &AppState,
+    caller: Option<&Caller>,
+    path: &str,
+    query: &str,
+) -> Result<World> {
     let Some(caller) = caller else { return Ok(unknown(desk)) };
     let of_events = path.contains("/Managers") || !query.is_empty();
     let last = Some(if of_events { 1000 } else { 0 });
@@ -149,8 +154,8 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
     Ok(known)
 }
 
-/// What somebody sees who is not known: nothing that has to be asked for, so that they disturb nobody.
-fn unknown(desk: &Desk) -> World {
+/// The input for an unauthenticated caller: without queries, so that it causes no load.
+fn unknown(desk: &AppState) -> World {
     let Machine { host, uuid, port, .. } = desk.machine.clone();
     World {
         now_unix_s: keeper::unix_time(),
@@ -189,8 +194,8 @@ fn unknown(desk: &Desk) -> World {
     }
 }
 
-/// What resources are made of, for those who are sent events. Where the controller is too busy to say, there are none.
-pub(crate) async fn world_of_events(desk: &Desk) -> World {
+/// The input of resources for event subscribers; empty if the controller is busy.
+pub(crate) async fn world_of_events(desk: &AppState) -> World {
     let volumes = match desk.look(Command::VolumeList {}).await {
         Ok(Reply::Volumes { volumes }) => volumes,
         _ => Vec::new(),
@@ -203,45 +208,42 @@ pub(crate) async fn world_of_events(desk: &Desk) -> World {
 }
 
 fn unexpected() -> Error {
-    Error::new(
-        ErrorKind::Failed,
-        "the controller's answer is another one than was asked for; look at its log",
-    )
+    Error::new(ErrorKind::Failed, "the controller sent an unexpected reply; see its log")
 }
 
-/// Carries a change out.
+/// Executes a change.
 async fn carried_out(
-    desk: &Desk,
+    desk: &AppState,
     caller: Option<&Caller>,
     peer: Option<&Peer>,
     change: &Change,
-) -> Result<Done> {
-    if let Asked::OpenSession { name, password } = &change.asked {
+) -> Result<ChangeResult> {
+    if let Operation::OpenSession { name, password } = &change.asked {
         let from = peer.unwrap_or(&Peer::User(None)).origin();
         let (session, token, account) = desk.keeper.open_session(name, password, &from).await?;
-        return Ok(Done::Session { session, token, account });
+        return Ok(ChangeResult::Session { session, token, account });
     }
-    let nobody = || Error::new(ErrorKind::Unauthenticated, "this takes an account");
+    let nobody = || Error::new(ErrorKind::Unauthenticated, "an account is required");
     let caller = caller.ok_or_else(nobody)?;
     match &change.asked {
-        Asked::Commands(commands) => {
+        Operation::Commands(commands) => {
             let mut replies = Vec::new();
             for command in commands {
                 replies.push(desk.ask(caller, command.clone()).await?);
             }
-            return Ok(Done::Replies(replies));
+            return Ok(ChangeResult::Replies(replies));
         }
-        Asked::CloseSession(id) if caller.session.as_deref() == Some(id.as_str()) => {
+        Operation::CloseSession(id) if caller.session.as_deref() == Some(id.as_str()) => {
             desk.keeper.close(id);
         }
-        Asked::CloseSession(id) => {
+        Operation::CloseSession(id) => {
             let close = async {
                 desk.keeper.close(id);
                 Ok(())
             };
             desk.order((caller, Action::OwnSession), ("session-close", id), close).await?;
         }
-        Asked::AddAccount { name, role, password, must_change, enabled } => {
+        Operation::AddAccount { name, role, password, must_change, enabled } => {
             desk.may(caller, Action::Accounts, name)?;
             desk.keeper.add(&caller.named(), name, *role, password, *must_change).await?;
             if !enabled {
@@ -249,37 +251,37 @@ async fn carried_out(
                 desk.keeper.set(caller, name, disable, None).await?;
             }
         }
-        Asked::SetAccount { name, change, password } => {
+        Operation::SetAccount { name, change, password } => {
             desk.keeper.set(caller, name, change.clone(), password.as_ref()).await?;
         }
-        Asked::RemoveAccount(name) => {
+        Operation::RemoveAccount(name) => {
             desk.may(caller, Action::Accounts, name)?;
             desk.keeper.remove(&caller.named(), name).await?;
         }
         subscription => return of_subscription(desk, caller, subscription).await,
     }
-    Ok(Done::Nothing)
+    Ok(ChangeResult::Nothing)
 }
 
-/// Changes who gets events sent.
-async fn of_subscription(desk: &Desk, caller: &Caller, asked: &Asked) -> Result<Done> {
+/// Changes event subscriptions.
+async fn of_subscription(desk: &AppState, caller: &Caller, asked: &Operation) -> Result<ChangeResult> {
     let who = (caller, Action::Subscriptions);
     match asked {
-        Asked::Subscribe { destination, context, verify_certificate } => {
+        Operation::Subscribe { destination, context, verify_certificate } => {
             let add = async { desk.subscriptions.add(destination, context, *verify_certificate) };
             let made = desk.order(who, ("subscription-add", "events"), add).await?;
             crate::events::push(desk, &made);
-            return Ok(Done::Subscription(made));
+            return Ok(ChangeResult::Subscription(made));
         }
-        Asked::SetSubscription { id, context, verify_certificate } => {
+        Operation::SetSubscription { id, context, verify_certificate } => {
             let set = async { desk.subscriptions.set(id, context.as_deref(), *verify_certificate) };
             desk.order(who, ("subscription-set", id), set).await?;
         }
-        Asked::Unsubscribe(id) => {
+        Operation::Unsubscribe(id) => {
             let remove = async { desk.subscriptions.remove(id) };
             desk.order(who, ("subscription-remove", id), remove).await?;
         }
         _ => {}
     }
-    Ok(Done::Nothing)
+    Ok(ChangeResult::Nothing)
 }

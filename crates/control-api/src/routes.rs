@@ -1,6 +1,6 @@
 //! The addresses below `/v1`, and `/metrics`.
 
-use crate::desk::{Desk, refuse, refused};
+use crate::desk::{AppState, refuse, refused};
 use crate::metrics::{self, text::CONTENT_TYPE};
 use crate::{account_routes, console_routes, gate, redfish_routes};
 use access::{Action, Caller};
@@ -14,17 +14,17 @@ use controller::{Command, ErrorKind, Reply};
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a request.
+/// Maximum length of a request.
 pub(crate) const LONGEST_BODY: usize = 256 << 10;
 
-/// The most bytes of a request that signs in: that takes an account to be larger.
+/// Maximum length of a request before authentication.
 pub(crate) const LONGEST_OF_A_STRANGER: usize = 4 << 10;
 
-/// Who asks, as the gate found out.
-pub(crate) type Who = Extension<Caller>;
+/// The authenticated caller.
+pub(crate) type CallerExtension = Extension<Caller>;
 
-/// Everything of this room: all of it behind the gate, but that one may sign in.
-pub(crate) fn router(desk: Desk) -> Router {
+/// All routes. Only sign-in works without authentication.
+pub(crate) fn router(desk: AppState) -> Router {
     let behind = Router::new()
         .route("/v1/command", post(command))
         .route("/v1/info", get(|state, who| ask(state, who, Command::Info {})))
@@ -43,15 +43,12 @@ pub(crate) fn router(desk: Desk) -> Router {
         .merge(crate::configuration::router())
         .merge(crate::history::router())
         .fallback(|| async {
-            refuse(
-                ErrorKind::NotFound,
-                "there is nothing at this address; docs/formats/http-api.md lists what there is",
-            )
+            refuse(ErrorKind::NotFound, "no such address; docs/formats/http-api.md lists the addresses")
         })
         .method_not_allowed_fallback(|| async {
             refuse(
                 ErrorKind::Invalid,
-                "this address does not take that method; docs/formats/http-api.md lists what there is",
+                "this address does not support that method; docs/formats/http-api.md lists the methods",
             )
         })
         .layer(middleware::from_fn_with_state(desk.clone(), gate::gate));
@@ -65,7 +62,8 @@ pub(crate) fn router(desk: Desk) -> Router {
         .with_state(desk)
 }
 
-/// What browsers may make of an answer: nothing but to show it, in no frame, and without keeping it. Pages have their own policies.
+/// Restricts what browsers may do with a response: display it, without frames and caching. Pages
+/// have their own policies.
 async fn with_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
@@ -80,11 +78,9 @@ async fn with_security_headers(mut response: Response) -> Response {
     response
 }
 
-/// Serves the metrics, and nothing else, to everybody.
-pub(crate) fn metrics_alone(desk: Desk) -> Router {
-    let nothing = || async {
-        (axum::http::StatusCode::NOT_FOUND, "there is nothing at this address; ask for /metrics\n")
-    };
+/// Serves only the metrics, without authentication.
+pub(crate) fn metrics_alone(desk: AppState) -> Router {
+    let nothing = || async { (axum::http::StatusCode::NOT_FOUND, "no such address; request /metrics\n") };
     let collector = Caller {
         user: "a collector".to_owned(),
         origin: controller::Origin::Network { address: "the port of the metrics".to_owned() },
@@ -100,54 +96,64 @@ pub(crate) fn metrics_alone(desk: Desk) -> Router {
         .with_state(desk)
 }
 
-async fn tell_metrics(State(desk): State<Desk>, who: Who) -> Response {
+async fn tell_metrics(State(desk): State<AppState>, who: CallerExtension) -> Response {
     let since = Instant::now();
     match desk.ask(&who, Command::Metrics {}).await {
         Ok(Reply::Metrics { metrics }) => {
             let page = metrics::page(&metrics, desk.options, since);
             ([(TYPE, CONTENT_TYPE)], page).into_response()
         }
-        Ok(_) => refuse(ErrorKind::Failed, "the controller's answer is none; look at its log"),
+        Ok(_) => refuse(ErrorKind::Failed, "the controller sent an unexpected reply; see its log"),
         Err(error) => refused(error),
     }
 }
 
-async fn command(state: State<Desk>, who: Who, command: Result<Json<Command>, JsonRejection>) -> Response {
+async fn command(
+    state: State<AppState>,
+    who: CallerExtension,
+    command: Result<Json<Command>, JsonRejection>,
+) -> Response {
     match command {
         Ok(Json(command)) => ask(state, who, command).await,
-        Err(rejection) => {
-            refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text()))
-        }
+        Err(rejection) => refuse(ErrorKind::Invalid, &format!("invalid command: {}", rejection.body_text())),
     }
 }
 
-async fn volume(state: State<Desk>, who: Who, Path(volume): Path<String>) -> Response {
+async fn volume(state: State<AppState>, who: CallerExtension, Path(volume): Path<String>) -> Response {
     ask(state, who, Command::VolumeShow { volume }).await
 }
 
-async fn task(state: State<Desk>, who: Who, task: Result<Path<u64>, PathRejection>) -> Response {
+async fn task(
+    state: State<AppState>,
+    who: CallerExtension,
+    task: Result<Path<u64>, PathRejection>,
+) -> Response {
     match task {
         Ok(Path(task)) => ask(state, who, Command::TaskShow { task }).await,
-        Err(_) => refuse(ErrorKind::Invalid, "a task has a number; see GET /v1/tasks"),
+        Err(_) => refuse(ErrorKind::Invalid, "a task is identified by its number; see GET /v1/tasks"),
     }
 }
 
-/// What may be asked of the events.
+/// The query parameters for events.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EventsQuery {
     last: Option<usize>,
     about: Option<String>,
-    /// Those after the event of that number, as soon as there are any.
+    /// Events after this number, as soon as there are any.
     after: Option<u64>,
-    /// How long to wait for them, in seconds.
+    /// Maximum waiting time, in seconds.
     wait_s: Option<u64>,
 }
 
-/// The longest time for which a request waits for events, in seconds.
+/// Longest waiting time of a request for events, in seconds.
 const LONGEST_WAIT_S: u64 = 30;
 
-async fn events(state: State<Desk>, who: Who, query: Result<Query<EventsQuery>, QueryRejection>) -> Response {
+async fn events(
+    state: State<AppState>,
+    who: CallerExtension,
+    query: Result<Query<EventsQuery>, QueryRejection>,
+) -> Response {
     match query {
         Ok(Query(EventsQuery { after: Some(seen), wait_s, last: None, about: None })) => {
             events_after(&state, &who, seen, wait_s.unwrap_or(0)).await
@@ -157,27 +163,27 @@ async fn events(state: State<Desk>, who: Who, query: Result<Query<EventsQuery>, 
         }
         _ => refuse(
             ErrorKind::Invalid,
-            "events are asked for by ?last=20, ?last=20&about=NAME, or ?after=NUMBER&wait_s=10",
+            "invalid query; expected ?last=20, ?last=20&about=NAME, or ?after=NUMBER&wait_s=10",
         ),
     }
 }
 
-/// Events after the one of that number. The controller is not asked: they are there when it is busy, too.
-async fn events_after(desk: &Desk, caller: &Caller, seen: u64, wait_s: u64) -> Response {
+/// Events after `seen`, from the feed: also while the controller is busy.
+async fn events_after(desk: &AppState, caller: &Caller, seen: u64, wait_s: u64) -> Response {
     if let Err(error) = caller.may(Action::EventsList) {
         return refused(error);
     }
     let mut events = desk.controller.events().subscribe(seen);
     let wait = Duration::from_secs(wait_s.min(LONGEST_WAIT_S));
     match tokio::time::timeout(wait, events.next()).await {
-        Ok(None) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
+        Ok(None) => refuse(ErrorKind::Stopping, "the controller has stopped; start it again"),
         Ok(Some(events)) => Json(Reply::Events { events }).into_response(),
         Err(_) => Json(Reply::Events { events: Vec::new() }).into_response(),
     }
 }
 
-/// Hands a command to the controller and waits for its reply.
-async fn ask(State(desk): State<Desk>, Extension(caller): Who, command: Command) -> Response {
+/// Sends a command to the controller and waits for its reply.
+async fn ask(State(desk): State<AppState>, Extension(caller): CallerExtension, command: Command) -> Response {
     match desk.ask(&caller, command).await {
         Ok(reply) => Json(reply).into_response(),
         Err(error) => refused(error),

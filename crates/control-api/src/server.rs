@@ -1,13 +1,13 @@
-//! The server's side: a thread that takes commands in and hands them to the controller.
+//! The server side: a thread that receives commands and passes them to the controller.
 
-use crate::desk::Desk;
+use crate::desk::AppState;
 use crate::files::{self, Files};
 use crate::gate::{Peer, Users};
-use crate::keeper::{FirstAccount, Keeper};
+use crate::keeper::{AccountStore, FirstAccount};
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
-use crate::network::{self, Deadlines, Most, Port};
-use crate::notify::{self, Office};
+use crate::network::{self, ConnectionLimits, Deadlines, Port};
+use crate::notify::{self, Notifier};
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
 use crate::subscriptions::Subscriptions;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, oneshot};
 
-/// A control socket that is being served, and what else was asked for. Dropping it stops the server and removes the socket.
+/// A served control socket and its ports. Dropping it stops the server and removes the socket.
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -32,26 +32,28 @@ pub struct Server {
     first: Option<FirstAccount>,
 }
 
-/// What is served, and to whom.
+/// The configuration of a server.
 pub struct Setup {
     /// The control socket.
     pub socket: PathBuf,
-    /// Who may use it.
+    /// Who may use the socket.
     pub access: SocketAccess,
     /// The folder of accounts and certificates.
     pub state: PathBuf,
-    /// What metrics there are, and where else.
+    /// Options and ports of the metrics.
     pub metrics: Metrics,
     /// The network port for management.
     pub manage: Option<ManagePort>,
 }
 
 impl Server {
-    /// Serves `controller` on a Unix socket, its metrics at the ports for them, and all of it at the port for management.
-    /// What the console has measured and predicted is `workbench`'s to do. `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
+    /// Serves `controller` on a Unix socket, its metrics at their ports, and everything at the
+    /// management port. `workbench` runs benchmarks and predictions. The server's thread calls
+    /// `stopped_controller` after a shutdown by a request.
     ///
     /// # Errors
-    /// When the socket is in use by a running server, or cannot be made. (Files that cannot be read stop nothing.)
+    /// When a running server uses the socket, or it cannot be created. (Unreadable files prevent
+    /// nothing.)
     pub fn start(
         setup: Setup,
         controller: ControllerHandle,
@@ -60,7 +62,7 @@ impl Server {
     ) -> platform::Result<Server> {
         let Setup { socket, access, state, metrics, manage } = setup;
         let files = Files::new(&state);
-        let keeper = Keeper::open(&files, Cost::default(), controller.clone())?;
+        let keeper = AccountStore::open(&files, Cost::default(), controller.clone())?;
         let first = if manage.is_some() { keeper.make_first()? } else { keeper.first() };
         if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
             note_certificate(port, &controller);
@@ -76,11 +78,11 @@ impl Server {
         let keeper = Arc::new(keeper);
         let machine = machine(&files, manage.as_ref(), &controller)?;
         let subscriptions = Arc::new(Subscriptions::open(&files, &controller));
-        let office = Arc::new(Office::open(&files, &machine.host, &controller));
+        let office = Arc::new(Notifier::open(&files, &machine.host, &controller));
         let kept = history::open(&state, &controller).map_err(|error| {
-            EnvError::new(EnvErrorKind::System, "cannot start the thread of the history").caused_by(error)
+            EnvError::new(EnvErrorKind::System, "cannot start the history thread").caused_by(error)
         })?;
-        let desk = Desk {
+        let desk = AppState {
             controller,
             options,
             keeper,
@@ -102,13 +104,12 @@ impl Server {
         let thread = std::thread::Builder::new().name("http".into());
         let thread = thread.spawn(move || run(listener, ports, manage, desk, stopped));
         let thread = thread.map_err(|error| {
-            EnvError::new(EnvErrorKind::System, "cannot start the thread of the control socket")
-                .caused_by(error)
+            EnvError::new(EnvErrorKind::System, "cannot start the control socket thread").caused_by(error)
         })?;
         Ok(Server { stop: Some(stop), thread: Some(thread), socket, first })
     }
 
-    /// The first account, if its password was not changed yet.
+    /// The first account, if its password is unchanged.
     pub fn first_account(&self) -> Option<&FirstAccount> {
         self.first.as_ref()
     }
@@ -120,7 +121,7 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread of the control socket panicked");
+            tracing::error!("the control socket thread panicked");
         }
         if let Err(error) = self.socket.remove() {
             tracing::warn!("the control socket cannot be removed: {error}");
@@ -128,10 +129,10 @@ impl Drop for Server {
     }
 }
 
-/// Has the controller take note of a certificate that was made.
+/// Reports a generated certificate to the controller.
 fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
     if let Some(damage) = port.damage() {
-        let effect = "management has another certificate: clients that know the server by its fingerprint need the new one";
+        let effect = "management has a new certificate: clients with a stored fingerprint need the new one";
         files::tell_unreadable(controller, damage.file, &damage.why, effect, &damage.sentence);
     }
     controller.note(Occurrence {
@@ -139,15 +140,16 @@ fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
         subject: "controller".to_owned(),
         cause: "start".to_owned(),
         effect: format!("SHA-256 {}", port.fingerprint()),
-        text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
+        text: format!("a certificate for management was generated; its SHA-256 is {}", port.fingerprint()),
         by: None,
     });
 }
 
-/// Where the UUID of the machine is kept.
+/// The file of the machine's UUID.
 const UUID_FILE: &str = "manage-uuid";
 
-/// What this machine is called. Its UUID is made once, and kept; one that cannot be read is kept aside.
+/// The identity of this machine. Its UUID is generated once and stored; an unreadable file is
+/// renamed.
 fn machine(
     files: &Files,
     manage: Option<&ManagePort>,
@@ -157,13 +159,13 @@ fn machine(
         Ok(None) => Ok(None),
         Ok(Some(text)) => {
             let text = String::from_utf8(text).map(|text| text.trim().to_owned()).ok();
-            text.filter(|text| text.len() == 36).map(Some).ok_or_else(|| "it is no UUID".to_owned())
+            text.filter(|text| text.len() == 36).map(Some).ok_or_else(|| "not a UUID".to_owned())
         }
         Err(error) => Err(error.to_string()),
     };
     let kept = read.unwrap_or_else(|why| {
         let sentence = files.set_aside(UUID_FILE, &why);
-        let effect = "Redfish has another UUID for this controller";
+        let effect = "Redfish reports a new UUID for this controller";
         files::tell_unreadable(controller, UUID_FILE, &why, effect, &sentence);
         None
     });
@@ -172,7 +174,7 @@ fn machine(
         None => {
             let uuid = uuid(crate::keeper::random()?);
             if let Err(error) = files.store(UUID_FILE, uuid.as_bytes()) {
-                tracing::warn!("{error}: the UUID of this controller is another one after the next start");
+                tracing::warn!("{error}: the UUID of this controller changes at the next start");
             }
             uuid
         }
@@ -183,7 +185,7 @@ fn machine(
     Ok(Machine { host, uuid, port, certificate })
 }
 
-/// Random bytes as a UUID of version 4.
+/// Random bytes as a version 4 UUID.
 fn uuid(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
@@ -192,34 +194,36 @@ fn uuid(mut bytes: [u8; 16]) -> String {
     parts.join("-")
 }
 
-/// How metrics are served.
+/// Options and ports of the metrics.
 #[derive(Default)]
 pub struct Metrics {
-    /// What is told.
+    /// The options.
     pub options: MetricsOptions,
-    /// Where they are served besides the control socket.
+    /// Ports besides the control socket.
     pub ports: Vec<MetricsPort>,
 }
 
-/// Who may use a control socket: whoever may write to it. Root and the user who runs the controller are administrators.
+/// Permissions of a control socket: all users with write permission may use it. Root and the user
+/// of the controller are administrators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketAccess {
-    /// The permissions of the socket, as `chmod` takes them.
+    /// The mode of the socket, as for `chmod`.
     pub mode: u32,
-    /// The number of the group that it is given to; otherwise it has that of the process.
+    /// The group of the socket; by default that of the process.
     pub group: Option<u32>,
-    /// What members of the group are. Who is let in and is none of these only looks.
+    /// The role of the group's members. All others are read-only.
     pub role: Role,
 }
 
-/// Listens at the socket; a file that a dead server left behind is removed first.
+/// Listens at the socket; the file of a dead server is removed first.
 fn bind(
     socket: &FilePath,
     access: SocketAccess,
 ) -> platform::Result<(std::os::unix::net::UnixListener, SocketFile)> {
     let shown = socket.display();
     let text = socket.to_str().ok_or_else(|| {
-        let sentence = format!("the path of the control socket {shown} is not text; give another --socket");
+        let sentence =
+            format!("the path of the control socket {shown} is not valid UTF-8; give another --socket");
         EnvError::new(EnvErrorKind::BadName, sentence)
     })?;
     let permissions = SocketPermissions { mode: access.mode, group: access.group };
@@ -240,24 +244,24 @@ fn bind(
     Ok((listener, listening.file))
 }
 
-/// The thread.
+/// The server thread.
 fn run(
     listener: std::os::unix::net::UnixListener,
     ports: Vec<MetricsPort>,
     manage: Option<ManagePort>,
-    desk: Desk,
+    desk: AppState,
     stopped: oneshot::Receiver<()>,
 ) {
     let history = desk.history.clone();
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             runtime.block_on(serve(listener, ports, manage, desk, stopped));
-            // A question about the history may wait for a file that hangs.
+            // A history query may wait for a hanging file.
             runtime.shutdown_timeout(LAST_ANSWERS);
         }
         Err(error) => tracing::error!("the control socket is not served: {error}"),
     }
-    // What was counted last; it is closed when nobody has it any more.
+    // Stores the last samples; the file is closed with its last user.
     history.store(crate::keeper::unix_time());
 }
 
@@ -265,11 +269,11 @@ async fn serve(
     listener: std::os::unix::net::UnixListener,
     ports: Vec<MetricsPort>,
     manage: Option<ManagePort>,
-    desk: Desk,
+    desk: AppState,
     stopped: oneshot::Receiver<()>,
 ) {
     for port in ports {
-        // It ends with the runtime: a client that is being answered then asks again.
+        // Ends with the runtime; clients retry.
         tokio::spawn(serve_metrics(port, desk.clone()));
     }
     for subscription in desk.subscriptions.list() {
@@ -287,50 +291,50 @@ async fn serve(
     };
     let (ending, ends) = oneshot::channel::<()>();
     let until = async move {
-        // Either the server is stopped, or its owner is gone: both mean the same.
+        // Stop and drop of the owner mean the same.
         let _ = stopped.await;
         drop(ending);
     };
     let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(listener, service).with_graceful_shutdown(until);
     let server = tokio::spawn(async move { server.await });
-    // It has no other end than that its other half goes.
+    // Ends only when the sender is dropped.
     let _ = ends.await;
-    // Pages that are open are told until they are closed, and answers may be waited for that cannot come any more: the controller does
-    // not answer while its thread waits for this one.
+    // Open pages have endless streams, and some replies cannot come: the controller does not
+    // respond while its thread waits for this one.
     match tokio::time::timeout(LAST_ANSWERS, server).await {
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(error))) => tracing::error!("the control socket ended: {error}"),
         Ok(Err(error)) => tracing::error!("the control socket ended: {error}"),
-        Err(_) => tracing::debug!("connections of the control socket are cut off"),
+        Err(_) => tracing::debug!("open connections of the control socket are closed"),
     }
 }
 
-/// How long requests that are under way when the server is stopped may take to be answered.
+/// Time limit for outstanding requests at a stop.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Serves the metrics, and nothing else, at a network port.
-async fn serve_metrics(port: MetricsPort, desk: Desk) {
+/// Serves only the metrics, at a network port.
+async fn serve_metrics(port: MetricsPort, desk: AppState) {
     let address = port.address();
     let served = Port {
         router: routes::metrics_alone(desk),
         tls: None,
         deadlines: Deadlines::METRICS,
-        most: Most::METRICS,
+        most: ConnectionLimits::METRICS,
     };
     let Err(error) = network::serve(port.listener(), served).await;
     tracing::error!("metrics are not served at {address}: {error}; give another --metrics");
 }
 
-/// Serves everything at a network port, to those who have an account.
-async fn serve_management(port: ManagePort, desk: Desk) {
+/// Serves everything at a network port, to accounts.
+async fn serve_management(port: ManagePort, desk: AppState) {
     let address = port.address();
     let (listener, tls) = port.listener();
     let served = Port {
         router: routes::router(desk),
         tls: Some(tls),
         deadlines: Deadlines::MANAGEMENT,
-        most: Most::MANAGEMENT,
+        most: ConnectionLimits::MANAGEMENT,
     };
     let Err(error) = network::serve(listener, served).await;
     tracing::error!("management is not served at {address}: {error}; give another --manage");

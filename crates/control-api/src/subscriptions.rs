@@ -1,4 +1,4 @@
-//! Who gets events sent, as it is kept.
+//! The Redfish event subscriptions, and their file.
 
 use crate::files::{self, Files};
 use controller::{ControllerHandle, Error, ErrorKind, Result, StateFile};
@@ -6,52 +6,58 @@ use redfish::Subscription;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where they are kept, in the state folder.
-const FILE: StateFile<Kept> = StateFile::json("subscriptions.json", "the list of subscriptions");
+/// The file in the state folder.
+const FILE: StateFile<StoredSubscriptions> =
+    StateFile::json("subscriptions.json", "the list of subscriptions");
 
-/// Subscriptions there may be.
+/// Maximum number of subscriptions.
 const MOST: usize = 16;
 
 /// The subscriptions.
 pub(crate) struct Subscriptions {
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredSubscriptions>,
     files: Files,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
-    /// The number of the next one: none is given twice.
+struct StoredSubscriptions {
+    /// The number of the next subscription; numbers are not reused.
     next: u64,
     all: Vec<Subscription>,
 }
 
 impl Subscriptions {
-    /// Reads what the state folder has. Where no version of it can be read there are none, and an event says so.
+    /// Reads the state folder. Without a readable version there are no subscriptions, and an event
+    /// reports it.
     pub(crate) fn open(files: &Files, controller: &ControllerHandle) -> Subscriptions {
         let loaded = files.load_state(&FILE);
         if let Some(trouble) = &loaded.trouble {
-            files::tell_trouble(controller, trouble, "nobody gets events sent by Redfish; subscribe again");
+            files::tell_trouble(
+                controller,
+                trouble,
+                "no events are sent to Redfish subscribers; subscribe again",
+            );
         }
         Subscriptions { kept: Mutex::new(loaded.value.unwrap_or_default()), files: files.clone() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // A change is made to a copy: what a panic left behind is whole.
+    fn kept(&self) -> MutexGuard<'_, StoredSubscriptions> {
+        // Changes are made to a copy, so the state is consistent after a panic.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them.
+    /// All subscriptions.
     pub(crate) fn list(&self) -> Vec<Subscription> {
         self.kept().all.clone()
     }
 
-    /// One; `None`: it is there no more.
+    /// A subscription; `None`: no such subscription.
     pub(crate) fn get(&self, id: &str) -> Option<Subscription> {
         self.kept().all.iter().find(|one| one.id == id).cloned()
     }
 
-    /// Makes one.
+    /// Adds a subscription.
     pub(crate) fn add(
         &self,
         destination: &str,
@@ -72,7 +78,7 @@ impl Subscriptions {
         })
     }
 
-    /// Changes what is sent along, and whether certificates are looked at; `None`: that stays.
+    /// Changes the context, and whether certificates are verified; `None`: unchanged.
     pub(crate) fn set(
         &self,
         id: &str,
@@ -89,7 +95,7 @@ impl Subscriptions {
         })
     }
 
-    /// Removes one.
+    /// Removes a subscription.
     pub(crate) fn remove(&self, id: &str) -> Result<()> {
         self.change(|kept| {
             let before = kept.all.len();
@@ -98,8 +104,8 @@ impl Subscriptions {
         })
     }
 
-    /// Durable first, then in effect.
-    fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T>) -> Result<T> {
+    /// Applies a change: first durably, then in memory.
+    fn change<T>(&self, change: impl FnOnce(&mut StoredSubscriptions) -> Result<T>) -> Result<T> {
         let mut kept = self.kept();
         let mut new = kept.clone();
         let done = change(&mut new)?;

@@ -1,11 +1,11 @@
-//! Consumers of events that must not end before the controller does.
+//! Event consumers that must run as long as the controller.
 //!
-//! **Invariants.** A consumer ends only by returning: when the controller, or what it works for, is gone. One that panics is
-//! started again after [`AGAIN`], and goes on from what it has kept.
+//! **Invariants.** A consumer ends only by returning: when the controller or its subject is gone.
+//! After a panic it restarts after [`AGAIN`], and continues from its stored position.
 
 use std::time::Duration;
 
-/// How long after a panic a consumer is started again.
+/// The delay of a restart after a panic.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs a consumer until it returns.
@@ -22,10 +22,10 @@ where
 {
     while let Err(error) = tokio::spawn(start()).await {
         if !error.is_panic() {
-            // The runtime ends.
+            // The runtime is shutting down.
             return;
         }
-        tracing::error!("{name} failed, and is started again: {error}");
+        tracing::error!("{name} failed and restarts: {error}");
         tokio::time::sleep(again).await;
     }
 }

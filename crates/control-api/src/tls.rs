@@ -1,4 +1,4 @@
-//! TLS: the certificate that is served, its fingerprint, and how a client knows the server by it.
+//! TLS: the served certificate, its fingerprint, and how a client verifies the server.
 
 use crate::files::Files;
 use platform::{Error, ErrorKind, Result};
@@ -13,51 +13,52 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A certificate that was made here, and its key, in the state folder.
+/// The generated certificate in the state folder.
 const CERTIFICATE: &str = "manage-certificate.pem";
 const KEY: &str = "manage-key.pem";
 
-/// Where a certificate and its key are.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct CertificateFiles {
-    /// The certificate, and those that vouch for it, as PEM.
+    /// The certificate and its chain, as PEM.
     pub certificate: PathBuf,
-    /// Its key, as PEM.
+    /// The private key, as PEM.
     pub key: PathBuf,
 }
 
-/// What a server proves itself with.
+/// The certificate and key of a server.
 pub(crate) struct Identity {
     pub(crate) config: Arc<ServerConfig>,
     /// SHA-256 of the certificate.
     pub(crate) fingerprint: String,
-    /// Whether the certificate was made just now.
+    /// Whether the certificate was generated at this start.
     pub(crate) is_new: bool,
-    /// Why the one of before is not used.
+    /// Why the previous certificate is not used.
     pub(crate) damage: Option<Damage>,
 }
 
-/// A file of the state folder that cannot be used, and was put aside.
+/// An unusable file of the state folder, which was renamed.
 pub(crate) struct Damage {
     /// Its name.
     pub(crate) file: &'static str,
-    /// Why: the end of a sentence.
+    /// The reason: the end of a sentence.
     pub(crate) why: String,
-    /// What became of it.
+    /// The result of the renaming.
     pub(crate) sentence: String,
 }
 
 impl Identity {
-    /// The certificate of the files that are given; otherwise that of the state folder, which is made if there is none, and made anew if
-    /// it cannot be used: it must not keep volumes from their hosts. `names`: what the server is called, for one that is made.
+    /// The certificate of the given files, or that of the state folder. The latter is generated if
+    /// it is missing or unusable, because it must not prevent the start of volumes. `names`: the
+    /// server's names for a generated one.
     ///
     /// # Errors
-    /// When files that are given cannot be used, or none can be made.
+    /// When given files are unusable, or no certificate can be generated.
     pub(crate) fn load(given: Option<&CertificateFiles>, state: &Path, names: &[String]) -> Result<Identity> {
         if let Some(given) = given {
             return Identity::read(given).map_err(|Unusable { file, why }| {
                 let sentence = format!(
-                    "cannot use {} ({why}); give other files with --manage-certificate and --manage-key",
+                    "cannot use {} as PEM ({why}); give other files with --manage-certificate and --manage-key",
                     file.display()
                 );
                 Error::new(ErrorKind::WrongKind, sentence)
@@ -82,7 +83,8 @@ impl Identity {
         let chain = CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
             .map_err(|error| unusable(&files.certificate, error.to_string()))?;
-        let first = chain.first().ok_or_else(|| unusable(&files.certificate, "it is empty".to_owned()))?;
+        let first =
+            chain.first().ok_or_else(|| unusable(&files.certificate, "the file is empty".to_owned()))?;
         let fingerprint = fingerprint(first);
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| unusable(&files.key, error.to_string()))?;
@@ -94,24 +96,24 @@ impl Identity {
     }
 }
 
-/// A certificate or key that no server can prove itself with.
+/// An unusable certificate or key.
 struct Unusable {
     file: PathBuf,
     /// The end of a sentence.
     why: String,
 }
 
-/// Keeps a certificate and its key aside: one without the other is of no use.
+/// Renames a certificate and its key: one without the other is useless.
 ///
 /// # Errors
-/// When they cannot be moved: nothing replaces them then.
+/// When they cannot be renamed: then they are not replaced.
 fn put_pair_aside(state: &Path, own: &CertificateFiles, unusable: Unusable) -> Result<Damage> {
     let Unusable { file, why } = unusable;
     let name = if file == own.key { KEY } else { CERTIFICATE };
     let files = Files::new(state);
     let sentence = files.set_aside(name, &why);
     let other = if name == KEY { CERTIFICATE } else { KEY };
-    let other = files.set_aside(other, "its counterpart cannot be read");
+    let other = files.set_aside(other, "its counterpart is unusable");
     if own.key.exists() || own.certificate.exists() {
         return Err(failed(format!("{sentence}; {other}")));
     }
@@ -120,11 +122,11 @@ fn put_pair_aside(state: &Path, own: &CertificateFiles, unusable: Unusable) -> R
 
 fn failed(why: String) -> Error {
     let sentence =
-        format!("cannot make a certificate ({why}); give one with --manage-certificate and --manage-key");
+        format!("cannot generate a certificate ({why}); give one with --manage-certificate and --manage-key");
     Error::new(ErrorKind::System, sentence)
 }
 
-/// Makes a certificate that vouches for itself. Its fingerprint is how clients know it, so that it does not end.
+/// Generates a self-signed certificate. Clients verify its fingerprint, so it does not expire.
 fn make(state: &Path, names: &[String]) -> Result<()> {
     let mut params = CertificateParams::default();
     params.not_before = date_time_ymd(2020, 1, 1);
@@ -135,7 +137,7 @@ fn make(state: &Path, names: &[String]) -> Result<()> {
             Ok(address) => SanType::IpAddress(address),
             Err(_) => match name.as_str().try_into() {
                 Ok(name) => SanType::DnsName(name),
-                // A host name that no certificate can have is no reason for having none.
+                // A host name that certificates cannot contain is left out.
                 Err(_) => continue,
             },
         };
@@ -148,54 +150,55 @@ fn make(state: &Path, names: &[String]) -> Result<()> {
     own.store(CERTIFICATE, certificate.pem().as_bytes())
 }
 
-/// SHA-256 of a certificate, as browsers and openssl write it.
+/// SHA-256 of a certificate, in the format of browsers and openssl.
 fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
     let bytes: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     bytes.join(":")
 }
 
-/// What a client needs to talk to whoever answers: what is said is hidden from others, and not from an impostor.
+/// A client configuration that accepts any certificate: encrypted, but without protection against
+/// an impostor.
 pub(crate) fn anybody() -> std::result::Result<ClientConfig, String> {
     trusting(None, None)
 }
 
-/// Makes what a client needs, of the certificates that are trusted.
-pub(crate) type Making = fn(&str) -> std::result::Result<ClientConfig, String>;
+/// Builds a client configuration from a file of trusted certificates.
+pub(crate) type MakeConfig = fn(&str) -> std::result::Result<ClientConfig, String>;
 
-/// The authorities that this machine trusts: the file that `SSL_CERT_FILE` names, as other programs take it, or that of Debian and its
-/// relatives.
+/// The authorities that this machine trusts: the file from `SSL_CERT_FILE`, or Debian's default.
 pub(crate) fn authorities() -> String {
     std::env::var("SSL_CERT_FILE").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned())
 }
 
-/// What a client needs to talk to those for whom authorities of a file vouch, by the name under which they are asked for.
+/// A client configuration that verifies servers by the authorities of a file and their host name.
 pub(crate) fn vouched_for(file: &str) -> std::result::Result<ClientConfig, String> {
     let unreadable = |why: String| format!("cannot read certificates from {file}: {why}");
     let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
     let mut roots = RootCertStore::empty();
-    // A machine's store may have some that are no authorities, or odd.
+    // A machine's store may have certificates that are not valid authorities.
     roots.add_parsable_certificates(certificates.filter_map(std::result::Result::ok));
     trusting(Some(Vec::new()), Some((roots, &unreadable)))
 }
 
-/// How a client knows the server.
+/// How a client verifies the server.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// By the SHA-256 of its certificate, with colons or without.
+    /// By the SHA-256 of its certificate, with or without colons.
     Fingerprint(String),
-    /// By a certificate, or one that vouches for it: a file of PEM.
+    /// By a certificate or authority: a PEM file.
     File(PathBuf),
 }
 
-/// What a client needs to talk to a server that it trusts by that.
+/// The client configuration for this trust.
 pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String> {
     match trust {
         Trust::Fingerprint(text) => {
             let digits: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
             if digits.len() != 64 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
                 return Err(format!(
-                    "'{text}' is no fingerprint; expected the 64 digits that 'softroc serve --manage' prints"
+                    "'{text}' is not a fingerprint; expected the 64 digits from the output of \
+                     'softroc serve --manage'"
                 ));
             }
             trusting(Some(vec![digits]), None)
@@ -215,10 +218,11 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
     }
 }
 
-/// Authorities, and the sentence that says why they are of no use.
+/// Authorities, and the text of an error about them.
 type Authorities<'a> = (RootCertStore, &'a dyn Fn(String) -> String);
 
-/// What a client needs that trusts these very certificates (`None`: any), and those for whom authorities vouch.
+/// A client configuration that trusts exactly these certificates (`None`: any), and those signed by
+/// the authorities.
 fn trusting(
     exact: Option<Vec<String>>,
     authorities: Option<Authorities<'_>>,
@@ -226,7 +230,7 @@ fn trusting(
     let provider = Arc::new(provider::default_provider());
     let also = authorities.map(|(roots, unreadable)| {
         if roots.is_empty() {
-            return Err(unreadable("there are none".to_owned()));
+            return Err(unreadable("no certificate found".to_owned()));
         }
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
@@ -236,25 +240,25 @@ fn trusting(
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let verifier = Arc::new(Trusting { exact, also, provider });
+    let verifier = Arc::new(CertificateVerifier { exact, also, provider });
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// The digits of a fingerprint, without what stands between them.
+/// The digits of a fingerprint without separators.
 fn digits(certificate: &CertificateDer<'_>) -> String {
     fingerprint(certificate).replace(':', "").to_ascii_lowercase()
 }
 
-/// Trusts these very certificates, whatever they say of themselves, and what others vouch for.
+/// Trusts exactly these certificates, whatever their content, and those signed by authorities.
 #[derive(Debug)]
-struct Trusting {
+struct CertificateVerifier {
     /// `None`: any.
     exact: Option<Vec<String>>,
     also: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Trusting {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -269,7 +273,7 @@ impl ServerCertVerifier for Trusting {
         match &self.also {
             Some(also) => also.verify_server_cert(certificate, between, name, ocsp, now),
             None => Err(rustls::Error::General(format!(
-                "the server's certificate is another one: its fingerprint is {}",
+                "the server has a different certificate: its fingerprint is {}",
                 fingerprint(certificate)
             ))),
         }
@@ -320,7 +324,8 @@ mod tests {
         folder
     }
 
-    /// A key of which a power cut had left zeros kept the controller, and with it every volume, from being started.
+    /// Regression: a key that a power cut had filled with zeros prevented the start of the
+    /// controller and all volumes.
     #[test]
     fn a_damaged_certificate_or_key_is_kept_aside_and_made_anew() {
         let names = ["localhost".to_owned()];
@@ -348,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Files that an operator names are the operator's: nothing replaces them.
+    /// Files from the operator are never replaced.
     #[test]
     fn given_files_that_cannot_be_used_are_refused() {
         let state = folder("given");

@@ -1,19 +1,19 @@
-//! What somebody is told on the page that follows what they asked for: the notes of the controller's answer. It is told once.
+//! Notes of the controller's reply, shown once on the caller's next page.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Of so many who ask at most: of whoever is first by name it is forgotten.
+/// Maximum number of owners; beyond it, the first owner by name loses its notes.
 const MOST: usize = 256;
 
-/// Notes by whose they are.
+/// Notes by owner.
 #[derive(Default)]
-pub(crate) struct ToldOnce {
+pub(crate) struct PendingNotes {
     notes: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
-impl ToldOnce {
-    /// Keeps what somebody is to be told, in the place of what they were to be told before.
+impl PendingNotes {
+    /// Replaces the notes of an owner.
     pub(crate) fn keep(&self, owner: &str, told: &[String]) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.remove(owner);
@@ -26,7 +26,7 @@ impl ToldOnce {
         notes.insert(owner.to_owned(), told.to_vec());
     }
 
-    /// What somebody is to be told.
+    /// Takes the notes of an owner.
     pub(crate) fn take(&self, owner: &str) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).remove(owner).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_told_once_and_to_whoever_asked() {
-        let told = ToldOnce::default();
+        let told = PendingNotes::default();
         told.keep("session 1", &["first".to_owned()]);
         told.keep("session 2", &["other".to_owned()]);
         told.keep("session 1", &["second".to_owned()]);

@@ -1,18 +1,18 @@
-//! What hosts asked of each volume in the last quarter of an hour, as the console shows it: the counters of the metrics, read every ten
-//! seconds, and their differences. Nothing of it is kept over a start. It is looked only where there is a port for management: with many
-//! volumes an answer takes the controller milliseconds.
+//! Host I/O of each volume over the last 15 minutes, for the console: differences of the metrics'
+//! counters, sampled every ten seconds. Samples do not survive a restart. They are taken only with
+//! a management port: with many volumes a query costs the controller milliseconds.
 
-use crate::desk::Desk;
+use crate::desk::AppState;
 use controller::{Command, Error, ErrorKind, MetricsInfo, Reply, VolumeMetrics, WorkInfo};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webconsole::{Rate, Sample};
 
-/// How often it is looked.
+/// The sampling interval.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Samples of each volume that are kept: a quarter of an hour.
+/// Number of samples per volume: 15 minutes.
 const KEPT: usize = 90;
 
 /// See the module.
@@ -23,20 +23,20 @@ pub(crate) struct Traffic {
 
 #[derive(Default)]
 struct State {
-    /// When it was looked last, in nanoseconds of the controller's clock.
+    /// Time of the last sample, in nanoseconds of the controller's clock.
     looked_ns: u64,
-    /// By the UUIDs of volumes.
-    volumes: BTreeMap<String, Seen>,
+    /// By volume UUID.
+    volumes: BTreeMap<String, VolumeSamples>,
 }
 
-/// What was seen of a volume.
-struct Seen {
+/// The samples of a volume.
+struct VolumeSamples {
     name: String,
     counters: [Counter; 2],
     samples: VecDeque<Sample>,
 }
 
-/// What is counted of one kind of request.
+/// The counters of one operation.
 #[derive(Clone, Copy, Default)]
 struct Counter {
     completed: u64,
@@ -54,12 +54,12 @@ impl Counter {
         })
     }
 
-    /// What was done since, in so many nanoseconds.
+    /// The rate since the counters `before`, over this time.
     fn since(self, before: Counter, took_ns: u64) -> Rate {
         let a_second = |count: u64| {
             u64::try_from(u128::from(count) * 1_000_000_000 / u128::from(took_ns.max(1))).unwrap_or(u64::MAX)
         };
-        // A volume that was stopped and started counts from the beginning again.
+        // The counters of a restarted volume start at zero.
         let completed = self.completed.saturating_sub(before.completed);
         let time_ns = self.time_ns.saturating_sub(before.time_ns);
         Rate {
@@ -72,11 +72,11 @@ impl Counter {
 
 impl Traffic {
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is in it is whole after each statement.
+        // The state is consistent after each statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of a volume, the newest last.
+    /// The samples of a volume, newest last.
     pub(crate) fn of(&self, volume: &str) -> Vec<Sample> {
         let state = self.state();
         let seen = state.volumes.values().find(|seen| seen.name == volume);
@@ -99,31 +99,33 @@ impl Traffic {
                     samples.pop_front();
                 }
             }
-            let seen = Seen { name: volume.name.clone(), counters, samples };
+            let seen = VolumeSamples { name: volume.name.clone(), counters, samples };
             state.volumes.insert(volume.uuid.clone(), seen);
         }
     }
 }
 
-/// Looks until the controller is gone.
-pub(crate) async fn watch(desk: Desk) {
+/// Takes samples until the controller has stopped.
+pub(crate) async fn watch(desk: AppState) {
     loop {
         match desk.look(Command::Metrics {}).await {
             Ok(Reply::Metrics { metrics }) => desk.traffic.note(crate::keeper::unix_time(), &metrics),
             Ok(_) => {
-                return tracing::error!("the controller's answer is no metrics: charts stay as they are");
+                return tracing::error!(
+                    "the controller sent an unexpected reply: charts are no longer updated"
+                );
             }
             Err(error) if is_the_end(&error) => {
-                return tracing::debug!("what hosts do is looked at no longer: {error}");
+                return tracing::debug!("charts are no longer updated: {error}");
             }
-            Err(error) => tracing::debug!("what hosts do was not told this time: {error}"),
+            Err(error) => tracing::debug!("a sample of host I/O is missing: {error}"),
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-/// Whether nothing will be answered any more. A controller that has too much to do answers the next time: the counters go on meanwhile, and
-/// what they say is of the time since it was looked last.
+/// Whether the controller has stopped. A busy controller responds later; the next sample covers the
+/// gap.
 fn is_the_end(error: &Error) -> bool {
     error.kind == ErrorKind::Stopping
 }
@@ -132,7 +134,7 @@ fn is_the_end(error: &Error) -> bool {
 mod tests {
     use super::*;
 
-    /// One question for which the controller had no time ended the charts until the next start.
+    /// Regression: one busy reply ended the charts until the next start.
     #[test]
     fn a_controller_that_is_busy_is_asked_again() {
         assert!(!is_the_end(&Error::new(ErrorKind::Busy, "too many commands wait")));

@@ -1,31 +1,32 @@
-//! Who measures and predicts for the console. That takes rooms which this one must not import, so that whoever joins the worlds hands it in.
+//! Interface for benchmarks and predictions. They need crates that this one must not import, so the
+//! program passes an implementation.
 
 use controller::{Caller, Result};
 use webconsole::{Measure, Predict, Prediction};
 
-/// Measures volumes and predicts servers, one of each at a time, beside everything else. All of it is called on the thread of HTTP: none of it
-/// waits, for the controller least of all.
+/// Runs one benchmark and one prediction at a time, at low priority. The HTTP thread calls all
+/// methods; none of them blocks.
 pub trait Workbench: Send + Sync {
-    /// What can be chosen, and where the measurement and the prediction stand.
+    /// The catalog, and the state of the benchmark and the prediction.
     fn told(&self) -> webconsole::Workbench;
 
-    /// Begins a measurement for somebody.
+    /// Starts a benchmark.
     ///
     /// # Errors
-    /// `Invalid` if the order cannot be understood, `HoldsData` if it writes and says not that data may be lost, `Busy` if another one runs. What is found out
-    /// later is told with the measurement.
+    /// `Invalid` for an invalid request, `HoldsData` if it writes without permission to destroy
+    /// data, `Busy` if another one runs. Later errors are reported with the benchmark.
     fn measure(&self, order: &Measure, by: Caller) -> Result<()>;
 
-    /// Stops the measurement: what was measured until then stays.
+    /// Stops the benchmark and keeps its results.
     ///
     /// # Errors
     /// `WrongState` if none runs.
     fn stop_measuring(&self) -> Result<()>;
 
-    /// Begins a prediction.
+    /// Starts a prediction.
     ///
     /// # Errors
-    /// `Invalid` if the order cannot be understood, or asks for what the controller cannot do; `Busy` if another one runs.
+    /// `Invalid` for an invalid or impossible request; `Busy` if another one runs.
     fn predict(&self, order: &Predict) -> Result<()>;
 
     /// Stops the prediction.
@@ -34,9 +35,9 @@ pub trait Workbench: Send + Sync {
     /// `WrongState` if none runs.
     fn stop_predicting(&self) -> Result<()>;
 
-    /// The report of the last measurement as a page, with the prediction beside it if that is asked; `None`: there is none.
+    /// The HTML report of the last benchmark, optionally with the prediction; `None`: no report.
     fn report(&self, beside: bool) -> Option<String>;
 
-    /// Where predictions stand that a page shows: they are begun, one after the other, unless they are known already.
+    /// The state of the predictions of a page: unknown ones are queued.
     fn foreseen(&self, orders: &[Predict]) -> Vec<Prediction>;
 }

@@ -1,17 +1,20 @@
-//! The room of logs that lines are appended to: two files of the state folder each, written in turn.
+//! Logs in the state folder. Each log has two files, which are written alternately.
 //!
-//! **Owns** which of the two files is written, and how long it is ([`AppendLog`]); lines that wait to be stored ([`Waiting`]).
+//! **Owns** the current file and its length ([`AppendLog`]); lines that wait to be stored
+//! ([`Waiting`]).
 //!
-//! **Invariants.** Each file is at most as long as its bound and the lines of one append more. A line that was stored stays
-//! until the other file is full: of what was appended, the newest lines of at least one bound are kept. A file is begun
-//! in one step, with its number in its first line where it replaces an older one, so that a crash leaves either the old
-//! file or the new one. A file of which nothing can be read is moved aside, as state files are: it is never overwritten.
+//! **Invariants.** A file exceeds its bound by at most the lines of one append. A stored line stays
+//! until the other file is full, so the newest lines of at least one bound are kept. A file is
+//! created in one step; its first line has its number if it replaces an older file. A crash thus
+//! leaves the old file or the new one. An unreadable file is moved aside, as state files are, and
+//! never overwritten.
 //!
-//! **Fault model.** A crash or an append that fails may leave a part of a line: the next append begins with a line end, and
-//! a part of a line is no JSON. Content may be empty, changed, from a later version or unreadable, or a folder may have the
-//! file's name. The state folder may be full; it needs room for the new lines before an older file is replaced.
+//! **Fault model.** A crash or a failed append may leave a partial line, which is not valid JSON;
+//! the next append starts with a line end. Content may be empty, changed, from a later version or
+//! unreadable, or a folder may have the file's name. If the state folder is full, the older file is
+//! replaced only once the new lines fit.
 //!
-//! **Who may call it**: `events` and `audit`.
+//! **Callers**: `events` and `audit`.
 
 use crate::statefile::{Place, Trouble, put_aside};
 use platform::Env;
@@ -20,38 +23,38 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// The first line of a file that replaced an older one: its number, which is higher than that of the other file.
+/// The first line of a file that replaced an older one: its number, higher than the other file's.
 const PART: &str = "{\"part\":";
 
 /// See the [module](self).
 pub(crate) struct AppendLog {
     env: Env,
     files: [&'static str; 2],
-    /// What they hold, for a sentence.
+    /// The content of the files, as a phrase for messages.
     about: &'static str,
-    /// A file that is as long is full.
+    /// A file of this length is full.
     bound: usize,
-    /// Which file is written.
+    /// The index of the current file.
     current: Cell<usize>,
-    /// Whether it is there.
+    /// Whether the file exists.
     exists: Cell<bool>,
     part: Cell<u64>,
     len: Cell<usize>,
-    /// Whether the file may end in a part of a line.
+    /// Whether the file may end in a partial line.
     is_torn: Cell<bool>,
-    /// Files that cannot be read and could not be moved aside.
+    /// Unreadable files that could not be moved aside.
     stuck: [Cell<bool>; 2],
 }
 
-/// What the files hold.
+/// The content of the files.
 pub(crate) struct Kept<T> {
-    /// The lines that can be read, oldest first.
+    /// The readable lines, oldest first.
     pub(crate) lines: Vec<T>,
-    /// Files that cannot be read.
+    /// Unreadable files.
     pub(crate) troubles: Vec<Trouble>,
 }
 
-/// A file as it was found.
+/// A file as read at the start.
 struct Found<T> {
     part: u64,
     index: usize,
@@ -77,17 +80,17 @@ impl AppendLog {
         }
     }
 
-    /// The name of the first file, by which the log is known.
+    /// The name of the first file, which is the name of the log.
     pub(crate) fn name(&self) -> &'static str {
         self.files[0]
     }
 
-    /// What it holds, for a sentence.
+    /// The content of the log, as a phrase for messages.
     pub(crate) fn about(&self) -> &'static str {
         self.about
     }
 
-    /// Reads all lines, and finds where the next one goes. A file of which nothing can be read is moved aside.
+    /// Reads all lines and selects the file for the next append. An unreadable file is moved aside.
     pub(crate) async fn load<T: DeserializeOwned>(&self) -> Kept<T> {
         let (mut parts, mut troubles) = (Vec::new(), Vec::new());
         for index in 0..self.files.len() {
@@ -96,7 +99,7 @@ impl AppendLog {
                 Err(why) => troubles.push(self.set_aside(index, why).await),
             }
         }
-        // Where neither has a number, only the first one was ever written.
+        // If neither has a number, only the first one was ever written.
         parts.sort_by_key(|found| (found.part, Reverse(found.index)));
         if let Some(Found { part, index, len, exists, is_torn, .. }) = parts.last() {
             self.part.set(*part);
@@ -109,7 +112,7 @@ impl AppendLog {
     }
 
     /// # Errors
-    /// Why nothing of it can be read: the end of a sentence.
+    /// Why nothing in it is readable: the end of a sentence.
     async fn read<T: DeserializeOwned>(&self, index: usize) -> Result<Found<T>, String> {
         let file = self.files[index];
         let bytes = self.env.world().state().load(file).await.map_err(|error| error.to_string())?;
@@ -121,7 +124,7 @@ impl AppendLog {
         let records = text.lines().filter(|line| !line.is_empty() && !line.starts_with(PART));
         let lines: Vec<T> = records.filter_map(|line| read_line(file, line)).collect();
         if lines.is_empty() {
-            let why = if bytes.is_empty() { "it is empty" } else { "none of its lines makes sense" };
+            let why = if bytes.is_empty() { "it is empty" } else { "none of its lines is valid" };
             return Err(why.to_owned());
         }
         let is_torn = !text.ends_with('\n');
@@ -140,8 +143,8 @@ impl AppendLog {
         Trouble { file, about, why, place, from_previous: false, is_complete: false }
     }
 
-    /// Appends lines, each with its end. Where the file is full, the other one is begun anew, with `first` as its first
-    /// lines: what must not go with the lines that are given up.
+    /// Appends lines, each with its line end. If the file is full, the other one is replaced;
+    /// `first` gives its first lines, which must survive the discarded lines.
     ///
     /// # Errors
     /// Why they are not stored: the end of a sentence.
@@ -171,7 +174,8 @@ impl AppendLog {
         let content = if self.is_torn.get() { format!("\n{lines}") } else { lines.to_owned() };
         let len = content.len();
         let appended = state.append(file, content.into_bytes()).await.map_err(failed);
-        // A part of it may be there. It is not counted: a full file system must not make a file look full.
+        // A part may have been written. It is not counted: a full file system must not make a file
+        // look full.
         self.is_torn.set(appended.is_err());
         appended.map(|()| self.len.set(self.len.get() + len))
     }
@@ -187,17 +191,17 @@ fn read_line<T: DeserializeOwned>(file: &str, line: &str) -> Option<T> {
     match serde_json::from_str(line) {
         Ok(value) => Some(value),
         Err(error) => {
-            tracing::warn!("a line of {file} makes no sense, and is left out: {error}");
+            tracing::warn!("a line of {file} is invalid and was skipped: {error}");
             None
         }
     }
 }
 
-/// A line that waits.
+/// A line that waits to be stored.
 #[derive(Debug)]
 pub(crate) struct Line {
     number: u64,
-    /// What it is about: a later line with the same key says all that it says.
+    /// The subject of the line: a later line with the same key replaces it.
     key: u64,
     text: String,
 }
@@ -206,9 +210,9 @@ pub(crate) struct Line {
 pub(crate) struct Waiting {
     lines: RefCell<VecDeque<Line>>,
     most: usize,
-    /// How many lines are being stored.
+    /// The number of lines that are being stored.
     taken: Cell<usize>,
-    /// How many lines were added, and the number of the last one that is stored.
+    /// The number of lines added, and the number of the newest stored line.
     added: Cell<u64>,
     stored: Cell<u64>,
 }
@@ -224,8 +228,8 @@ impl Waiting {
         }
     }
 
-    /// Adds a line, without its end, in the place of one with the same key. Its number; and the oldest line, where there is
-    /// no room for both.
+    /// Adds a line without its line end; it replaces a line with the same key. Returns its number,
+    /// and the oldest line if that was dropped for lack of space.
     pub(crate) fn add(&self, key: u64, text: String) -> (u64, Option<String>) {
         let mut lines = self.lines.borrow_mut();
         if let Some(at) = lines.iter().rposition(|line| line.key == key) {
@@ -238,12 +242,12 @@ impl Waiting {
         (number, dropped.map(|line| line.text))
     }
 
-    /// How many were added so far.
+    /// The number of lines added.
     pub(crate) fn added(&self) -> u64 {
         self.added.get()
     }
 
-    /// Whether the line of that number is stored, or a later one of its key.
+    /// Whether this line, or a later line with its key, is stored.
     pub(crate) fn is_stored(&self, number: u64) -> bool {
         self.stored.get() >= number
     }
@@ -252,7 +256,7 @@ impl Waiting {
         self.lines.borrow().is_empty()
     }
 
-    /// Takes the first lines to store them: as many as have that many bytes together, at least one.
+    /// Takes the first lines to store them: at least one, and at most this many bytes in total.
     pub(crate) fn take(&self, bytes: usize) -> Vec<Line> {
         let mut lines = self.lines.borrow_mut();
         let (mut taken, mut len) = (Vec::new(), 0);
@@ -268,13 +272,13 @@ impl Waiting {
         taken
     }
 
-    /// Lines that were taken are stored.
+    /// Records that taken lines are stored.
     pub(crate) fn are_stored(&self, lines: &[Line]) {
         self.taken.set(0);
         self.stored.set(lines.last().map_or(self.stored.get(), |line| line.number));
     }
 
-    /// Lines that were taken are not stored: they wait on.
+    /// Puts taken lines back, since they could not be stored.
     pub(crate) fn give_back(&self, taken: Vec<Line>) {
         self.taken.set(0);
         let mut lines = self.lines.borrow_mut();
@@ -284,7 +288,7 @@ impl Waiting {
     }
 }
 
-/// Lines as a file has them.
+/// The lines in the format of the file.
 pub(crate) fn text_of(lines: &[Line]) -> String {
     lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect()
 }
@@ -305,7 +309,7 @@ mod tests {
         }
         let taken = waiting.take(4);
         assert_eq!(texts(&taken), "b c ");
-        // One that is being stored is not replaced.
+        // A line that is being stored is not replaced.
         assert_eq!(waiting.add(2, "e".to_owned()).0, 5);
         waiting.give_back(taken);
         assert_eq!(texts(&waiting.take(100)), "b c d e ");

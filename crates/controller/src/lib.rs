@@ -1,44 +1,48 @@
-//! The controller: drives, arrays, volumes, events, and the [`Command`]s that every interface speaks.
+//! The controller: drives, arrays, volumes, events, and the [`Command`]s of all interfaces.
 //!
-//! It lives on shard 0, in the world like the engine. [`Controller::start`] opens the drives it knows, starts the
-//! volumes on them and returns a [`ControllerHandle`], which takes [`Command`]s from any thread and answers with
-//! [`Reply`]s. What shards report (failures, regions to be marked) it makes durable, and only then lets them go on.
+//! It runs on shard 0 and does all I/O through the platform, like the engine. [`Controller::start`]
+//! opens the registered drives, starts their volumes and returns a [`ControllerHandle`]. The handle
+//! takes [`Command`]s from any thread and returns [`Reply`]s. Shards report failures and regions to
+//! mark. The controller makes these reports durable before the shards continue.
 //!
-//! # Rooms
-//! Each room is a folder that owns its state in a struct with private fields; its `mod.rs` says what it owns, what holds,
-//! and who may call it. A room is given those that it needs when it is made, and knows no others: arrows point down
-//! this table, from each row to rows below it (`ARCHITECTURE.md` draws them, `softroc/tests/architecture/main.rs` holds them).
+//! # Modules
+//! Each module is a folder that owns its state in a struct with private fields. Its `mod.rs` states
+//! its state, its invariants and its callers. A module receives its dependencies when it is
+//! constructed. Dependencies point down this table, from each row to rows below it
+//! (`ARCHITECTURE.md` shows them, `softroc/tests/architecture/main.rs` enforces them).
 //!
-//! | room | what | its files |
+//! | module | purpose | files |
 //! | --- | --- | --- |
-//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `metrics` what monitoring is told, `report` how all is, `explain` the plan of a request, `explain_cache` what the cache has of a volume, `audit` orders recorded before they are answered, `revisions` of what is said, `numbering` of what has no number yet, `disks` of this machine, `stop` the end of the controller, `on_its_way` what volumes that go to another layout have to wait with |
-//! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at, `returns` drives that come back by themselves, `changed` drives that are not what they were |
-//! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `on_its_way` (one in the middle of a reshape), `import`, `clear` |
-//! | `ups` | what a UPS says of the power | `protocol` its lines |
-//! | `policy` | what operators wish for an array, for good | `attach` which volumes are disks of this machine |
-//! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `preview` the same before anybody makes one, `create`, `grow` (to another layout), `along` (what an array's other volumes do then), `fewer` (drives or room), `delete`, `change` names and starts by order, `failed` failures that are cleared, `returning` drives back online or replaced, `rescan` of drives that became larger, `logs` given and taken back, `repair` of structures, `unfinished_imports` |
-//! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `reshape` a volume moved to another layout, `store` over restarts, `asked` by operators, `plans` (schedules), `begin` by the reconciler, `schedule` and `due`, `patrol` |
-//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `carrying_out` what it holds, `write_hole` (journals that come and go), `initialised` (which stripes hold what hosts wrote), `cache` (its memory, and when writes are answered), `lost_memory` (memory that is not here), `other_memory` (that of other controllers), `reads` (how reads use it), `protection` (what follows from the power), `drive_cache` (the drives' own write caches), `sectors` (those that hosts are told of), `reshape` (volumes on their way to another layout), `way` (what that takes, as labels say it), `arriving` (the end of that), `following` (volumes that come to other drives after one of their array), `unbegun` (what a beginning that was cut off leaves), `leaving` (members that no volume lies on then), `shifted` (a part of a drive), `members` that come and are replaced, `replacement` drives that fail, `draining` drives, `silent` ones (who is waited for), `suspended` ones, `work` that shards reported, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
-//! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `numbers` that are given once and their `rows`, `apart` (drives that are one storage), `seen` arrays that were there once, those that were `deleted`, drives that have `grown`, `made_for` a drive or a document, `opening` at a start and for commands, `probe` with a deadline, `undo_log`, `log_labels` of log devices |
-//! | `audit` | every order, and what became of it | `fields` of an order without secrets, `refusals` for want of rights, counted |
-//! | `events` | what happened | `codes` every kind of event, `folding` of repeats, `storing` over restarts, `subscription` of those who follow them, `alarm` that some begin, `channels` of notifications that fail, `state_files` that cannot be read or stored |
-//! | `interface` | what interfaces see: values only | `command`, `coercion` of sizes, `event`, `audit` (orders as they are recorded), `caller` (who asks), `costs` of taking a drive out, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` of this machine and who makes them, `ups` (where it is asked, what it says), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (how all is), `reshape` (from one layout to another), `alarm`, `modes` (what write modes mean) |
-//! | `append_log` | lines in the state folder, in two files written in turn | |
-//! | `statefile` | how files of the state folder are kept | `frame`, the line that a file begins with |
-//! | `signals` | waiting for what others do | `attention`, `waiting` |
+//! | `commands` | executes commands; connects the modules | `start` connects the modules and starts their tasks, `queue` receives commands, `handle` is the access for interfaces, `info` describes drives and volumes, `metrics` for monitoring, `report` overall health, `explain` the plan of a request, `explain_cache` the cache content of a volume, `audit` records orders before the reply, `revisions` of descriptions, `numbering` of new objects, `disks` attached volumes, `stop` the shutdown, `on_its_way` restrictions of reshaping volumes |
+//! | `reconcile` | compares desired with current state | `reconciler` decides, `choose` selects a spare, `spares` are added and checked, `returns` drives that reappear, `changed` drives whose file or size changed |
+//! | `foreign` | arrays of other controllers | `plan` checks whether a volume can be imported, `on_its_way` (an interrupted reshape), `import`, `clear` |
+//! | `ups` | state of the UPS | `protocol` of `upsd` |
+//! | `policy` | persistent policies of arrays | `attach` volumes that are attached to this host |
+//! | `lifecycle` | creates, finds, starts and deletes volumes; adds and removes drives | `scan` from labels to arrays, `assemble` starts and stops arrays, `candidates` drives named by a command, `shape` layout of a new volume, `preview` the same without a change, `create`, `grow` (reshape), `along` (reshape of the array's other volumes), `fewer` (drives or capacity), `delete`, `change` names, offline drives and forced starts, `failed` cleared failures, `returning` drives back online or replaced, `rescan` of drives that became larger, `logs` added and removed, `repair` of structures, `unfinished_imports` |
+//! | `tasks` | background tasks | `list` of tasks, `task`, `steps` on shards, `next` selects the next step, `run` executes it, `rate`, `reshape`, `store` persistence, `asked` commands of operators, `plans` (schedules), `begin` for the reconciler, `schedule` and `due`, `patrol` |
+//! | `arrays` | **guarantees of started arrays** | `array` and `volume` state, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (clears marks), `reports` of shards, `noting` changes in the label, `journal` after a crash, `carrying_out` replay of the journal, `write_hole` (switches journals on and off), `initialised` (record of initialised stripes), `cache` (its memory, write modes), `lost_memory` (missing cache memory), `other_memory` (memory of other controllers), `reads` (read cache policy), `protection` (effects of the power state), `drive_cache` (the drives' write caches), `sectors` (sector size advertised to hosts), `reshape` (reshaping volumes), `way` (a reshape as the labels describe it), `arriving` (commit of a reshape), `following` (queued reshapes of the same array), `unbegun` (rollback of a reshape), `leaving` (members without volumes), `shifted` (a part of a drive), `members` added and replaced, `replacement` drives that fail, `draining` drives, `silent` drives with a deadline, `suspended` drives, `work` reported by shards, `starting` and `serve` (volumes on shards), `shards` (messages to them), `extents` (location of volumes), `marks` for other modules, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (the log in use), `on_log` (journals on log devices), `data_log` (flushed data on log devices), `discarding` content of logs and cache |
+//! | `inventory` | drives | `drive`, `access` to its labels and maps, `structures` written in steps, `health`, `failed` drives, `numbers` (permanent) and their `rows`, `apart` (duplicate paths to one storage), `seen` arrays, `deleted` arrays, drives that have `grown`, `made_for` (rejects documents), `opening` at a start and for commands, `probe` with a deadline, `undo_log`, `log_labels` of log devices |
+//! | `audit` | orders and their outcomes | `fields` of an order without secrets, `refusals` (permission denied), counted |
+//! | `events` | events | `codes` of all kinds of events, `folding` of repeats, `storing` (persistence), `subscription`, `alarm`, `channels` (failed notification channels), `state_files` that cannot be read or stored |
+//! | `interface` | external interface: values only | `command`, `coercion` of sizes, `event`, `audit` (recorded orders), `caller` (user and source of a command), `costs` of removing a drive, `drives`, `limits` of drives, `numbers` of drives, `reply`, `error`, `disks` attached to this host and their maker, `ups` (address and state), `presets` of the cache, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `memories` of the cache, `report` (overall health), `reshape`, `alarm`, `modes` (meaning of write modes) |
+//! | `append_log` | logs in the state folder, in two alternating files | |
+//! | `statefile` | files of the state folder | `frame`, the first line of a file |
+//! | `signals` | notifications between modules | `attention`, `waiting` |
 //!
-//! # What is where
-//! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
-//! history: `drives.toml`, the names of drives to look at, `arrays.toml`, what was seen on them, `deleted-arrays.toml`, what was
-//! deleted, `numbers.toml`, by what numbers they are known, `attach.toml`, which volumes are disks of this machine, `alarm.toml`, whether the alarm
-//! is on, `events.jsonl`, and `audit.jsonl`, the orders that were given. Losing it loses no data.
+//! # Storage of state
+//! Labels and write-intent maps on the drives are authoritative (crate `ondisk`). The state store
+//! keeps hints and history: `drives.toml` (names of drives), `arrays.toml` (arrays seen on them),
+//! `deleted-arrays.toml`, `numbers.toml` (numbers of drives, arrays and volumes), `attach.toml`
+//! (attached volumes), `alarm.toml`, `events.jsonl` and `audit.jsonl` (orders). Losing it loses no
+//! data.
 //!
 //! # A kill at any point
-//! Each file that writes to drives states its order and what a kill leaves at each step. In short: a label says
-//! *creating* before anything else is written, and *online* after everything; a failure and a mark are durable
-//! before they are answered; a mark goes only after a flush; a start raises the generation before it serves; and a
-//! volume that has lost more than its level survives acknowledges nothing and records nothing, so that it is
-//! whole when its drives are back.
+//! Each source file that writes to drives states the order of its writes and the result of a kill
+//! at each step. A label says *creating* before any other write, and *online* after all of them.
+//! Failures and marks are durable before they are acknowledged. A mark is cleared only after a
+//! flush. A start raises the generation before it serves. A volume with more failures than its
+//! level tolerates acknowledges and records nothing, so that it is complete when its drives are
+//! back.
 
 mod append_log;
 mod arrays;
@@ -77,4 +81,5 @@ pub use interface::{
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
 pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};
+pub use policy::default_policies;
 pub use statefile::{Loaded, Place, StateFile, Trouble, document, put_aside};

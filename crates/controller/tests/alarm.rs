@@ -1,4 +1,4 @@
-//! The alarm: what begins it, what ends it, and that a restart silences nothing.
+//! The alarm: what raises it, what ends it, and that it survives a restart.
 
 use crate::common::Bench;
 use controller::{
@@ -20,12 +20,12 @@ fn set(bench: &mut Bench, to: AlarmSetting) -> AlarmInfo {
     alarm(bench, Command::AlarmSet { to })
 }
 
-/// How often an event of that code was reported.
+/// The number of events with that code.
 fn count(bench: &mut Bench, code: &str) -> usize {
     bench.events().iter().filter(|event| event.code == code).count()
 }
 
-/// A RAID 6 that can lose two drives.
+/// A RAID 6, which tolerates two failures.
 fn served(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 2, 4);
     bench.boot(&[]);
@@ -50,7 +50,7 @@ fn fail(bench: &mut Bench, drive: &str) {
 #[test]
 fn a_drive_that_fails_begins_it_once_until_it_is_silenced() {
     let mut bench = served(1);
-    assert_eq!(shown(&mut bench), AlarmInfo::default(), "on, and silent");
+    assert_eq!(shown(&mut bench), AlarmInfo::default(), "on, and not sounding");
     fail(&mut bench, "a");
     let sounding = shown(&mut bench);
     assert!(sounding.on && sounding.sounds, "{sounding:?}");
@@ -58,13 +58,13 @@ fn a_drive_that_fails_begins_it_once_until_it_is_silenced() {
     assert!(because(&sounding).contains("drive a"), "{sounding:?}");
     assert!(sounding.since_unix_s.is_some());
     let events = bench.events();
-    let event = events.iter().find(|event| event.code == "alarm.sounds").expect("it tells");
-    assert_eq!(event.severity, Severity::Info, "no channel sends a second message of the same failure");
+    let event = events.iter().find(|event| event.code == "alarm.sounds").expect("the event is stored");
+    assert_eq!(event.severity, Severity::Info, "no channel sends the same failure twice");
     let silent = set(&mut bench, AlarmSetting::Silence);
     assert_eq!(silent, AlarmInfo::default());
-    assert_eq!(set(&mut bench, AlarmSetting::Silence), silent, "twice is as once");
+    assert_eq!(set(&mut bench, AlarmSetting::Silence), silent, "silencing twice equals once");
     assert_eq!((count(&mut bench, "alarm.sounds"), count(&mut bench, "alarm.silenced")), (1, 1));
-    // Until something else fails.
+    // Until another failure.
     fail(&mut bench, "b");
     assert!(because(&shown(&mut bench)).contains("drive b"));
     assert_eq!(count(&mut bench, "alarm.sounds"), 2);
@@ -96,7 +96,7 @@ fn a_restart_silences_nothing_and_off_stays_off() {
     let still = shown(&mut bench);
     assert!(!still.on && !still.sounds, "{still:?}");
     assert!(set(&mut bench, AlarmSetting::On).on);
-    // What cannot be read is not off.
+    // An unreadable alarm file does not mean off.
     bench.sim.put_stored("alarm.toml", Some(b"on = maybe".to_vec()));
     bench.restart(&[]);
     assert!(shown(&mut bench).on);
@@ -108,23 +108,23 @@ fn health_is_one_sentence_and_what_to_do() {
     let well = report(&mut bench);
     assert_eq!(well.status, WellBeing::Ok, "{well:?}");
     assert_eq!(well.sentence, "all is well: 1 volume, 4 drives, 0 hot spares ready");
-    assert_eq!(well.findings.len(), 1, "no spare is worth knowing: {well:?}");
+    assert_eq!(well.findings.len(), 1, "the missing spare is reported: {well:?}");
     fail(&mut bench, "a");
     let one = report(&mut bench);
-    assert_eq!(one.status, WellBeing::Warning, "another one may fail: {one:?}");
+    assert_eq!(one.status, WellBeing::Warning, "another drive may fail: {one:?}");
     assert!(
         one.sentence
             .starts_with("volume 'data' is degraded: it lacks 1 of 4 drives, and 1 drive more may fail"),
         "{}",
         one.sentence
     );
-    let drive = one.findings.iter().find(|finding| finding.subject == "drive a").expect("it is named");
+    let drive = one.findings.iter().find(|finding| finding.subject == "drive a").expect("the drive is named");
     assert_eq!(drive.todo.as_deref(), Some("softroc drive replace data:0 --with NEW-DRIVE"));
     assert!(one.findings.iter().any(|finding| finding.todo.as_deref() == Some("softroc alarm silence")));
     fail(&mut bench, "b");
     let two = report(&mut bench);
     assert_eq!(two.status, WellBeing::Critical);
-    assert!(two.sentence.contains("the next failure of a drive can take data with it"), "{}", two.sentence);
+    assert!(two.sentence.contains("the next drive failure can lose data"), "{}", two.sentence);
     bench.sim.drive("c").unwrap().fail_now();
     bench.try_read("data", 0, 1 << 20).expect_err("three of them are gone");
     bench.wait(5);
@@ -134,7 +134,7 @@ fn health_is_one_sentence_and_what_to_do() {
         "{}",
         three.sentence
     );
-    assert!(three.findings.windows(2).all(|two| two[0].status >= two[1].status), "the worst first");
+    assert!(three.findings.windows(2).all(|two| two[0].status >= two[1].status), "the most severe first");
     assert!(three.findings.iter().all(|finding| finding.status == WellBeing::Ok || finding.todo.is_some()));
 }
 
@@ -163,7 +163,7 @@ fn a_channel_that_takes_no_messages_is_told_until_it_works_or_is_another_one() {
         note(&mut bench, end, "mail");
         assert_eq!(report(&mut bench).status, WellBeing::Ok);
     }
-    // Whoever sends tries anew after a start, and does not say that what failed before works now.
+    // A sender retries after a start, and does not report the earlier failure as resolved.
     note(&mut bench, EventCode::NotifyFailing, "mail");
     bench.restart(&[]);
     assert_eq!(report(&mut bench).status, WellBeing::Ok);

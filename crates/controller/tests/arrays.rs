@@ -1,4 +1,4 @@
-//! Several volumes side by side on the drives of one array, of every level.
+//! Several volumes of different levels on the drives of one array.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB, drive_options};
@@ -10,7 +10,7 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveCount};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 
-/// Drives with room for so many mebibytes of volumes.
+/// Drives with space for this many mebibytes of volumes.
 fn bench(seed: u64, shards: usize, drives: &[&str], room_mib: u64) -> Bench {
     let mut bench = Bench::in_order(seed, shards, 0);
     bench.add_drives(drives, (32 + room_mib) * MIB);
@@ -28,7 +28,7 @@ fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
     let size = |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
     let first = bench.create_with("data", "raid5", &DRIVES, size(4)).unwrap();
     assert_eq!((first.member_bytes, first.array_free_bytes), (2 * MIB, 10 * MIB));
-    // In another order, and by the name of a neighbour.
+    // In another order, and by the name of another volume of the array.
     let second = bench.create_with("scratch", "raid0", &["c", "a", "b"], size(6)).unwrap();
     assert_eq!((second.data_start_bytes, second.member_bytes), (2 * MIB, 2 * MIB));
     let third = bench
@@ -59,8 +59,8 @@ fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
         }
     }
     let why = bench.create_with("more", "raid5", &DRIVES, |_| ()).unwrap_err().message;
-    assert!(why.contains("nothing is free on the drives of 'data', 'scratch', 'safe'"), "{why}");
-    // The place of one that is deleted is used again, by what fits.
+    assert!(why.contains("there is no free space on the drives of 'data', 'scratch', 'safe'"), "{why}");
+    // The space of a deleted volume is reused by volumes that fit.
     bench.ask(delete("scratch")).unwrap();
     let why = bench.create_with("more", "raid5", &DRIVES, size(5)).unwrap_err().message;
     assert!(why.contains("5 MiB") && why.contains("free in one piece"), "{why}");
@@ -68,7 +68,7 @@ fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
     assert_eq!((again.data_start_bytes, again.array_free_bytes), (2 * MIB, MIB));
     bench.expect("data", 0, 1, 4 * MIB);
     bench.expect("safe", 0, 3, 4 * MIB);
-    // The last one takes the array with it.
+    // Deletion of the last volume deletes the array.
     for volume in ["data", "safe", "more"] {
         assert_eq!(bench.drive("a").state, DriveState::Online);
         bench.ask(delete(volume)).unwrap();
@@ -124,7 +124,7 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     let (kind, why) = refused(&mut bench, &["a", "b", "b"]);
     assert!(kind == ErrorKind::InUse || why.contains("twice"), "{why}");
     let error = bench.create_with("more", "raid1", &["d"], |create| create.array = Some("data".into()));
-    assert!(error.unwrap_err().message.contains("leave either the drives or the array out"));
+    assert!(error.unwrap_err().message.contains("omit either the drives or the array"));
     let error = bench.create_with("more", "raid1", &[], |create| create.array = Some("none".into()));
     assert_eq!(error.unwrap_err().kind, ErrorKind::NotFound);
     let error = bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
@@ -134,7 +134,8 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     assert!(kind == ErrorKind::WrongState && why.contains("is not complete"), "{why}");
 }
 
-/// Each volume goes on by its own level; one that cannot loses nothing when the drive is back.
+/// Each volume has its own fault tolerance; a volume that goes offline loses no data when the drive
+/// returns.
 #[test]
 fn what_one_volume_can_spare_another_may_not() {
     for how in ["fails", "is missing"] {
@@ -167,7 +168,7 @@ fn what_one_volume_can_spare_another_may_not() {
         );
         assert!(bench.shards[0].volume_named("scratch").is_none());
         bench.settle("data");
-        // It stays so over a restart, since the drive is out for the other one.
+        // The state stays over a restart, since the other volume recorded the drive as out.
         bench.restart(&[]);
         assert_eq!(bench.show("scratch").state, VolumeState::Offline, "{how}");
         if how != "fails" {
@@ -351,7 +352,7 @@ fn flush(bench: &mut Bench, name: &str) {
     bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
 }
 
-/// A write to one volume while another one is created beside it, and one is deleted.
+/// A write to one volume while another one is created on the same array, and one is deleted.
 #[test]
 fn other_volumes_are_written_while_one_is_made_and_another_goes() {
     let mut bench = bench(9, 2, &DRIVES, 8);
@@ -418,14 +419,15 @@ fn the_strip_of_a_volume_beside_others_follows_the_drives_too() {
     assert_eq!(bench.create_with("more", "raid0", &["r", "s"], small).unwrap().strip_bytes, 256 << 10);
 }
 
-/// A volume was laid beside another one while a drive was being filled that was to take a slot. That drive got what was written to
-/// the new volume, and nothing of what its regions held before: parity did not agree with it when it had the slot.
+/// A volume was initialised in an array during the rebuild of a replacement drive. The drive got
+/// the writes to the new volume, but not the previous content of its regions: parity did not agree
+/// once the drive had the slot.
 #[test]
 fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     let mut bench = bench(9, 1, &["a", "b", "c", "d"], 40);
     let size = |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
     bench.create_with("data", "raid5", &DRIVES, size(64)).unwrap();
-    // Its place is not empty.
+    // The space is not blank.
     bench.create_with("old", "raid5", &DRIVES, size(4)).unwrap();
     bench.write("old", 0, 5, 4 * MIB);
     bench.ask(delete("old")).unwrap();
@@ -435,7 +437,7 @@ fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     bench.ask(replace).unwrap();
     bench.create_with("new", "raid5", &DRIVES, size(4)).unwrap();
     bench.write("new", 0, 3, 4096);
-    assert_eq!(bench.drive("data:0"), bench.drive("a"), "the other one is being filled");
+    assert_eq!(bench.drive("data:0"), bench.drive("a"), "the other drive is being rebuilt");
     bench.settle("new");
     bench.wait(60);
     assert_eq!(bench.drive("data:0"), bench.drive("d"));

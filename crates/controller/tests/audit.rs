@@ -1,4 +1,5 @@
-//! The audit trail: every order is in it before it is answered, whatever the state folder does and however it ends.
+//! The audit trail: every command is recorded before its reply, whatever fails in the state folder
+//! and however the process ends.
 
 use crate::common::{Bench, create, fail_drive};
 use controller::{
@@ -17,12 +18,12 @@ fn ada() -> Caller {
     Caller { user: "ada".into(), origin: Origin::Network { address: "10.0.0.7:1234".into() } }
 }
 
-/// What of the orders is compared: which, about what, and what became of it.
+/// The compared fields of a command: name, subject, outcome.
 fn told(orders: &[AuditEntry]) -> Vec<(&str, &str, AuditOutcome)> {
     orders.iter().map(|one| (one.order.as_str(), one.subject.as_str(), one.outcome)).collect()
 }
 
-/// The file, a line each.
+/// The lines of the file.
 fn lines(bench: &Bench) -> Vec<serde_json::Value> {
     let stored = bench.sim.stored("audit.jsonl").unwrap_or_default();
     let text = String::from_utf8(stored).unwrap();
@@ -34,7 +35,7 @@ fn every_order_is_recorded_with_who_gave_it_and_what_became_of_it() {
     let mut bench = Bench::new(71, 1, 4);
     bench.boot(&[]);
     bench.ask_as(&ada(), create("data", "raid1", &["a", "b"])).unwrap();
-    // At the moment of its answer it is stored, with its beginning and its end.
+    // At the reply the command is stored, with its start and its end.
     let stored: Vec<String> = lines(&bench).iter().map(|line| line["outcome"].to_string()).collect();
     assert_eq!(stored, ["\"begun\"", "\"done\""]);
     bench.ask_as(&ada(), create("data", "raid1", &["c", "d"])).expect_err("the name is taken");
@@ -48,14 +49,14 @@ fn every_order_is_recorded_with_who_gave_it_and_what_became_of_it() {
         ("task-stop", "controller", AuditOutcome::Refused),
     ];
     let first = orders(&mut bench);
-    assert_eq!(told(&first), expected, "questions are no orders");
+    assert_eq!(told(&first), expected, "queries are not audited");
     assert_eq!(first[0].by, Some(ada()));
     assert_eq!(first[0].fields["level"], "raid1");
     assert!(first[1].why.as_deref().is_some_and(|why| why.contains("data")), "{:?}", first[1]);
     assert!(first.iter().all(|one| one.ended_unix_s.is_some() && one.count == 1));
     bench.power_cycle(&[]);
     let after = orders(&mut bench);
-    assert_eq!(after, first, "they are all there after a power cut");
+    assert_eq!(after, first, "all records are there after a power cut");
     bench.ask(Command::AlarmSet { to: AlarmSetting::On }).unwrap();
     let numbers: Vec<u64> = orders(&mut bench).iter().map(|one| one.number).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
@@ -70,7 +71,7 @@ fn an_order_that_a_crash_interrupts_is_recorded_as_begun() {
         let until = bench.sim.now() + std::time::Duration::from_micros(50);
         bench.sim.run_until(until).unwrap();
     }
-    assert!(!asked.is_finished(), "it takes longer than its first record");
+    assert!(!asked.is_finished(), "the command takes longer than its first record");
     drop(asked);
     bench.restart(&[]);
     assert_eq!(told(&orders(&mut bench)), [("volume-create", "data", AuditOutcome::Begun)]);
@@ -86,10 +87,12 @@ fn a_full_state_folder_stops_no_order_and_loses_no_record() {
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
     bench.sim.fail_stores(1_000_000);
-    let failed = bench.ask(fail_drive("a")).expect("it is carried out");
+    let failed = bench.ask(fail_drive("a")).expect("the command is executed");
     let is_said = |note: &String| note.contains("not recorded in the audit trail");
     assert!(failed.notes().iter().any(is_said), "{:?}", failed.notes());
-    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is told") };
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
+        panic!("the audit trail is listed")
+    };
     assert_ne!(health.status, WellBeing::Ok);
     for file in ["audit.jsonl", "events.jsonl"] {
         assert!(health.findings.iter().any(|one| one.what.contains(file)), "{file}: {health:?}");
@@ -103,10 +106,14 @@ fn a_full_state_folder_stops_no_order_and_loses_no_record() {
     bench.restart(&[]);
     let expected = [("volume-create", "data", AuditOutcome::Done), ("drive-fail", "a", AuditOutcome::Done)];
     assert_eq!(told(&orders(&mut bench)), expected, "it was stored when there was space again");
-    assert!(bench.events().iter().any(|event| event.code == "drive.declared-failed"), "so was the event");
+    assert!(
+        bench.events().iter().any(|event| event.code == "drive.declared-failed"),
+        "the event was stored as well"
+    );
 }
 
-/// However many records wait, orders are carried out. What has no place in memory is counted.
+/// Commands are executed however many records are pending. Records that do not fit into memory are
+/// counted.
 #[test]
 fn no_order_is_refused_because_it_cannot_be_recorded() {
     let mut bench = Bench::new(74, 1, 2);
@@ -115,7 +122,7 @@ fn no_order_is_refused_because_it_cannot_be_recorded() {
     let locate = |on| Command::DriveLocate { drive: "nothing".into(), on };
     for count in 0..2100 {
         let error = bench.ask(locate(count % 2 == 0)).expect_err("there is no such drive");
-        assert_eq!(error.kind, ErrorKind::NotFound, "it was carried out: {error}");
+        assert_eq!(error.kind, ErrorKind::NotFound, "the command was executed: {error}");
     }
     bench.sim.fail_stores(0);
     bench.wait(60);
@@ -123,14 +130,14 @@ fn no_order_is_refused_because_it_cannot_be_recorded() {
     let stored = lines(&bench).iter().filter(|line| line["order"] == "drive-locate").count();
     assert!((1900..=2000).contains(&stored), "{stored}");
     let mut all = orders(&mut bench);
-    let lost = all.pop().expect("the last one");
+    let lost = all.pop().expect("the last command");
     assert_eq!(lost.order, "records-lost");
     assert!((100..200).contains(&lost.count), "{lost:?}");
     let newest: Vec<u64> = all.iter().map(|one| one.number).collect();
-    assert_eq!(newest, (1102..=2100).collect::<Vec<u64>>(), "the newest ones are there");
+    assert_eq!(newest, (1102..=2100).collect::<Vec<u64>>(), "the newest records are there");
 }
 
-/// The state folder answers nothing for a while: orders are carried out, and what was ordered is recorded later.
+/// The state folder does not respond for a while: commands are executed, and recorded later.
 #[test]
 fn a_silent_state_folder_delays_an_order_by_two_seconds_at_most() {
     let mut bench = Bench::new(76, 1, 3);
@@ -178,7 +185,7 @@ fn what_is_refused_for_want_of_rights_is_counted_by_its_source() {
     assert_eq!(after.iter().map(|one| one.count).collect::<Vec<u64>>(), [450, 450, 1], "{after:?}");
 }
 
-/// What may be found in the place of a file of events or orders, besides lines.
+/// Contents of a damaged events or audit file, in addition to valid lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Damage {
     Empty,
@@ -213,7 +220,8 @@ impl Damage {
     }
 }
 
-/// Each file × each damage × a start: what cannot be read is kept and told once, and events and orders are stored from then on.
+/// Each file × each damage × a start: unreadable parts are kept and reported once, and events and
+/// commands are stored from then on.
 #[test]
 fn a_damaged_log_is_kept_and_told_once() {
     for file in ["events.jsonl", "audit.jsonl"] {
@@ -229,17 +237,19 @@ fn a_damaged_log_is_kept_and_told_once() {
             let is_torn = damage == Damage::CutOff;
             let told = usize::from(!is_torn);
             assert_eq!(events_of(&mut bench, "controller.state-unreadable", file), told, "{what}");
-            let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is told") };
+            let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
+                panic!("the audit trail is listed")
+            };
             assert_eq!(health.findings.iter().any(|one| one.what.contains(file)), !is_torn, "{what}");
             let aside = format!("{file}.unreadable-1");
             match dealt {
                 _ if is_torn => assert_eq!(bench.sim.stored(&aside), None, "{what}"),
-                None => assert!(bench.sim.is_stored_unreadable(&aside), "{what}: it is kept"),
-                dealt => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: it is kept as it was"),
+                None => assert!(bench.sim.is_stored_unreadable(&aside), "{what}: the file is kept"),
+                dealt => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: the file is kept unchanged"),
             }
-            bench.ask(fail_drive("a")).expect("it is carried out");
+            bench.ask(fail_drive("a")).expect("the command is executed");
             bench.restart(&[]);
-            assert!(told_of(&mut bench, "drive-fail"), "{what}: it was recorded");
+            assert!(told_of(&mut bench, "drive-fail"), "{what}: the command was recorded");
             assert_eq!(told_of(&mut bench, "volume-create"), file != "audit.jsonl" || is_torn, "{what}");
             assert!(bench.has_event("declared failed"), "{what}");
             assert_eq!(events_of(&mut bench, "controller.state-unreadable", file), told, "{what}: once");

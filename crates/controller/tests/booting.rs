@@ -1,11 +1,12 @@
-//! A machine is switched on, and a drive is missing: what starts by itself, what asks, and what the events say of it.
+//! A host boots with a drive missing: which volumes start automatically, which wait for the
+//! operator, and the events about it.
 
 use crate::common::{self, Bench, MIB};
 use controller::{Command, SetPolicy, StartDegraded, VolumeState};
 
 const TWO: [&str; 2] = ["a", "b"];
 
-/// A volume that was made, written and settled.
+/// A created and written volume, resynced and flushed.
 fn settled(seed: u64, level: &str, drives: &[&str]) -> Bench {
     let mut bench = Bench::new(seed, 2, drives.len());
     bench.boot(&[]);
@@ -21,8 +22,9 @@ fn start_degraded(bench: &mut Bench, how: StartDegraded) {
     bench.ask(Command::VolumePolicy(set)).unwrap();
 }
 
-/// A mirror was shut down in order, one of its drives was pulled, and the machine came up without its volume: an operator
-/// was asked whether the missing drive had been used alone since, as it would be after a crash.
+/// After a clean shutdown one drive of a mirror was pulled, and the host booted without the volume:
+/// the controller asked whether the missing drive had been used alone since, as it would after a
+/// crash.
 #[test]
 fn a_mirror_that_was_cleanly_shut_down_starts_without_a_missing_drive() {
     for level in ["raid1", "raid10"] {
@@ -39,7 +41,7 @@ fn a_mirror_that_was_cleanly_shut_down_starts_without_a_missing_drive() {
     }
 }
 
-/// Half of a mirror was left when the power went: the other half may have gone on, and its writes are not here.
+/// Only one half of a mirror was present at the power cut: the other half may have newer writes.
 #[test]
 fn after_a_power_cut_the_half_of_a_mirror_asks() {
     let mut bench = settled(2, "raid1", &TWO);
@@ -50,7 +52,7 @@ fn after_a_power_cut_the_half_of_a_mirror_asks() {
     assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
     let why = info.reasons.join("; ");
     assert!(why.contains("it was not cleanly shut down, and b could have served it alone since"), "{why}");
-    assert!(why.contains("The drives here (a) have recorded"), "{why}");
+    assert!(why.contains("The present drives (a) have recorded"), "{why}");
     assert!(why.contains("softroc volume start data --degraded"), "{why}");
 }
 
@@ -70,10 +72,10 @@ fn an_array_whose_policy_is_to_ask_asks_after_a_clean_shutdown_too() {
     bench.expect("data", 0, 7, 64 << 10);
 }
 
-/// A volume that was shut down while it was resynced after a power cut.
+/// A volume that was shut down during the resync after a power cut.
 fn shut_down_in_a_resync(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 2, 0);
-    // Large enough for its one region to take a while.
+    // Large enough for the resync of its one region to take a while.
     bench.add_drives(&["a", "b", "c"], 80 * MIB);
     bench.boot(&[]);
     bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
@@ -85,18 +87,19 @@ fn shut_down_in_a_resync(seed: u64) -> Bench {
     bench
 }
 
-/// A shutdown in the middle of a resync was told as a crash at the next start.
+/// A shutdown during a resync was reported as a crash at the next start.
 #[test]
 fn a_shutdown_during_a_resync_is_a_clean_shutdown() {
     let mut bench = shut_down_in_a_resync(4);
     bench.restart(&[]);
     assert!(bench.has_event("it was cleanly shut down before its resync was complete"));
-    // Once, of the power cut before.
+    // Once, for the earlier power cut.
     assert_eq!(bench.count_events("not cleanly shut down"), 1);
     bench.expect("data", 0, 7, 64 << 10);
 }
 
-/// The same with a drive missing: parity says nothing where the resync had not come yet, and the operator is told so.
+/// The same with a drive missing: parity is stale where the resync had not passed, and the operator
+/// is told so.
 #[test]
 fn a_drive_that_is_missing_after_a_shutdown_during_a_resync_is_asked_about_for_that_reason() {
     let mut bench = shut_down_in_a_resync(5);
@@ -109,8 +112,8 @@ fn a_drive_that_is_missing_after_a_shutdown_during_a_resync_is_asked_about_for_t
     assert!(!why.contains("not cleanly"), "{why}");
 }
 
-/// Each half of a mirror was started without the other, one after the other, and each was written: when they meet, neither
-/// is taken for the other's past.
+/// The halves of a mirror were started alone, one after the other, and each was written. When both
+/// are present, neither counts as an older state of the other.
 #[test]
 fn halves_that_were_each_started_alone_are_found_to_be_apart() {
     let mut bench = settled(6, "raid1", &TWO);

@@ -1,4 +1,5 @@
-//! What comes of asking one drive is charged to that drive, and not to whichever has its slot by then.
+//! An error is counted against the drive that caused it, not against the drive that has its slot by
+//! then.
 
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
@@ -6,15 +7,15 @@ use engine::{Report, ReportKind, ShardIndex};
 use platform::{Buf, IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
-/// Room for the label, and for a volume of several regions.
+/// Space for the label, and for a volume of several regions.
 const DRIVE: u64 = common::DRIVE + 64 * MIB;
 
-/// The second region begins here; another shard has it.
+/// The second region begins here; another shard owns it.
 const ELSEWHERE: u64 = 64 * MIB;
 
 const STRIPE: u64 = 2 * 65536;
 
-/// A volume on some drives whose first two regions are written, on two shards; and a drive `r`.
+/// A volume on some drives with its first two regions written, on two shards; and a drive `r`.
 fn bench(seed: u64, level: &str, drives: &[&str]) -> Bench {
     let mut bench = Bench::in_order(seed, 2, 0);
     bench.add_drives(drives, DRIVE);
@@ -32,8 +33,9 @@ fn replace(drive: &str, with: &str) -> Command {
     Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
 }
 
-/// Writes of two shards failed on a drive that was being filled, and both shards told of it. The first report had it dropped; by
-/// the second, the drive that had the slot went out, which was sound: a volume of RAID 0 was lost.
+/// Writes of two shards failed on a drive in a rebuild, and both shards reported it. After the
+/// first report that drive was dropped. The second report failed the sound drive in the slot: a
+/// RAID 0 volume was lost.
 #[test]
 fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_stays() {
     for level in ["raid0", "raid1"] {
@@ -53,8 +55,8 @@ fn a_replacement_that_fails_on_two_shards_is_dropped_and_the_drive_of_the_slot_s
     }
 }
 
-/// One shard could not use a drive that was to be filled. The command was refused, and all the same labels named the drive, the other shard wrote to it, and
-/// no other drive could take its place.
+/// One shard could not open a replacement drive. The command was refused, but labels named the
+/// drive, the other shard wrote to it, and no other drive could take its slot.
 #[test]
 fn a_drive_that_a_shard_cannot_fill_is_left_by_all() {
     for allowed in 0..2 {
@@ -62,17 +64,17 @@ fn a_drive_that_a_shard_cannot_fill_is_left_by_all() {
         let drive = bench.sim.drive("r").unwrap();
         drive.allow_attachments(Some(allowed));
         let why = bench.refused(ErrorKind::Failed, replace("data:1", "r"));
-        assert!(why.contains("drive r cannot be filled"), "{why}");
+        assert!(why.contains("drive r cannot replace it"), "{why}");
         let free = bench.drive("r");
-        assert_eq!((free.state, free.volumes), (DriveState::Unused, vec![]), "{allowed} shards can");
+        assert_eq!((free.state, free.volumes), (DriveState::Unused, vec![]), "{allowed} shards can open it");
         drive.allow_attachments(None);
         bench.restart(&[]);
-        assert_eq!(bench.drive("r").state, DriveState::Unused, "its label is off");
+        assert_eq!(bench.drive("r").state, DriveState::Unused, "its label is erased");
         fill(&mut bench);
     }
 }
 
-/// The same where that could not be recorded at once.
+/// The same where the refusal could not be recorded at once.
 #[test]
 fn a_drive_that_a_shard_cannot_fill_is_left_when_that_can_be_recorded() {
     let mut late = 0;
@@ -98,10 +100,10 @@ fn a_drive_that_a_shard_cannot_fill_is_left_when_that_can_be_recorded() {
     assert!(late > 1, "{late} could not be recorded");
 }
 
-/// The same drive takes the slot as soon as all can use it.
+/// The same drive takes the slot as soon as all shards can use it.
 fn fill(bench: &mut Bench) {
     bench.write("data", 0, 2, STRIPE);
-    bench.ask(replace("data:1", "r")).expect("nothing is left of the attempt before");
+    bench.ask(replace("data:1", "r")).expect("the earlier attempt leaves nothing behind");
     bench.settle("data");
     for _ in 0..60 {
         bench.wait(1);
@@ -112,8 +114,9 @@ fn fill(bench: &mut Bench) {
     bench.expect("data", ELSEWHERE, 1, STRIPE);
 }
 
-/// A drive hung. A request of a host ran out of its time first: the drive went out, failed soon, and a hot spare took its slot. Then the
-/// controller's own flush ran out of its time, which the same drive had been asked for, and the spare went out for it.
+/// A drive hung. A host's request timed out first: the drive was removed, failed soon, and a hot
+/// spare took its slot. Then the controller's own flush of the old drive timed out, and the spare
+/// was failed for it.
 #[test]
 fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its_slot() {
     let mut bench = bench(2, "raid5", &["a", "b", "c"]);
@@ -128,10 +131,10 @@ fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its
     let range = ByteRange::new(ByteOffset(0), ByteCount(3 * STRIPE));
     let env = volume.shard().env().clone();
     let reading = env.spawn("read", async move { volume.read(range, Buf::unpooled(range.len)).await.0 });
-    // The region is quiet by now, and its mark is about to go.
+    // The region is idle by now, and is about to be unmarked.
     bench.wait(15);
     let asked = hung.in_flight();
-    assert!(asked >= 2, "it was asked to read and to flush: {asked}");
+    assert!(asked >= 2, "the drive got a read and a flush: {asked}");
     bench.wait(60);
     bench.sim.finish(&reading).unwrap().unwrap();
     let info = bench.show("data");
@@ -140,8 +143,9 @@ fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its
     bench.expect("data", 0, 2, STRIPE);
 }
 
-/// A drive that was being replaced was gone, and two shards told of it. By the first report it went out, and the drive that was being
-/// filled had the slot at once; by the second, which came after that, that one went out.
+/// A drive vanished during its replacement, and two shards reported it. After the first report it
+/// was removed, and the replacement took the slot at once; the second report failed the
+/// replacement.
 #[test]
 fn a_failure_that_a_second_shard_tells_late_is_not_charged_to_the_drive_that_took_over() {
     let mut bench = bench(3, "raid1", &["a", "b"]);

@@ -1,7 +1,7 @@
-//! The process dies, or the power goes, at any event of a create, a write, a failure, a start, a shutdown.
+//! A kill or power cut at any event of a create, a write, a failure, a start, a shutdown.
 //!
-//! What was acknowledged is there (over a power cut: what was flushed); what was being written is old or new,
-//! sector by sector; nothing else has changed; and redundancy agrees in the end.
+//! Acknowledged writes are there (after a power cut: flushed ones); interrupted writes are old or
+//! new, sector by sector; nothing else has changed; and redundancy agrees in the end.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, create};
@@ -13,7 +13,7 @@ const DRIVES: [&str; 3] = ["a", "b", "c"];
 const STRIPE: u64 = 2 * 65536;
 const ALL: u64 = 8 * STRIPE;
 
-/// A volume with `old` in it, flushed, nothing marked.
+/// A volume filled with `old`, flushed, nothing marked.
 fn prepared(level: &str, shards: usize) -> Bench {
     prepared_by(77, level, shards)
 }
@@ -44,7 +44,7 @@ fn expect_old_or_new(bench: &mut Bench, old: u8, new: u8, range: std::ops::Range
     }
 }
 
-/// Whichever drive goes, the volume reads the same: its redundancy agrees.
+/// Whichever drive fails, the volume reads the same: its redundancy agrees.
 fn expect_redundancy(bench: &mut Bench, event: u64) {
     bench.settle("data");
     let whole = bench.try_read("data", 0, ALL).unwrap();
@@ -69,7 +69,7 @@ fn expect_redundancy(bench: &mut Bench, event: u64) {
         let without = bench.try_read("data", 0, ALL).unwrap();
         let other = (0..ALL as usize).find(|&at| without[at] != whole[at]);
         let other = other.map(|at| (at, whole[at], without[at]));
-        assert_eq!(other, None, "event {event}: without {drive} it reads otherwise");
+        assert_eq!(other, None, "event {event}: without {drive} it reads differently");
         bench.ask(Command::DriveOnline { drive: drive.into() }).unwrap();
     }
 }
@@ -135,7 +135,7 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
         ("raid1", 2, End::Killed),
         ("raid1", 1, End::PowerCut),
     ] {
-        // A whole stripe, so that every drive is written; one of them refuses.
+        // A full stripe, so that every drive is written; one of them refuses.
         let (at, len) = (STRIPE, STRIPE);
         let scene = |bench: &mut Bench| {
             let data = ByteRange::new(ByteOffset::ZERO, ByteCount(1 << 20));
@@ -154,7 +154,8 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
             let info = bench.show("data");
             let mut unsure = false;
             if info.state == VolumeState::Offline {
-                // Degraded and marked: the operator says go on. What was being written is uncertain, and only that.
+                // Degraded and marked: an operator accepts stale parity. Only the interrupted write
+                // is uncertain.
                 assert_eq!(level, "raid5", "event {event}");
                 assert!(
                     info.reasons.iter().any(|why| why.contains("--accept-stale-parity")),
@@ -166,11 +167,7 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
             }
             let info = bench.show("data");
             if acknowledged.is_some() {
-                assert_eq!(
-                    info.state,
-                    VolumeState::Degraded,
-                    "event {event}: it was acknowledged without drive b"
-                );
+                assert_eq!(info.state, VolumeState::Degraded, "event {event}: acknowledged without drive b");
                 if how == End::Killed {
                     bench.expect("data", at, 2, len);
                 }
@@ -267,8 +264,8 @@ fn a_label_from_an_interrupted_change_on_an_absent_drive_is_never_the_newest() {
             bench.try_ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).ok()
         };
         at_every_event(1, End::Killed, prepare, scene, |bench, _, event| {
-            // Drive a may have the label with the new name, the others not. It is not there at the next start,
-            // and the region is marked already, so that no label has to be written before the next write.
+            // Only drive a may have the label with the new name. It is missing at the next start.
+            // The region is marked already, so that no label is written before the next write.
             bench.sim.drive("a").unwrap().vanish();
             for slow in ["b", "c"] {
                 bench.sim.drive(slow).unwrap().stall_next(0, std::time::Duration::ZERO);
@@ -289,8 +286,9 @@ fn a_label_from_an_interrupted_change_on_an_absent_drive_is_never_the_newest() {
     }
 }
 
-/// Changes fail for want of space, each when one drive alone has the label: that one is some changes ahead. Without it the others are
-/// started by order, and go further than it ever was.
+/// Label updates fail for want of space, each after one drive has the label: that drive is some
+/// generations ahead. The other drives are started without it by an operator, and pass its
+/// generation.
 #[test]
 fn a_label_from_changes_that_failed_on_an_absent_drive_is_never_the_newest() {
     let mut bench = prepared("raid1", 1);
@@ -383,9 +381,9 @@ fn a_renaming_that_is_interrupted_leaves_the_old_or_the_new_name() {
     );
 }
 
-/// A start without all drives raises the generation by long steps; when each attempt took one before anything was
-/// confirmed, two power cuts at starts were enough to use up the lead that labels allow, and the volume stayed
-/// offline for ever. Torture found it (seed 197).
+/// A start without all drives raises the generation in large steps. When each attempt took one
+/// before it was confirmed, two power cuts at starts used up the allowed lead of labels, and the
+/// volume stayed offline. Found by torture (seed 197).
 #[test]
 fn a_degraded_start_may_be_interrupted_as_often_as_one_likes() {
     let prepare = || {
@@ -412,8 +410,8 @@ fn a_degraded_start_may_be_interrupted_as_often_as_one_likes() {
 
 #[test]
 fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
-    // The write is never flushed by a host. While its region is marked, a power cut may take it back and the resync
-    // makes redundancy agree; once the mark is gone, the write must be on the drives.
+    // No host flushes the write. While its region is marked, a power cut may lose it, and the
+    // resync makes redundancy agree; once the region is unmarked, the write must be durable.
     let prepare = || {
         let mut bench = prepared("raid5", 1);
         bench.write("data", STRIPE, 9, STRIPE);
@@ -434,10 +432,11 @@ fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
     });
 }
 
-/// A mark is on every drive: whichever is missing after a crash, the others know what is to be resynced.
+/// Marks are on every drive: whichever is missing after a crash, the others know the regions to
+/// resync.
 #[test]
 fn whichever_drive_is_missing_the_others_know_what_was_being_written() {
-    // Nothing was ever marked on them.
+    // No region was ever marked on them.
     let names = ["/x/a", "/x/b", "/x/c"];
     for missing in names {
         let mut bench = Bench::new(3, 1, 0);
@@ -458,7 +457,7 @@ fn whichever_drive_is_missing_the_others_know_what_was_being_written() {
 
 #[test]
 fn a_drive_that_ignores_flushes_is_caught_by_these_tests() {
-    // The same with drives that lie: were the flush left out, the test above would notice.
+    // The same with drives that ignore flushes: the test above would detect a missing flush.
     let mut noticed = false;
     for seed in 0..20 {
         let mut bench = Bench::new(seed, 1, 3);
@@ -519,7 +518,7 @@ fn a_map_that_cannot_be_read_costs_a_resync_and_no_data() {
     assert!(bench.has_event("the write-intent map of 'data' cannot be read"));
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.settle("data");
-    // It was written anew: the next start knows again.
+    // The map was rewritten: the next start has it again.
     bench.shut_down();
     bench.restart(&[]);
     assert_eq!(bench.show("data").resync, None);
@@ -527,7 +526,7 @@ fn a_map_that_cannot_be_read_costs_a_resync_and_no_data() {
     bench.expect("data", 0, 1, ALL);
 }
 
-/// Damages a copy of the structure of a drive: the head of its label's log.
+/// Damages a copy of a drive's structure: the head of its label's log.
 fn damage(bench: &Bench, drive: &str, copies: &[u64]) {
     let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
     for copy in copies {
@@ -546,13 +545,13 @@ fn a_damaged_copy_of_the_metadata_is_repaired_from_the_other_with_an_event() {
         damage(&bench, "b", &[copy]);
         bench.restart(&[]);
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{copy}");
-        assert_eq!(bench.count_events("the metadata of drive b were damaged"), 1, "{copy}");
+        assert_eq!(bench.count_events("the metadata of drive b was damaged"), 1, "{copy}");
         bench.expect("data", 0, 1, ALL);
         bench.shut_down();
         bench.restart(&[]);
-        assert_eq!(bench.count_events("the metadata of drive b were damaged"), 1, "{copy}");
+        assert_eq!(bench.count_events("the metadata of drive b was damaged"), 1, "{copy}");
     }
-    // Where they cannot be read: the same.
+    // The same where they are unreadable.
     let mut bench = prepared("raid5", 1);
     bench.shut_down();
     let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
@@ -570,13 +569,13 @@ fn a_drive_whose_copies_are_both_damaged_is_told_what_it_is_by_the_others() {
     damage(&bench, "b", &COPIES);
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    assert!(bench.has_event("they are restored from the other drives of 'data'"));
+    assert!(bench.has_event("the other drives of 'data' restore them"));
     expect_redundancy(&mut bench, 0);
     bench.expect("data", 0, 1, ALL);
     bench.shut_down();
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    // One that missed a change of its array is not: nobody knows how much it missed.
+    // A drive that missed a label update is not used: its missed writes are unknown.
     let mut bench = prepared("raid5", 1);
     bench.ask(crate::common::take_offline("b")).unwrap();
     bench.write("data", 0, 2, 65536);
@@ -585,7 +584,7 @@ fn a_drive_whose_copies_are_both_damaged_is_told_what_it_is_by_the_others() {
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     bench.expect("data", 0, 2, 65536);
-    // Without its anchor it is nobody's, and the volume goes on without it.
+    // Without its anchor it is no member, and the volume runs without it.
     let mut bench = prepared("raid5", 1);
     bench.shut_down();
     bench.sim.drive("b").unwrap().poke(ByteOffset(common::DRIVE - 512), &[0; 512]);

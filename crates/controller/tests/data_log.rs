@@ -1,5 +1,5 @@
-//! What hosts flush of a write-back volume with a log is on the log's devices before it is on the members: it is there after whatever
-//! ends the process, and whichever device or drive is missing then.
+//! The data log of a write-back volume: flushed data is on the log devices before it is on the
+//! members. It survives any end of the process, with any missing device or drive.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
@@ -25,7 +25,7 @@ fn set(mode: WriteMode) -> Command {
 }
 
 fn flush(bench: &mut Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
 }
 
@@ -41,25 +41,25 @@ fn prepared_with(cache: ByteCount, seed: u64, shards: usize, devices: &[&str]) -
     bench.add_drives(&LOG, 8 * MIB);
     bench.boot(&[]);
     let write_back = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
-    bench.create_with("data", "raid5", &DRIVES, write_back).expect("it is made");
-    bench.ask(add(devices)).expect("it is added");
+    bench.create_with("data", "raid5", &DRIVES, write_back).expect("created");
+    bench.ask(add(devices)).expect("added");
     bench.write("data", 0, OLD, ALL);
     flush(&mut bench);
     bench.settle("data");
     bench
 }
 
-/// What each drive was written.
+/// The bytes written to each drive.
 fn written(bench: &Bench, names: &[&str]) -> u64 {
-    names.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).sum()
+    names.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
 }
 
 fn vanish(bench: &Bench, names: &[&str]) {
-    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+    names.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").vanish());
 }
 
 fn come_back(bench: &Bench, names: &[&str]) {
-    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+    names.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").come_back());
 }
 
 fn is_answered_by_log(bench: &mut Bench, at: u64, value: u8) -> bool {
@@ -79,17 +79,17 @@ fn a_flush_is_answered_by_the_log_as_long_as_there_is_one_and_the_mode_is_write_
     assert!(is_answered_by_log(&mut bench, 4096, 9));
     bench.restart(&[]);
     bench.wait(2);
-    assert!(is_answered_by_log(&mut bench, 4096, 10), "also after a kill, once what it had is on the drives");
+    assert!(is_answered_by_log(&mut bench, 4096, 10), "also after a kill, once its data is destaged");
     bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
     assert!(!is_answered_by_log(&mut bench, 4096, 11));
     bench.ask(add(&LOG[..1])).expect("added");
-    assert!(is_answered_by_log(&mut bench, 4096, 12), "and it comes back with a log");
+    assert!(is_answered_by_log(&mut bench, 4096, 12), "and it returns with a log");
     end(&mut bench, End::PowerCut);
     bench.boot(&[]);
     bench.expect("data", 4096, 12, 4096);
 }
 
-/// What may be lost, or be missing, when the machine is started again.
+/// The devices that are lost or missing at the restart.
 const LOST: [&[&str]; 6] = [&[], &["a"], &["x"], &["y"], &["b", "x"], &["c", "y"]];
 
 fn crashed(how: End, shards: usize) {
@@ -115,7 +115,7 @@ fn crashed(how: End, shards: usize) {
             let expected = if lacks_member { VolumeState::Degraded } else { VolumeState::Optimal };
             assert_eq!(bench.show("data").state, expected, "{what}: {:?}", bench.show("data").reasons);
             look(bench, &log, how, lacks_member, &what);
-            // It is still so when everything is on the drives, and with what is promised then.
+            // The same holds once everything is destaged, and for flushes after that.
             flush(bench);
             look(bench, &log, how, lacks_member, &what);
             end(bench, End::PowerCut);
@@ -136,7 +136,7 @@ fn what_was_answered_is_there_after_a_kill_without_any_one_member_and_any_one_de
     crashed(End::Killed, 2);
 }
 
-/// The start that lays what was found over the drives is itself interrupted, anywhere, and hosts write meanwhile.
+/// The start that replays the data log is interrupted at any event, with concurrent host writes.
 #[test]
 fn a_start_that_restores_may_be_interrupted_at_any_event() {
     for how in [End::PowerCut, End::Killed] {
@@ -173,7 +173,7 @@ fn a_start_that_restores_may_be_interrupted_at_any_event() {
     }
 }
 
-/// What hosts flushed is on devices that are not here: the volume waits for them, or an operator gives that up.
+/// Flushed data is on missing devices: the volume waits for them, or an operator gives the data up.
 #[test]
 fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
     for waits in [true, false] {
@@ -198,7 +198,7 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
                 bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
                 bench.ask(start()).expect("started");
                 bench.expect("data", 2 * STRIP, OLD, 4096);
-                // It never comes back over what is written from then on.
+                // The old data never overwrites later writes.
                 end(&mut bench, End::PowerCut);
                 come_back(&bench, &LOG);
                 bench.boot(&[]);
@@ -208,8 +208,9 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
     }
 }
 
-/// A whole stripe that the data log has is in no journal. It was being written when the power was cut; then its log failed, the journal went to
-/// the members and told all, and a member was gone: given up, the stripe was read by parity that had not followed, and nobody was asked.
+/// A full stripe in the data log is in no journal. It was being written at a power cut. Then the
+/// log failed, the journal moved to the members as complete, and a member was missing. After the
+/// log was given up the stripe was read through stale parity, without a question to the operator.
 #[test]
 fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity() {
     let mut bench = prepared(13, 1, &LOG[..1]);
@@ -217,7 +218,7 @@ fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity(
     flush(&mut bench);
     bench.wait(1);
     end(&mut bench, End::PowerCut);
-    let log = bench.sim.drive(LOG[0]).expect("it is there");
+    let log = bench.sim.drive(LOG[0]).expect("the drive exists");
     log.refuse_writes(ByteRange::new(ByteOffset::ZERO, log.size()));
     vanish(&bench, &DRIVES[..1]);
     bench.boot(&[]);
@@ -231,11 +232,11 @@ fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity(
     bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     let why = bench.refused(ErrorKind::WrongState, start(false));
     assert!(why.contains("--accept-stale-parity"), "{why}");
-    bench.ask(start(true)).expect("started by a word");
+    bench.ask(start(true)).expect("started with stale parity accepted");
 }
 
-/// What cannot be written to the drives is nowhere but in the data log: it goes neither with the log nor with the journal that it lies
-/// beside before the drives have what it promised.
+/// Data that cannot be destaged is only in the data log: neither the log nor the journal next to it
+/// is removed before the drives have that data.
 #[test]
 fn a_data_log_stays_while_the_drives_lack_what_it_promised() {
     let volume = "data".to_owned();
@@ -244,7 +245,7 @@ fn a_data_log_stays_while_the_drives_lack_what_it_promised() {
         let mut bench = prepared(11, 2, &LOG[..1]);
         bench.write("data", 2 * STRIP, 66, 4096);
         flush(&mut bench);
-        let drives = DRIVES.map(|name| bench.sim.drive(name).expect("it is there"));
+        let drives = DRIVES.map(|name| bench.sim.drive(name).expect("the drive exists"));
         let data = ByteRange::new(ByteOffset::ZERO, ByteCount(ALL));
         drives.iter().for_each(|drive| drive.refuse_writes(data));
         let why = bench.ask(goes.clone()).expect_err("the drives take nothing");
@@ -253,20 +254,20 @@ fn a_data_log_stays_while_the_drives_lack_what_it_promised() {
         drives.iter().for_each(|drive| drive.clear_write_errors());
         bench.boot(&[]);
         if bench.show("data").state == VolumeState::Offline {
-            // The writes that the drives refused may have left parity that is not to be trusted.
+            // The refused writes may have left stale parity.
             bench.start_accepting("data");
         }
         bench.expect("data", 2 * STRIP, 66, 4096);
     }
 }
 
-/// A device is here and cannot read all of its records, and the other one that has them is not here: they are not taken for fewer. The
-/// volume waits for the other one.
+/// A present device cannot read all of its records, and the other device with them is missing: the
+/// unreadable records still count, and the volume waits for the other device.
 #[test]
 fn records_that_cannot_be_read_are_waited_for() {
     let mut bench = prepared(12, 2, &LOG);
     let of_log = |bench: &Bench| {
-        let drive = bench.sim.drive("x").expect("it is there");
+        let drive = bench.sim.drive("x").expect("the drive exists");
         drive.read_true(ByteOffset::ZERO, drive.size())
     };
     let before = of_log(&bench);
@@ -276,11 +277,11 @@ fn records_that_cannot_be_read_are_waited_for() {
     let sectors = before.chunks(512).zip(after.chunks(512)).enumerate();
     let written: Vec<usize> =
         sectors.filter(|(_, (before, after))| before != after).map(|(n, _)| n).collect();
-    assert!(!written.is_empty(), "the flush was answered by the log");
+    assert!(!written.is_empty(), "the flush was acknowledged from the log");
     end(&mut bench, End::PowerCut);
     for number in written {
         let sector = ByteRange::new(ByteOffset(512 * number as u64), ByteCount(512));
-        bench.sim.drive("x").expect("it is there").make_unreadable(sector);
+        bench.sim.drive("x").expect("the drive exists").make_unreadable(sector);
     }
     vanish(&bench, &LOG[1..]);
     bench.boot(&[]);
@@ -293,13 +294,13 @@ fn records_that_cannot_be_read_are_waited_for() {
     bench.expect("data", 2 * STRIP, 66, 4096);
 }
 
-/// The last device fails: what it had promised is in the cache, and gets to the drives at once.
+/// The last device fails: its live data is in the cache, and is destaged at once.
 #[test]
 fn when_all_devices_fail_what_they_had_is_destaged() {
     let mut bench = prepared(5, 2, &LOG);
     bench.write("data", 0, 77, 4096);
     flush(&mut bench);
-    LOG.iter().for_each(|name| bench.sim.drive(name).expect("it is there").fail_now());
+    LOG.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").fail_now());
     bench.write("data", STRIP, 78, 4096);
     flush(&mut bench);
     bench.wait(1);
@@ -312,8 +313,9 @@ fn when_all_devices_fail_what_they_had_is_destaged() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// The last log device does not answer, and the power is cut at any event of what follows. What it had promised is there: the labels name it
-/// until the drives have that. And nothing newer was promised in the meantime: its records would have been laid over it.
+/// The last log device does not respond, and the power is cut at any later event. Its flushed data
+/// is there: the labels name the log until that data is destaged. No newer flush may be
+/// acknowledged meanwhile: a replay would overwrite its data.
 #[test]
 fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_is_promised_before() {
     let promised = Rc::new(RefCell::new([77, OLD]));
@@ -321,12 +323,12 @@ fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_i
         *promised.borrow_mut() = [77, OLD];
         let mut bench = prepared(6, 2, &LOG[..1]);
         assert!(is_answered_by_log(&mut bench, 0, 77));
-        bench.sim.drive("x").expect("it is there").hold();
+        bench.sim.drive("x").expect("the drive exists").hold();
         bench
     };
     let scene = |bench: &mut Bench| {
         let (volume, promised) =
-            (bench.shards[0].volume_named("data").expect("it is served"), promised.clone());
+            (bench.shards[0].volume_named("data").expect("the volume is online"), promised.clone());
         let hosts = async move {
             for (value, at) in [(78, 0), (79, STRIP), (80, 0), (81, STRIP)] {
                 let (range, data) =
@@ -340,45 +342,46 @@ fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_i
         bench.sim.run_until(bench.sim.now() + Duration::from_secs(1)).ok()
     };
     at_every_event(1, End::PowerCut, prepare, scene, |bench, _, event| {
-        bench.sim.drive("x").expect("it is there").release();
+        bench.sim.drive("x").expect("the drive exists").release();
         bench.boot(&[]);
         let shown = bench.show("data");
         assert_eq!(shown.state, VolumeState::Optimal, "at event {event}: {:?}", shown.reasons);
         let promised = *promised.borrow();
         for (at, value) in [0, STRIP].into_iter().zip(promised) {
-            let found = bench.try_read("data", at, 4096).expect("it can be read");
-            // What is written later is a larger number.
-            assert!(found[0] >= value, "at event {event}: {} at {at}, and {value} was promised", found[0]);
+            let found = bench.try_read("data", at, 4096).expect("the data is readable");
+            // Later writes have larger numbers.
+            assert!(found[0] >= value, "at event {event}: {} at {at}, and {value} was flushed", found[0]);
         }
     });
 }
 
-/// A log was removed while a volume restored what had been on it after a power cut. When that was done the volume began another data log on
-/// the devices that were just being taken from it: they were said to be free, and a power cut later it waited for them (`torture --seed
-/// 11604 --write-back`).
+/// A log was removed while a volume replayed it after a power cut. After the replay the volume
+/// began another data log on the devices being removed: they were reported as free, and after a
+/// power cut the volume waited for them (`torture --seed 11604 --write-back`).
 #[test]
 fn a_log_that_is_removed_while_a_volume_restores_is_not_used_any_more() {
     let mut bench = prepared(11, 1, &LOG);
     bench.write("data", 0, 7, 64 << 10);
     flush(&mut bench);
-    // What was flushed takes long to get to the drives.
-    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").slow_down(1000));
+    // The destage of flushed data takes long.
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").slow_down(1000));
     bench.power_cycle(&[]);
-    assert!(bench.has_event("were on its log device"), "it restores");
+    assert!(bench.has_event("were on its log device"), "the replay is in progress");
     bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
-    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").slow_down(1));
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").slow_down(1));
     bench.wait(30);
     let devices = written(&bench, &LOG);
     bench.write("data", 0, 8, 64 << 10);
     flush(&mut bench);
-    assert_eq!(written(&bench, &LOG), devices, "they are somebody else's");
+    assert_eq!(written(&bench, &LOG), devices, "they have other owners");
     vanish(&bench, &LOG);
     bench.power_cycle(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 8, 64 << 10);
 }
 
-/// What a write took, in virtual time, with a log and without one, and whether a power cut right after its answer takes it.
+/// The duration of a write, in virtual time, with and without a log, and whether a power cut right
+/// after its acknowledgement loses it.
 #[test]
 fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member() {
     for seed in 0..6 {
@@ -386,16 +389,19 @@ fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member()
         bench.ask(set(WriteMode::LoggedWriteBack)).expect("set");
         let (members, devices) = (written(&bench, &DRIVES), written(&bench, &LOG));
         bench.write("data", 4096, 7, 4096);
-        assert!(written(&bench, &LOG) > devices, "it is answered by the log");
-        assert_eq!(written(&bench, &DRIVES), members, "and by nothing else");
+        assert!(written(&bench, &LOG) > devices, "acknowledged from the log");
+        assert_eq!(written(&bench, &DRIVES), members, "and only from the log");
         end(&mut bench, End::PowerCut);
         bench.boot(&[]);
         bench.expect("data", 4096, 7, 4096);
         bench.wait(30);
-        // Without a log it is write-through, and says so.
+        // Without a log the volume is write-through, and its policy shows that.
         bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
         let policies = bench.show("data").policies;
-        let policy = policies.into_iter().find(|policy| policy.name == "write-mode").expect("it is told");
+        let policy = policies
+            .into_iter()
+            .find(|policy| policy.name == "write-mode")
+            .expect("the write mode is listed");
         assert_eq!(
             (policy.configured.as_str(), policy.current.as_str()),
             ("logged-write-back", "write-through")
@@ -408,19 +414,19 @@ fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member()
     }
 }
 
-/// The same crash, of a volume with `logged-write-back`: the memory of the cache is lost with it.
+/// The same crash with `logged-write-back`: the memory of the cache is lost.
 fn crash_without_memory(bench: &mut Bench) {
     end(bench, End::Killed);
     let env = bench.sim.env();
     let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
-    forgotten.expect("it ends").expect("it is deleted");
+    forgotten.expect("it ends").expect("the memory is deleted");
     bench.boot(&[]);
     let shown = bench.show("data");
     assert_eq!(shown.state, VolumeState::Optimal, "{:?}", shown.reasons);
 }
 
-/// The log or the drives have every write, whether the log comes after the mode or goes before the crash: the memory of the cache is
-/// never waited for.
+/// The log or the drives have every write, whether the log is added after the mode is set or
+/// removed before the crash: the start never waits for the memory of the cache.
 #[test]
 fn logged_write_back_is_never_without_its_writes_for_want_of_memory() {
     let mut bench = prepared(12, 2, &LOG);
@@ -433,12 +439,12 @@ fn logged_write_back_is_never_without_its_writes_for_want_of_memory() {
     bench.write("data", 8192, 8, 4096);
     crash_without_memory(&mut bench);
     bench.expect("data", 8192, 8, 4096);
-    bench.ask(add(&LOG)).expect("it is added");
+    bench.ask(add(&LOG)).expect("added");
     bench.wait(30);
     let members = written(&bench, &DRIVES);
     bench.write("data", 16384, 9, 4096);
-    assert_eq!(written(&bench, &DRIVES), members, "it is answered by the log again");
-    // The memory that is here is used, where it is here: nothing newer is on the log.
+    assert_eq!(written(&bench, &DRIVES), members, "acknowledged from the log again");
+    // The memory is used where it is present: the log has nothing newer.
     end(&mut bench, End::Killed);
     bench.boot(&[]);
     bench.expect("data", 16384, 9, 4096);
@@ -447,15 +453,16 @@ fn logged_write_back_is_never_without_its_writes_for_want_of_memory() {
     bench.expect("data", 16384, 9, 4096);
 }
 
-/// Lets so long pass.
+/// Advances time by this much.
 fn sleep(bench: &mut Bench, milliseconds: u64) {
     let env = bench.sim.env();
     bench.sim.run(async move { env.sleep(Duration::from_millis(milliseconds)).await }).expect("it ends");
 }
 
-/// What a host flushed was in the log, was destaged for its age, and its cache block was free as soon as the drives had taken it. The
-/// process was killed and the drives' enclosure lost its power: the memory was there, so no record was replayed, and the drives had lost
-/// it from their volatile caches.
+/// Flushed data was in the log and was destaged because of its age; its cache block was freed once
+/// the drives had taken it. The process was killed, and the drives' enclosure lost power. The
+/// memory was present, so no record was replayed, and the drives' volatile caches had lost the
+/// data.
 #[test]
 fn what_was_flushed_is_kept_until_the_drives_have_it_durably() {
     for after in (0..40).map(|tick| tick * 250) {
@@ -464,21 +471,21 @@ fn what_was_flushed_is_kept_until_the_drives_have_it_durably() {
         flush(&mut bench);
         sleep(&mut bench, after);
         end(&mut bench, End::Killed);
-        DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").power_cut());
+        DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").power_cut());
         bench.boot(&[]);
         bench.expect("data", 2 * STRIP, 66, 4096);
     }
 }
 
-/// A block was destaged and is kept until a flush. A write of it that the cache does not absorb was acknowledged, and the process killed: the
-/// older block that was still in the memory came over it.
+/// A block was destaged and kept until a flush. A write of it bypassed the cache and was
+/// acknowledged, and the process was killed: the older block in memory overwrote it.
 #[test]
 fn what_is_kept_until_a_flush_does_not_come_over_a_write_past_the_cache() {
     for after in (0..40).map(|step| 4800 + step * 20) {
         let mut bench = prepared_with(ByteCount(256 << 10), 22, 1, &LOG);
         bench.write("data", 2 * STRIP, 66, 4096);
         sleep(&mut bench, after);
-        // It needs more than a quarter of all cells.
+        // The write needs more than a quarter of all cache blocks.
         let large = 96 << 10;
         bench.write("data", 2 * STRIP + 512, 67, large);
         end(&mut bench, End::Killed);

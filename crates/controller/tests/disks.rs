@@ -1,4 +1,5 @@
-//! Volumes as disks of this machine: what is asked of whoever makes them, what is kept, and what is refused.
+//! Volumes attached as disks of the host: requests to the kernel, state that survives, and
+//! refusals.
 
 use crate::common::Bench;
 use controller::{
@@ -7,7 +8,7 @@ use controller::{
 };
 use std::sync::{Arc, Mutex};
 
-/// A kernel that does as it is asked: what it was asked last, and the disks that it has.
+/// A kernel stub that does what is requested: the last request, and its disks.
 #[derive(Default)]
 struct Kernel {
     looked: Mutex<Vec<DiskVolume>>,
@@ -37,7 +38,7 @@ impl Disks for Kernel {
                 });
             }
             DiskRequest::Detach { device, force } => {
-                assert!(!force, "nobody insisted");
+                assert!(!force, "no forced detach was requested");
                 disks.retain(|disk| disk.device != device);
             }
         }
@@ -75,19 +76,21 @@ fn wished(kernel: &Kernel) -> Vec<(String, AttachPolicy)> {
 fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
     let kernel = Arc::new(Kernel::default());
     let mut bench = bench(1, &kernel);
-    let Ok(Reply::Disk { disk, .. }) = bench.ask(attach("data", true)) else { panic!("it is attached") };
+    let Ok(Reply::Disk { disk, .. }) = bench.ask(attach("data", true)) else { panic!("attached") };
     assert_eq!((disk.device.as_str(), disk.read_only), ("/dev/nbd0", true));
     assert_eq!(bench.show("data").disk.as_ref(), Some(&*disk));
-    let Ok(Reply::Disks { disks }) = bench.ask(Command::DiskList {}) else { panic!("it is listed") };
+    let Ok(Reply::Disks { disks }) = bench.ask(Command::DiskList {}) else { panic!("the disk is listed") };
     assert_eq!(disks, [*disk.clone()]);
-    let Ok(Reply::Disk { disk: twice, notes }) = bench.ask(attach("data", true)) else { panic!("it is one") };
-    assert_eq!((&twice, notes.as_slice()), (&disk, &["'data' is /dev/nbd0 already".to_owned()][..]));
-    let other = bench.refused(ErrorKind::InUse, attach("data", false));
-    assert!(
-        other.contains("nothing can be written to it; to change that, first run 'softroc detach data'"),
-        "{other}"
+    let Ok(Reply::Disk { disk: twice, notes }) = bench.ask(attach("data", true)) else {
+        panic!("the reply lists disks")
+    };
+    assert_eq!(
+        (&twice, notes.as_slice()),
+        (&disk, &["'data' is attached as /dev/nbd0 already".to_owned()][..])
     );
-    // Each of its names will do.
+    let other = bench.refused(ErrorKind::InUse, attach("data", false));
+    assert!(other.contains("read-only; to change that, first run 'softroc detach data'"), "{other}");
+    // Any of its names is accepted.
     for name in ["/dev/nbd0", "/dev/softroc/data", "data", disk.uuid.as_str()] {
         assert_eq!(bench.ask(detach(name)), Ok(Reply::Done { notes: Vec::new() }), "{name}");
         assert_eq!(bench.show("data").disk, None);
@@ -95,14 +98,10 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
     }
     bench.ask(detach("data")).unwrap();
     let by_ublk = Command::VolumeAttach { volume: "data".into(), read_only: false, by: DiskKind::Ublk };
-    let Ok(Reply::Disk { disk, .. }) = bench.ask(by_ublk) else { panic!("it is attached") };
+    let Ok(Reply::Disk { disk, .. }) = bench.ask(by_ublk) else { panic!("attached") };
     assert_eq!(disk.device, "/dev/ublkb0");
     let looked = kernel.looked.lock().unwrap()[0].clone();
-    assert_eq!(
-        (looked.strip_bytes, looked.stripe_bytes),
-        (64 << 10, 128 << 10),
-        "what the kernel is to know"
-    );
+    assert_eq!((looked.strip_bytes, looked.stripe_bytes), (64 << 10, 128 << 10), "the request to the kernel");
     bench.ask(detach("data")).unwrap();
     bench.refused(ErrorKind::NotFound, detach("data"));
     bench.refused(ErrorKind::NotFound, detach("/dev/nbd7"));
@@ -130,11 +129,11 @@ fn what_is_wished_is_kept_over_a_kill_and_only_of_volumes_that_are_served() {
     assert_eq!(wished(&kernel), [("data".to_owned(), AttachPolicy::ReadOnly)]);
     bench.ask(wish(AttachPolicy::On)).unwrap();
     let show = bench.show("data");
-    let policy = show.policies.iter().find(|policy| policy.name == "attach").expect("it is among them");
+    let policy = show.policies.iter().find(|policy| policy.name == "attach").expect("the disk is listed");
     assert_eq!(policy.current, "on");
-    // What is detached by order comes back at the next start, and that is said.
+    // A disk detached by an operator returns at the next start, and a note says so.
     bench.ask(attach("data", false)).unwrap();
-    let Ok(Reply::Done { notes }) = bench.ask(detach("data")) else { panic!("it is detached") };
+    let Ok(Reply::Done { notes }) = bench.ask(detach("data")) else { panic!("detached") };
     assert!(notes[0].contains("softroc volume set data --attach off"), "{notes:?}");
     bench.ask(wish(AttachPolicy::Off)).unwrap();
     bench.restart(&[]);
@@ -147,7 +146,7 @@ fn what_is_wished_is_kept_over_a_kill_and_only_of_volumes_that_are_served() {
 
 #[test]
 fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
-    // One that was taken back and said again within a second was missed: the disk that had been detached did not come back.
+    // A detach and an attach within a second were missed: the detached disk did not return.
     let kernel = Arc::new(Kernel::default());
     let mut bench = bench(5, &kernel);
     for policy in [AttachPolicy::On, AttachPolicy::Off, AttachPolicy::ReadOnly, AttachPolicy::Off] {
@@ -156,9 +155,10 @@ fn a_wish_reaches_whoever_makes_disks_before_it_is_answered() {
     }
 }
 
-/// A disk belongs to a UUID and has a size: a volume that comes to another layout keeps the one, and the kernel is told of the other.
-/// A volume that is a disk was not moved at all: nobody told the kernel of the size that it came to. While it is on its way, whoever makes disks
-/// hears of the old size, so that a controller that is started then finds its disk; and of the new one when it is there.
+/// A disk has a UUID and a size: a reshape keeps the UUID, and the kernel is notified of the new
+/// size. An attached volume could not be reshaped, as the kernel was not notified. During the
+/// reshape the kernel keeps the old size, so that a restarted controller finds its disk; it gets
+/// the new size at the end.
 #[test]
 fn a_volume_that_is_a_disk_goes_to_another_layout_and_its_disk_hears_of_its_size() {
     let kernel = Arc::new(Kernel::default());
@@ -167,12 +167,12 @@ fn a_volume_that_is_a_disk_goes_to_another_layout_and_its_disk_hears_of_its_size
     bench.ask(attach("data", false)).unwrap();
     let heard = || kernel.looked.lock().unwrap().first().map(|volume| (volume.capacity_bytes, volume.number));
     bench.wait(2);
-    let (before, _) = heard().expect("it is served");
+    let (before, _) = heard().expect("the volume is online");
     let order = ReshapeVolume { volume: "data".into(), add: vec!["d".into()], ..ReshapeVolume::default() };
     let Ok(Reply::Reshape { reshape, notes }) = bench.ask(Command::VolumeReshape(order)) else {
-        panic!("it is moved")
+        panic!("the reshape begins")
     };
-    assert!(notes.iter().any(|note| note.starts_with("/dev/nbd0 stays what it is until then")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("/dev/nbd0 gets the new size")), "{notes:?}");
     let task = crate::reshape::task(&mut bench).task;
     let limit_bytes_per_s = Some(256 << 10);
     bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
@@ -185,8 +185,8 @@ fn a_volume_that_is_a_disk_goes_to_another_layout_and_its_disk_hears_of_its_size
         }
     }
     bench.wait(2);
-    assert!(sizes.contains(&before), "it is a disk on its way as well: {sizes:?}");
-    let served = bench.shards[0].volume_named("data").expect("it is served");
+    assert!(sizes.contains(&before), "the disk stays attached during the reshape: {sizes:?}");
+    let served = bench.shards[0].volume_named("data").expect("the volume is online");
     let number = u64::from(served.spec().id.0);
     assert_eq!(heard(), Some((reshape.to.capacity_bytes, number)));
     assert!(reshape.to.capacity_bytes > before);

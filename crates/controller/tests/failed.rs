@@ -1,4 +1,4 @@
-//! Drives that failed are remembered as failed; drives that merely vanished come back.
+//! Failed drives stay failed; vanished drives return.
 
 use crate::common::{self, Bench, MIB};
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, SetPolicy, VolumeState};
@@ -8,7 +8,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const THREE: [&str; 3] = ["a", "b", "c"];
 
-/// A mirror of `a` and `b`, with `c` unused, whose drive `b` has failed a write.
+/// A mirror of `a` and `b`, with `c` unused; drive `b` has failed a write.
 fn failed(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 2, 3);
     bench.boot(&THREE);
@@ -25,8 +25,8 @@ fn spare(drive: &str) -> Command {
     Command::SpareAdd(AddSpare { drive: drive.into(), destroy_data: true, ..AddSpare::default() })
 }
 
-/// A drive failed, a spare took its slot, and after a restart the failed drive counted as unused: it was taken as the
-/// emergency spare of the next failure.
+/// A drive failed, a spare took its slot, and after a restart the failed drive counted as unused:
+/// it became the emergency spare of the next failure.
 #[test]
 fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     let mut bench = failed(1);
@@ -35,7 +35,7 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     bench.wait(5);
     bench.settle("data");
     assert_eq!(bench.show("data").drives[1].name, "c", "the drive that never failed takes the slot");
-    // It works again, for now, and is what it was: one that failed.
+    // The drive works again, and is still listed as failed.
     bench.sim.drive("b").unwrap().clear_write_errors();
     bench.shut_down();
     bench.restart(&[]);
@@ -44,18 +44,19 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     assert!(drive.reason.unwrap().contains("softroc drive clear-failed b"));
     bench.ask(crate::common::fail_drive("c")).unwrap();
     bench.wait(120);
-    assert_eq!(bench.show("data").state, VolumeState::Degraded, "nothing replaces it");
+    assert_eq!(bench.show("data").state, VolumeState::Degraded, "no drive replaces it");
     let why = bench.refused(ErrorKind::WrongState, spare("b"));
     assert!(why.starts_with("drive b failed at "), "{why}");
     assert!(why.contains(" (write: "), "{why}");
     bench.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
-    assert!(bench.has_event("drive b is trusted again"));
+    assert!(bench.has_event("the failure of drive b was cleared"));
     bench.wait(60);
-    assert_eq!(bench.show("data").drives[1].name, "b", "now it may stand in");
+    assert_eq!(bench.show("data").drives[1].name, "b", "now it may become a hot spare");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// The list of failed drives is one machine's. The label of the array that a drive failed in comes along to the next.
+/// The list of failed drives is local to the host. The label of the array where the drive failed
+/// moves to another host with the drives.
 #[test]
 fn another_machine_learns_of_the_failure_from_the_label() {
     let mut bench = failed(2);
@@ -76,23 +77,24 @@ fn another_machine_learns_of_the_failure_from_the_label() {
     assert_eq!(there.drive("b").state, DriveState::Unused);
     there.shut_down();
     there.restart(&[]);
-    assert_eq!(there.drive("b").state, DriveState::Unused, "cleared for good");
+    assert_eq!(there.drive("b").state, DriveState::Unused, "cleared permanently");
 }
 
-/// Whoever brings a failed drive online by hand trusts it.
+/// An operator who brings a failed drive online trusts it.
 #[test]
 fn a_failed_drive_that_is_brought_online_is_trusted() {
     let mut bench = failed(4);
     bench.sim.drive("b").unwrap().clear_write_errors();
     bench.wait(60);
-    assert_eq!(bench.drive("b").state, DriveState::Failed, "it does not come back by itself");
+    assert_eq!(bench.drive("b").state, DriveState::Failed, "it does not return automatically");
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.refused(ErrorKind::WrongState, Command::DriveClearFailed { drive: "b".into() });
 }
 
-/// A cable was pulled and plugged in again. The drive stayed out until somebody noticed and typed a command.
+/// A cable was unplugged and plugged in again. The drive stayed out until an operator ran a
+/// command.
 #[test]
 fn a_drive_that_vanished_and_is_there_again_is_resynced_within_seconds() {
     let mut bench = Bench::new(5, 2, 3);
@@ -103,7 +105,7 @@ fn a_drive_that_vanished_and_is_there_again_is_resynced_within_seconds() {
     bench.write("data", 0, 7, 256 << 10);
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     bench.wait(10);
-    assert_eq!(bench.show("data").state, VolumeState::Degraded, "it is not there yet");
+    assert_eq!(bench.show("data").state, VolumeState::Degraded, "not there yet");
     bench.sim.drive("b").unwrap().come_back();
     bench.wait(10);
     bench.settle("data");
@@ -113,7 +115,8 @@ fn a_drive_that_vanished_and_is_there_again_is_resynced_within_seconds() {
     bench.expect("data", 0, 7, 256 << 10);
 }
 
-/// A drive whose contact is loose: each return costs a rebuild, and at some time a person has to look.
+/// A drive with a loose contact: each return costs a rebuild, so after several returns the operator
+/// must act.
 #[test]
 fn a_drive_that_comes_and_goes_is_left_to_the_operator_in_the_end() {
     let mut bench = Bench::new(6, 1, 3);
@@ -127,13 +130,14 @@ fn a_drive_that_comes_and_goes_is_left_to_the_operator_in_the_end() {
         bench.wait(30);
     }
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
-    assert!(bench.has_event("stays out until an operator runs 'softroc drive online b'"));
+    assert!(bench.has_event("stays out of service until an operator runs 'softroc drive online b'"));
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// The file below a drive was deleted. The drive went on taking writes, and all of them were lost with the next restart.
+/// The file below a drive was deleted. The drive went on taking writes, and all of them were lost
+/// with the next restart.
 #[test]
 fn a_drive_whose_file_is_not_what_it_was_goes_out_with_that_reason() {
     let mut bench = Bench::new(8, 1, 3);
@@ -148,7 +152,7 @@ fn a_drive_whose_file_is_not_what_it_was_goes_out_with_that_reason() {
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
 }
 
-/// `drive add` of a member that is out told to run another command.
+/// `drive add` of a removed member asked for another command.
 #[test]
 fn adding_a_member_that_is_out_brings_it_back() {
     let mut bench = Bench::new(7, 1, 3);
@@ -162,14 +166,14 @@ fn adding_a_member_that_is_out_brings_it_back() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// What `health` says of a drive.
+/// The health entry of a drive.
 fn health_of(bench: &mut Bench, drive: &str) -> Option<String> {
-    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is answered") };
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
     let subject = format!("drive {drive}");
     health.findings.into_iter().find(|finding| finding.subject == subject).map(|finding| finding.what)
 }
 
-/// No order that chooses a drive by itself or is given one takes a drive that failed.
+/// No command selects or accepts a failed drive.
 fn is_taken_for_nothing(bench: &mut Bench, drive: &str) {
     let uuid = bench.show("data").uuid;
     let with = || drive.to_owned();
@@ -184,8 +188,8 @@ fn is_taken_for_nothing(bench: &mut Bench, drive: &str) {
     assert_eq!(bench.show("data").uuid, uuid);
 }
 
-/// A drive that an operator had declared failed was an unused drive as soon as a spare had its slot: a form of the console offered it as the
-/// next replacement.
+/// A drive failed by an operator counted as unused as soon as a spare had its slot: the console
+/// offered it as the next replacement.
 #[test]
 fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
     let mut bench = Bench::new(9, 2, 3);
@@ -201,10 +205,10 @@ fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
     for restart in 0..3 {
         let drive = bench.drive("b");
         assert_eq!(drive.state, DriveState::Failed, "restart {restart}");
-        let failure = drive.failure.expect("it is told");
+        let failure = drive.failure.expect("the failure is listed");
         assert!(failure.at_unix_s >= before && failure.at_unix_s <= before + 10, "{failure:?}");
         assert_eq!(failure.why, "declared failed by an operator");
-        let reason = drive.reason.expect("it is said");
+        let reason = drive.reason.expect("the drive has a reason");
         assert!(reason.contains(&failure.why) && reason.contains("drive clear-failed b"), "{reason}");
         assert!(
             health_of(&mut bench, "b").is_some_and(|what| what.contains("declared failed by an operator"))
@@ -222,7 +226,8 @@ fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
     bench.ask(spare("b")).unwrap();
 }
 
-/// It is listed as failed, not as missing, while it does not answer; and is named no more when an operator has removed it.
+/// The drive is listed as failed, not as missing, while it does not respond; it is not listed after
+/// an operator removed it.
 #[test]
 fn a_drive_that_failed_and_does_not_answer_is_failed_until_it_is_removed() {
     let mut bench = Bench::new(10, 2, 3);
@@ -241,13 +246,13 @@ fn a_drive_that_failed_and_does_not_answer_is_failed_until_it_is_removed() {
     assert!(health_of(&mut bench, "b").is_some());
     bench.ask(Command::DriveForget { drive: "b".into() }).unwrap();
     assert_eq!(health_of(&mut bench, "b"), None);
-    // Pulled is not repaired.
+    // Pulled does not mean repaired.
     bench.sim.drive("b").unwrap().come_back();
     bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
     assert_eq!(bench.drive("b").state, DriveState::Failed);
 }
 
-/// A replacement that could not be written was an unused drive again, and the next emergency spare.
+/// A replacement with a failed write counted as unused again, and became the next emergency spare.
 #[test]
 fn a_replacement_that_cannot_be_written_has_failed() {
     let mut bench = Bench::new(11, 2, 3);
@@ -263,7 +268,7 @@ fn a_replacement_that_cannot_be_written_has_failed() {
     bench.write("data", 0, 8, 64 << 10);
     bench.wait(60);
     for restart in 0..2 {
-        assert_eq!(bench.show("data").drives[1].name, "b", "the old drive serves on");
+        assert_eq!(bench.show("data").drives[1].name, "b", "the old drive stays online");
         let drive = bench.drive("c");
         assert_eq!(drive.state, DriveState::Failed, "restart {restart}");
         assert!(drive.failure.unwrap().why.contains("it cannot be written"), "{:?}", drive.reason);
@@ -275,7 +280,8 @@ fn a_replacement_that_cannot_be_written_has_failed() {
     }
 }
 
-/// A device without a serial number is known by the label that it no longer has: it was unused after a spare had its slot.
+/// A device without a serial number is known by its label, which it no longer has: it counted as
+/// unused after a spare had its slot.
 #[test]
 fn a_drive_that_nothing_tells_from_others_stays_failed_under_its_name() {
     let mut bench = Bench::new(12, 2, 2);
@@ -298,7 +304,7 @@ fn a_drive_that_nothing_tells_from_others_stays_failed_under_its_name() {
     assert_eq!(bench.drive("/dev/b").state, DriveState::Unused);
 }
 
-/// An order that puts a failed drive where it was, to be given all of it anew, names it: that trusts it.
+/// A command that names a failed drive for its former slot trusts it: the drive is rebuilt there.
 #[test]
 fn a_failed_drive_that_replaces_itself_by_order_is_trusted() {
     let mut bench = failed(13);

@@ -1,9 +1,10 @@
-//! A volume survives the drives that its level survives from the first write on: on drives that are blank, read as zeros or held anything,
-//! with and without a cache, at any progress of its initialisation, in and after a migration, and over the end of the process or of the power.
-//! What no host has written reads as zeros.
+//! A volume tolerates the failures of its level from the first write on: on drives that are blank,
+//! read as zeros or hold old data, with and without a cache, at any progress of its initialisation,
+//! during and after a reshape, and over a kill or power cut. Unwritten sectors read as zeros.
 //!
-//! `INITIALISATION_TESTS=all` takes every case, and every set of drives that may be lost where there are five or fewer; otherwise a sample in
-//! which each level meets each stage and each end, with grounds and write modes in turn.
+//! `INITIALISATION_TESTS=all` takes every case, and every set of lost drives for up to five drives;
+//! otherwise a sample where each level meets each stage and each end, with initial contents and
+//! write modes in turn.
 
 use crate::common::{Bench, MIB, drive_options, fail_drive, names};
 use controller::{Command, ReshapeVolume, SetPolicy, VolumeState, WriteMode};
@@ -11,7 +12,8 @@ use platform_sim::{DriveOptions, Unwritten};
 use std::time::Duration;
 use units::ByteCount;
 
-/// A level on so many drives, which survives the loss of any `survives` of them; and what it is migrated to by adding drives, where it can be.
+/// A level on a number of drives, which tolerates `survives` failures; and the level it is migrated
+/// to by adding drives, if any.
 struct Shape {
     level: &'static str,
     drives: usize,
@@ -31,12 +33,12 @@ const SHAPES: [Shape; 9] = [
     Shape { level: "raid60", drives: 8, survives: 2, to: Some(("raid60", 10, 2)) },
 ];
 
-/// What the drives held before.
+/// The drives' old content.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ground {
-    /// Zeros, which the controller knows: it made them.
+    /// Zeros, known to the controller: it created the drives.
     Blank,
-    /// Zeros, which it does not know.
+    /// Zeros, unknown to the controller.
     Truncated,
     Noise,
 }
@@ -50,13 +52,13 @@ enum Stage {
     JustMigrated,
 }
 
-/// How the life of the process ends.
+/// How the process ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
     InOrder,
     Killed,
     PowerCut,
-    /// Nothing was flushed before.
+    /// No flush before it.
     PowerCutUnflushed,
 }
 
@@ -76,7 +78,7 @@ struct Case {
 }
 
 impl Case {
-    /// How many drives there are when some are lost, and how many may be.
+    /// The number of drives when some are lost, and the number that may be lost.
     fn when_lost(&self) -> (usize, usize) {
         let Shape { drives, survives, to, .. } = *self.shape;
         match (self.stage, to) {
@@ -86,8 +88,8 @@ impl Case {
         }
     }
 
-    /// Whether hosts write whole stripes. The known limit of those: one that was not flushed when the power failed, on ground that is
-    /// initialised, may be neither old nor new where a drive is lost as well.
+    /// Whether hosts write full stripes. Known limit: an unflushed full-stripe write to an
+    /// initialised stripe may be neither old nor new after a power cut with a lost drive.
     fn writes_whole_stripes(&self) -> bool {
         let is_new_ground = self.stage == Stage::New && self.ground != Ground::Blank;
         self.end != End::PowerCutUnflushed || is_new_ground
@@ -99,7 +101,7 @@ impl Case {
     }
 }
 
-/// All sets of `count` of the first `of` numbers.
+/// All subsets of `count` of the first `of` numbers.
 fn sets(of: usize, count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
         return vec![Vec::new()];
@@ -113,7 +115,8 @@ fn sets(of: usize, count: usize) -> Vec<Vec<usize>> {
     (count - 1..of).flat_map(with_last).collect()
 }
 
-/// What a host writes: runs of bytes in several regions, and in between. `large`: of whole stripes as well.
+/// A host's writes: runs of bytes in several regions, and between them. `large`: full stripes as
+/// well.
 fn writes(capacity: u64, large: bool) -> [(u64, u8, u64); 5] {
     let at = |at: u64| at / 512 * 512;
     [
@@ -125,7 +128,8 @@ fn writes(capacity: u64, large: bool) -> [(u64, u8, u64); 5] {
     ]
 }
 
-/// Looks at what was written, and at what lies around it and was not. Where nothing was flushed, it may be zeros as well.
+/// Checks the written bytes, and the unwritten ones around them. Unflushed data may be zeros as
+/// well.
 pub fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, why: &str) {
     let capacity = bench.show("data").capacity_bytes;
     for &(at, byte, len) in writes {
@@ -145,10 +149,10 @@ pub fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, wh
     }
 }
 
-/// Flushes as a host does.
+/// Flushes like a host.
 pub fn flush(bench: &mut Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
-    bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it can be flushed");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
+    bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("the flush succeeds");
 }
 
 fn add_drives(bench: &mut Bench, names: &[String], ground: Ground) {
@@ -158,7 +162,7 @@ fn add_drives(bench: &mut Bench, names: &[String], ground: Ground) {
     }
 }
 
-/// A new volume, as the case has it.
+/// A new volume for the case.
 fn new_volume(case: &Case) -> (Bench, Vec<String>) {
     let shape = case.shape;
     let mut bench = Bench::new(shape.level.len() as u64 + shape.drives as u64, 2, 0);
@@ -171,14 +175,14 @@ fn new_volume(case: &Case) -> (Bench, Vec<String>) {
     if case.ground == Ground::Blank {
         for drive in &all {
             let add = Command::DriveAdd { drive: drive.clone(), size_bytes: Some(SIZE) };
-            bench.ask(add).expect("it is added");
+            bench.ask(add).expect("added");
         }
     }
     let members: Vec<&str> = all[..shape.drives].iter().map(String::as_str).collect();
     let change = |wanted: &mut controller::CreateVolume| {
         (wanted.destroy_data, wanted.write_mode) = (true, Some(case.mode));
     };
-    let info = bench.create_with("data", shape.level, &members, change).expect("they are free");
+    let info = bench.create_with("data", shape.level, &members, change).expect("the drives are free");
     assert_eq!((info.state, info.resync), (VolumeState::Optimal, None), "{}", case.why(&[]));
     assert_eq!(usize::from(info.may_lose), shape.survives, "{}", case.why(&[]));
     (bench, all)
@@ -186,7 +190,7 @@ fn new_volume(case: &Case) -> (Bench, Vec<String>) {
 
 fn set_write_mode(bench: &mut Bench, mode: WriteMode) {
     let policy = SetPolicy { volume: "data".into(), write_mode: Some(mode), ..SetPolicy::default() };
-    bench.ask(Command::VolumePolicy(policy)).expect("it is set");
+    bench.ask(Command::VolumePolicy(policy)).expect("the policy is set");
 }
 
 fn soon(bench: &mut Bench) {
@@ -194,7 +198,7 @@ fn soon(bench: &mut Bench) {
     bench.sim.run_until(until).expect("no stall");
 }
 
-/// Lets the volume come to the stage at which it is written to last.
+/// Advances the volume to the stage at which the last write happens.
 fn reach_stage(bench: &mut Bench, case: &Case, all: &[String]) {
     let capacity = bench.show("data").capacity_bytes;
     match case.stage {
@@ -205,8 +209,8 @@ fn reach_stage(bench: &mut Bench, case: &Case, all: &[String]) {
             }
         }
         Stage::OnTheWay | Stage::JustMigrated => {
-            let (level, _, _) = case.shape.to.expect("the case is one");
-            // Nothing is answered from the cache while it is moved.
+            let (level, _, _) = case.shape.to.expect("the case has a migration");
+            // The cache acknowledges no writes during a reshape.
             set_write_mode(bench, WriteMode::WriteThrough);
             let order = ReshapeVolume {
                 volume: "data".into(),
@@ -215,7 +219,7 @@ fn reach_stage(bench: &mut Bench, case: &Case, all: &[String]) {
                 destroy_data: true,
                 ..ReshapeVolume::default()
             };
-            bench.ask(Command::VolumeReshape(order)).expect("it can be migrated");
+            bench.ask(Command::VolumeReshape(order)).expect("the reshape begins");
             let goes_on = |bench: &mut Bench| match (case.stage, bench.show("data").reshape) {
                 (Stage::OnTheWay, Some(way)) => way.moved_bytes < capacity / 2,
                 (_, way) => way.is_some(),
@@ -230,7 +234,7 @@ fn reach_stage(bench: &mut Bench, case: &Case, all: &[String]) {
     }
 }
 
-/// Starts the volume without the drives that are gone, where an operator has to say that nobody used them.
+/// Starts the volume without the lost drives; an operator confirms that they were not used.
 pub fn start_if_asked(bench: &mut Bench) {
     if bench.show("data").state == VolumeState::Offline {
         bench.start_degraded("data");
@@ -241,7 +245,7 @@ fn live(case: &Case, lost: &[usize]) {
     let why = case.why(lost);
     let (mut bench, all) = new_volume(case);
     let capacity = bench.show("data").capacity_bytes;
-    // Some of it before: a migration has something to move. The rest when the stage is reached.
+    // Some writes come first, so that a migration has data to move; the rest at the stage.
     let writes = writes(capacity, case.writes_whole_stripes());
     let is_moved = matches!(case.stage, Stage::OnTheWay | Stage::JustMigrated);
     let (before, after) = if is_moved { (5, 2) } else { (0, 5) };
@@ -257,7 +261,7 @@ fn live(case: &Case, lost: &[usize]) {
     }
     if case.end == End::InOrder {
         for drive in lost {
-            bench.ask(fail_drive(&all[*drive])).expect("the level can do without");
+            bench.ask(fail_drive(&all[*drive])).expect("the level tolerates the loss");
         }
         look(&mut bench, &writes, false, &why);
         bench.restart(&[]);
@@ -267,12 +271,12 @@ fn live(case: &Case, lost: &[usize]) {
             bench.sim.power_cut();
         }
         bench.sim.restart_process();
-        lost.iter().for_each(|drive| bench.sim.drive(&all[*drive]).expect("it is there").vanish());
+        lost.iter().for_each(|drive| bench.sim.drive(&all[*drive]).expect("the drive exists").vanish());
         bench.boot(&[]);
         start_if_asked(&mut bench);
     }
     look(&mut bench, &writes, !is_flushed, &format!("{why}, after a start"));
-    // What is left to be initialised is, and nothing changes by that.
+    // The initialisation completes, without a change of content.
     if !is_moved {
         bench.settle_initialisation("data");
         look(&mut bench, &writes, !is_flushed, &format!("{why}, when all is initialised"));
@@ -283,7 +287,7 @@ fn is_long() -> bool {
     std::env::var("INITIALISATION_TESTS").is_ok_and(|which| which == "all")
 }
 
-/// The cases of a level, each with the sets of drives that are lost in turn.
+/// The cases of a level, each with the sets of lost drives in turn.
 fn cases(nth: usize, shape: &'static Shape) -> Vec<(Case, Vec<Vec<usize>>)> {
     let mut cases = Vec::new();
     for (stage_nth, stage) in STAGES.into_iter().enumerate() {
@@ -317,12 +321,13 @@ fn cases(nth: usize, shape: &'static Shape) -> Vec<(Case, Vec<Vec<usize>>)> {
     cases
 }
 
-/// A RAID 5 on drives that had been used before lost a drive in its first minutes, and a quarter of what had been flushed could not be
-/// read before the initial resync had passed it: days, on large drives. And a RAID 5 of four drives that was migrated to RAID 6 of six and
-/// killed on the way was shown as optimal while a quarter of it was not trusted.
+/// A RAID 5 on used drives lost a drive in its first minutes, and a quarter of the flushed data was
+/// unreadable, as the initial resync had not passed it: that takes days on large drives. And a RAID
+/// 5 of four drives, killed during a migration to RAID 6 of six, was shown as optimal while a
+/// quarter of it was unsynced.
 fn survives_what_it_says(level: &str) {
     let (nth, shape) =
-        SHAPES.iter().enumerate().find(|(_, shape)| shape.level == level).expect("it is in the table");
+        SHAPES.iter().enumerate().find(|(_, shape)| shape.level == level).expect("the level is in the table");
     let mut lives = 0;
     for (case, sets) in cases(nth, shape) {
         for lost in &sets {

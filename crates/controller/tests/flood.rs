@@ -1,10 +1,11 @@
-//! A flood of events: memory and files stay bounded, who follows them is told all of it, and no order is lost.
+//! A flood of events: memory and files stay bounded, followers get every event, and no command is
+//! lost.
 
 use crate::common::Bench;
 use controller::{AlarmSetting, Caller, Command, Event, EventCode, Occurrence, Origin, Reply};
 use std::collections::BTreeMap;
 
-/// How long a file of events may be, with the lines of one append.
+/// The maximum length of an event file, with the lines of one append.
 const FILE: usize = (2 << 20) + (256 << 10);
 
 fn happened(code: EventCode, subject: String, by: Option<Caller>) -> Occurrence {
@@ -12,7 +13,7 @@ fn happened(code: EventCode, subject: String, by: Option<Caller>) -> Occurrence 
     Occurrence { code, subject, cause: "a flood".into(), effect: "none".into(), text, by }
 }
 
-/// What a consumer that keeps up was given.
+/// The events that a follower without delay got.
 #[derive(Default)]
 struct Follower {
     seen: u64,
@@ -24,7 +25,7 @@ impl Follower {
         loop {
             let news = bench.handle.as_ref().unwrap().events().after(self.seen);
             let Some(last) = news.last() else { return };
-            assert!(last.number > self.seen, "it goes on");
+            assert!(last.number > self.seen, "the stream continues");
             self.seen = last.number;
             self.events.extend(news);
         }
@@ -39,7 +40,8 @@ fn files(bench: &Bench) -> [usize; 2] {
     ["events.jsonl", "events.2.jsonl"].map(|file| bench.sim.stored(file).map_or(0, |bytes| bytes.len()))
 }
 
-/// 100,000 events in a minute, of five kinds and thousands of subjects, with an order a second and a critical event in between.
+/// 100,000 events in a minute, of five kinds and thousands of subjects, with a command every second
+/// and a critical event in between.
 #[test]
 fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
     let mut bench = Bench::new(81, 1, 2);
@@ -71,7 +73,7 @@ fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
             handle.note(happened(EventCode::ArrayNotRecorded, "data".into(), None));
             bench.ask(Command::VolumeList {}).unwrap();
             follower.look(&bench);
-            assert_eq!(follower.occurrences("array.not-recorded"), 1, "a critical one is not delayed");
+            assert_eq!(follower.occurrences("array.not-recorded"), 1, "a critical event is not delayed");
         }
     }
     assert_eq!(noted.values().sum::<u64>(), 60 * 4 * 417, "the flood");
@@ -80,22 +82,22 @@ fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
         follower.look(&bench);
     }
     for (code, count) in noted {
-        assert_eq!(follower.occurrences(code), count, "{code}: each one is counted once");
+        assert_eq!(follower.occurrences(code), count, "{code}: each event is counted once");
     }
-    assert_eq!(follower.occurrences("events.left-out"), 0, "a consumer that keeps up misses nothing");
+    assert_eq!(follower.occurrences("events.left-out"), 0, "a follower without delay misses nothing");
     assert!(follower.events.len() < 5000, "{} events", follower.events.len());
     assert!(bench.events().len() <= 1000);
     let lens = files(&bench);
     assert!(lens.iter().all(|len| *len <= FILE), "{lens:?}");
     let Ok(Reply::Audit { orders }) = bench.ask(Command::AuditList { last: None }) else { panic!("a list") };
-    assert_eq!(orders.iter().filter(|one| one.order == "alarm-set").count(), 60, "each order is there");
+    assert_eq!(orders.iter().filter(|one| one.order == "alarm-set").count(), 60, "each command is there");
 }
 
 fn eve() -> Caller {
     Caller { user: "eve".into(), origin: Origin::Local { uid: 7, pid: None } }
 }
 
-/// The file of events grew until the next start of the controller.
+/// The event file grew until the next start of the controller.
 #[test]
 fn files_of_events_are_bounded_while_running_and_the_alarm_sounds_after_a_kill() {
     let mut bench = Bench::new(82, 1, 2);
@@ -103,7 +105,7 @@ fn files_of_events_are_bounded_while_running_and_the_alarm_sounds_after_a_kill()
     let handle = bench.handle.clone().unwrap();
     handle.note(happened(EventCode::ArrayNotRecorded, "data".into(), None));
     bench.wait(1);
-    // What orders cause is not folded.
+    // Events caused by commands are not folded.
     for round in 0..80 {
         (0..500)
             .for_each(|one| handle.note(happened(EventCode::BenchStarted, format!("{one}"), Some(eve()))));
@@ -118,10 +120,12 @@ fn files_of_events_are_bounded_while_running_and_the_alarm_sounds_after_a_kill()
     bench.restart(&[]);
     let after = bench.events();
     let kept = after.iter().filter(|event| before.contains(event)).count();
-    assert!(kept >= 990, "what was stored is there: {kept}");
-    let Ok(Reply::Alarm { alarm }) = bench.ask(Command::AlarmShow {}) else { panic!("it is told") };
+    assert!(kept >= 990, "the stored event is there: {kept}");
+    let Ok(Reply::Alarm { alarm }) = bench.ask(Command::AlarmShow {}) else {
+        panic!("the reply lists events")
+    };
     assert!(alarm.sounds, "its event is far behind, and was carried along");
-    assert!(bench.handle.as_ref().unwrap().events().newest() > newest, "numbers go on");
+    assert!(bench.handle.as_ref().unwrap().events().newest() > newest, "the numbers continue");
 }
 
 #[test]
@@ -148,11 +152,12 @@ fn a_consumer_that_falls_behind_is_told_so_and_goes_on() {
     bench.restart(&[]);
     follower.look(&bench);
     let last = follower.events.last().unwrap();
-    assert_eq!(last.code, "controller.started", "it goes on from its number over a restart");
+    assert_eq!(last.code, "controller.started", "the stream continues from its number after a restart");
     assert_eq!(follower.occurrences("events.left-out"), 1500, "and misses nothing of it");
 }
 
-/// A full mailbox of commands kept events of accounts and notifications out, and ended whoever asked for new events.
+/// A full command mailbox delayed events of accounts and notifications, and disconnected event
+/// followers.
 #[test]
 fn a_controller_that_is_busy_takes_events_and_delivers_them() {
     let mut bench = Bench::new(84, 1, 2);
@@ -163,7 +168,7 @@ fn a_controller_that_is_busy_takes_events_and_delivers_them() {
         let sender = sender.clone();
         handle.ask(Command::VolumeList {}, move |reply| sender.send(reply.is_err()).unwrap());
     }
-    assert!(refused.try_iter().filter(|is_refused| *is_refused).count() >= 100, "it is busy");
+    assert!(refused.try_iter().filter(|is_refused| *is_refused).count() >= 100, "the controller is busy");
     let mut follower = Follower { seen: handle.events().newest(), ..Follower::default() };
     handle.note(happened(EventCode::NotifyFailing, "mail".into(), None));
     bench.wait(1);

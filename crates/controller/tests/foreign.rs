@@ -1,4 +1,5 @@
-//! Arrays of other systems, imported with their data, refused, cleared; and imports that are interrupted anywhere.
+//! Arrays of other systems: imported with their data, refused, cleared; and imports interrupted at
+//! any event.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, MIB};
@@ -10,7 +11,7 @@ use ondisk::foreign::Glimpse;
 use platform_sim::SimDrive;
 use units::{ByteCount, ByteOffset};
 
-/// What a volume uses of a drive here.
+/// The part of a drive that a volume uses here.
 const USED: u64 = MIB + (128 << 10);
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -48,7 +49,7 @@ fn structure(drive: &SimDrive) -> ddf::Drive {
     }
 }
 
-/// Other software has the drives for a while: it writes their structures anew, changed.
+/// Other software uses the drives for a while: it rewrites their structures, with changes.
 fn elsewhere(bench: &mut Bench, drives: &[&str], change: impl Fn(&mut Structure)) {
     bench.shut_down();
     bench.forget();
@@ -66,7 +67,7 @@ fn elsewhere(bench: &mut Bench, drives: &[&str], change: impl Fn(&mut Structure)
     }
 }
 
-/// The same group as another vendor would have made it.
+/// The same group as written by another vendor.
 fn by_linux(structure: &mut Structure) {
     let rename = |guid: &mut ddf::Guid| guid.0[..8].copy_from_slice(b"Linux-MD");
     rename(&mut structure.header.group);
@@ -81,7 +82,7 @@ fn by_linux(structure: &mut Structure) {
     }
 }
 
-/// Bytes that differ from sector to sector, all over the volume.
+/// Bytes that differ from sector to sector.
 fn fill(bench: &mut Bench, name: &str) -> Vec<u8> {
     let capacity = bench.show(name).capacity_bytes;
     for (number, at) in (0..capacity).step_by(16384).enumerate() {
@@ -147,7 +148,7 @@ fn an_array_that_other_software_changed_is_imported_with_its_data_whatever_its_l
             expect_redundancy(&mut bench, "data", drives, &all, level);
         }
         let (volumes, others) = list(&mut bench);
-        assert_eq!((volumes, others), (Vec::new(), Vec::new()), "{level}: nothing foreign is left");
+        assert_eq!((volumes, others), (Vec::new(), Vec::new()), "{level}: no foreign metadata is left");
         bench.restart(&[]);
         expect_all(&mut bench, "data", &all, level);
     }
@@ -202,14 +203,14 @@ fn a_degraded_array_is_imported_degraded_and_rebuilt_on_another_drive() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     expect_redundancy(&mut bench, "data", &["a", "b", "d", "e"], &all, "rebuilt");
 
-    // The one that was away does not come back as a member.
+    // The missing drive does not return as a member.
     bench.sim.drive("c").unwrap().come_back();
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
     let obstacle = list(&mut bench).0[0].obstacle.clone().unwrap();
     assert!(obstacle.contains("it cannot be read without 3 of its 4 members"), "{obstacle}");
 }
 
-/// A superblock of Linux md 1.0: an array whose data begin with the drives.
+/// A superblock of Linux md 1.0: an array whose data begins at the start of the drives.
 fn md_superblock(
     slot: u16,
     members: u32,
@@ -253,7 +254,7 @@ fn md_superblock(
     (sector * 512, block)
 }
 
-/// A volume of RAID 5 on a, b and c, whose drives say that Linux md made it; what is in it.
+/// A RAID 5 volume on a, b and c with superblocks of Linux md; returns its content.
 fn made_by_md(seed: u64, member_bytes: u64, resync: u64) -> (Bench, Vec<u8>) {
     let mut bench = Bench::in_order(seed, 1, 3);
     bench.boot(&[]);
@@ -296,20 +297,20 @@ fn an_array_of_linux_md_is_imported_and_its_superblocks_are_gone() {
     }
 }
 
-/// A member of an array of Linux md was listed as unused, and a form of the console offered it for a new volume.
+/// A member of a Linux md array was listed as unused, and the console offered it for a new volume.
 #[test]
 fn members_of_arrays_of_other_systems_are_listed_as_such_with_the_array_and_never_as_unused() {
     let is_foreign = |bench: &mut Bench, format: &str, array: &str| {
         for name in &NAMES[..3] {
             let drive = bench.drive(name);
             assert_eq!(drive.state, DriveState::Foreign, "{name}");
-            let of = drive.foreign_array.expect("it is told");
+            let of = drive.foreign_array.expect("the drives are listed");
             assert_eq!((&of.format[..], &of.name[..]), (format, array));
-            let reason = drive.reason.expect("it is said");
+            let reason = drive.reason.expect("the drive has a note");
             assert!(reason.contains(array) && reason.contains("softroc foreign list"), "{reason}");
             bench.refused(ErrorKind::HoldsData, common::create("other", "jbod", &[name]));
         }
-        let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is answered") };
+        let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
         let about =
             health.findings.iter().filter(|finding| finding.todo.as_deref() == Some("softroc foreign list"));
         assert!(
@@ -337,11 +338,11 @@ fn members_of_arrays_of_other_systems_are_listed_as_such_with_the_array_and_neve
 
 #[test]
 fn what_cannot_be_imported_is_refused_with_the_reason_and_the_way_out() {
-    // Data reach into the tail.
+    // The data extends into the tail.
     let (mut bench, _) = made_by_md(35, 4 * MIB, u64::MAX);
     bench.boot(&NAMES[..3]);
     let why = bench.refused(ErrorKind::WrongState, command("data", None));
-    assert!(why.contains("reach into the last 32 MiB of drive a") && why.contains("rescue"), "{why}");
+    assert!(why.contains("extends into the last 32 MiB of drive a") && why.contains("rescue"), "{why}");
     bench.refused(ErrorKind::NotFound, command("other", None));
 
     // A degraded array that was being written.
@@ -356,7 +357,7 @@ fn what_cannot_be_imported_is_refused_with_the_reason_and_the_way_out() {
     let why = bench.refused(ErrorKind::Invalid, command("data", Some("no name")));
     assert!(why.contains("--name"), "{why}");
 
-    // P and Q of a controller of which nobody knows which is which.
+    // A controller whose order of P and Q is unknown.
     let mut bench = Bench::new(37, 1, 4);
     bench.boot(&[]);
     bench.create("data", "raid6", &NAMES[..4]);
@@ -373,7 +374,7 @@ fn what_cannot_be_imported_is_refused_with_the_reason_and_the_way_out() {
     bench.boot(&NAMES[..4]);
     let why = bench.refused(ErrorKind::WrongState, command("data", None));
     assert!(why.contains("which of its two parity strips is P"), "{why}");
-    // Nothing was changed by all that.
+    // The refused imports changed nothing.
     assert_eq!(list(&mut bench).0[0].state, "complete");
 }
 
@@ -387,12 +388,12 @@ fn metadata_are_cleared_from_drives_that_are_not_in_use_and_from_no_others() {
         |drives: &[&str]| Command::ForeignClear { drives: drives.iter().map(ToString::to_string).collect() };
     let why = bench.refused(ErrorKind::InUse, clear(&["a", "x"]));
     assert!(why.contains("drive 0 of 'mirror'"), "{why}");
-    assert_eq!(list(&mut bench).0[0].state, "complete", "nothing was done");
+    assert_eq!(list(&mut bench).0[0].state, "complete", "no import was done");
     bench.ask(clear(&["a", "b", "c"])).unwrap();
     assert_eq!(list(&mut bench), (Vec::new(), Vec::new()));
     bench.refused(ErrorKind::Invalid, clear(&["a"]));
 
-    // Damaged beyond use: SoftROC's own.
+    // Damaged DDF structures: SoftROC's own.
     bench.shut_down();
     bench.forget();
     bench.sim.restart_process();
@@ -404,10 +405,7 @@ fn metadata_are_cleared_from_drives_that_are_not_in_use_and_from_no_others() {
     bench.boot(&[]);
     let (_, drives) = list(&mut bench);
     let headless = drives.iter().find(|drive| drive.name == "x").unwrap();
-    assert!(
-        headless.clearable && headless.holds[0].contains("what is left of SoftROC's label"),
-        "{headless:?}"
-    );
+    assert!(headless.clearable && headless.holds[0].contains("remains of SoftROC's label"), "{headless:?}");
     bench.ask(clear(&["x"])).unwrap();
     assert_eq!(bench.drive("x").state, controller::DriveState::Unused);
     bench.create("alone", "jbod", &["x"]);
@@ -496,7 +494,7 @@ fn an_interrupted_import_waits_for_drives_that_alone_can_tell_how_far_it_came() 
         }
         expect_all(bench, "data", &all, &format!("event {event}"));
     });
-    assert!(waited.get() > 0, "a label on every drive that is here, and none that says online");
+    assert!(waited.get() > 0, "a label on every present drive, and none says online");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What was half done before is whole or nothing: by a process that died while it created, by a drive that returns a write
-//! late, by a repair that repaired nothing.
+//! Interrupted operations are complete or undone: a creation cut off by a kill, a write that a
+//! drive returns late, a repair that failed.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, create};
@@ -24,11 +24,12 @@ fn create_destroying(name: &str) -> Command {
     Command::VolumeCreate(CreateVolume { destroy_data: true, ..create })
 }
 
-/// A creation wrote its labels, all of them, and the power was cut before the controller had noted which drives it knows.
-/// The next one was told of no drive and found no volume; it was asked to create it over the same drives, and was killed
-/// when it had taken the first of them. The one after that was told of the drives, and found the first volume with a drive
-/// missing and its region marked: it waited for an operator's word, though nothing was wrong with any drive. Torture found it
-/// (seed 300340). Drives are noted before they are written to.
+/// A creation had written all labels, and the power was cut before the controller had recorded its
+/// drives. The next controller knew no drives and found no volume. It was asked to create the
+/// volume on the same drives, and was killed after the first of them. The next controller was given
+/// the drives, and found the first volume with a drive missing and a marked region: it waited for
+/// the operator, though no drive had failed. Found by torture (seed 300340). Drives are recorded
+/// before they are written.
 #[test]
 fn a_creation_that_nobody_was_told_of_is_found_again_by_itself() {
     for how in [End::Killed, End::PowerCut] {
@@ -46,15 +47,15 @@ fn a_creation_that_nobody_was_told_of_is_found_again_by_itself() {
             assert_eq!(
                 exists(bench, "data"),
                 found,
-                "event {event}: whoever is told of the drives finds more"
+                "event {event}: more volumes are found once the drives are known"
             );
         });
     }
 }
 
-/// The other half of the same story: drives that hold an array were overwritten one by one, and a power cut left the array
-/// with some of them. Where all that is there of an array is taken, it is deleted first, as by order: all of it is there,
-/// or nothing is.
+/// The second part of that defect: drives with an array were overwritten one by one, and a power
+/// cut left the array with some of them. When all present drives of an array are taken, it is
+/// deleted first: the array is either complete or gone.
 #[test]
 fn a_creation_over_an_array_that_may_be_lost_leaves_all_of_it_or_nothing() {
     for how in [End::Killed, End::PowerCut] {
@@ -66,7 +67,7 @@ fn a_creation_over_an_array_that_may_be_lost_leaves_all_of_it_or_nothing() {
             bench.settle("old");
             bench.shut_down();
             bench.forget();
-            // Another machine, which knows nothing of it.
+            // Another host, which does not know the array.
             bench.sim.kill();
             bench.sim.restart_process();
             bench.sim.remove_stored("drives.toml");
@@ -90,10 +91,11 @@ fn a_creation_over_an_array_that_may_be_lost_leaves_all_of_it_or_nothing() {
     }
 }
 
-/// What a process that is killed has under way may have come as far as a drive's cache: a durable write is durable when it
-/// has returned. The next process read there what was to be, and concluded from it: that an array was made, so that what was
-/// kept of foreign metadata could go; that one was deleted, so that the labels of its other drives could. A power cut took
-/// back what had been read, and left what had been concluded. Drives are flushed before they are read.
+/// A killed process may leave its last writes in a drive's cache: an FUA write is durable only when
+/// it has returned. The next process read the unflushed state and acted on it: the array existed,
+/// so kept foreign metadata was dropped; an array was deleted, so the labels of its other drives
+/// were erased. A power cut then reverted the state, but not these actions. Drives are flushed
+/// before they are read.
 #[test]
 fn what_is_read_after_a_kill_is_durable() {
     let prepare = |seed: u64| {
@@ -121,16 +123,16 @@ fn what_is_read_after_a_kill_is_durable() {
                 }
                 let drive = bench.sim.drive("b").unwrap();
                 in_cache.set(in_cache.get() + u32::from(drive.is_unflushed(tail)));
-                // It alone makes no volume: nothing is written to it.
+                // Alone it makes no volume: it is not written.
                 bench.boot(&[]);
                 assert!(!drive.is_unflushed(tail), "seed {seed}, event {event}");
             },
         );
     }
-    assert!(in_cache.get() > 3, "no write came as far as the cache");
+    assert!(in_cache.get() > 3, "no write reached the cache");
 }
 
-/// A volume whose drives have all returned is started by itself, sooner or later.
+/// A volume whose drives have all returned is started automatically within a time.
 fn start_unless_started(bench: &mut Bench, name: &str) {
     if bench.show(name).state == VolumeState::Offline {
         let start = Command::VolumeStart { volume: name.into(), accept_stale_parity: false, degraded: false };
@@ -138,8 +140,9 @@ fn start_unless_started(bench: &mut Bench, name: &str) {
     }
 }
 
-/// A drive took minutes for a write of its label; the volume could not do without it and was offline. Started
-/// again, it was written to beside that write, which could still land on the copy that was sound by then.
+/// A drive took minutes for a label write; the volume needs the drive and was offline. Once it was
+/// started again, new writes ran concurrently with the late one, which could still land on the
+/// valid copy.
 #[test]
 fn a_drive_is_not_used_again_before_it_has_returned_what_was_written_to_it() {
     let mut bench = Bench::new(1, 1, 3);
@@ -167,8 +170,8 @@ fn a_drive_is_not_used_again_before_it_has_returned_what_was_written_to_it() {
     bench.expect(name, 0, 1, ALL);
 }
 
-/// The same for what hosts write: a write that timed out landed on one that was acknowledged after the volume had been
-/// started again.
+/// The same for host writes: a late write landed on an acknowledged one after a restart of the
+/// volume.
 #[test]
 fn a_late_write_does_not_land_on_what_is_written_after_a_start() {
     let mut bench = Bench::new(1, 1, 3);
@@ -178,7 +181,8 @@ fn a_late_write_does_not_land_on_what_is_written_after_a_start() {
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(90));
     let late = bench.begin_write("data", 65536, 2, 65536);
     bench.wait(1);
-    // Another drive is lost meanwhile, and is back: the volume is to be started again, and its start waits for b no longer than its time limit.
+    // Another drive is lost meanwhile and returns: the volume restarts, and its start waits for b
+    // no longer than its time limit.
     bench.sim.drive("a").unwrap().vanish();
     bench.try_write("data", 0, 2, 65536).unwrap().unwrap_err();
     bench.sim.drive("a").unwrap().come_back();
@@ -197,16 +201,16 @@ fn a_late_write_does_not_land_on_what_is_written_after_a_start() {
     bench.expect("data", 65536, 3, 65536);
 }
 
-/// The same for a drive that failed and is to be used again: the first time that was refused, and the second time it was not,
-/// for the shards had let go of the drive by then, and of what they knew of it. So they had where the volume had been served
-/// anew meanwhile.
+/// The same for a failed drive that is to be used again: the first attempt was refused, the second
+/// was not. By then the shards had dropped the drive, and with it the record of its late writes.
+/// The same when the volume had been detached and attached meanwhile.
 #[test]
 fn a_drive_that_has_not_returned_a_write_comes_back_no_more_easily_when_it_is_said_twice() {
     let mut bench = Bench::new(1, 1, 3);
     bench.boot(&DRIVES);
     bench.create("data", "raid5", &DRIVES);
     bench.settle("data");
-    // Its region is marked: what comes next is the data.
+    // Its region is marked: the next write is the data.
     bench.write("data", 0, 1, ALL);
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(300));
     // All strips of a stripe: one of them is on b.
@@ -218,13 +222,13 @@ fn a_drive_that_has_not_returned_a_write_comes_back_no_more_easily_when_it_is_sa
     }
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).unwrap();
     bench.refused(ErrorKind::WrongState, online());
-    // Then it comes back by itself.
+    // Then it returns automatically.
     bench.wait(360);
     assert_eq!(bench.show("new").state, VolumeState::Optimal);
     bench.expect("new", 0, 2, 2 * 65536);
 }
 
-/// The same for a drive that is not used: nothing is taken off it, or put on it, beside a write that may still land.
+/// The same for an unused drive: no label is erased or written while a late write may still land.
 #[test]
 fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     let mut bench = Bench::new(1, 1, 3);
@@ -237,7 +241,7 @@ fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).unwrap();
     assert_eq!(bench.show("new").state, VolumeState::Degraded);
     bench.wait(5);
-    assert_eq!(bench.drive("b").state, DriveState::Failed, "it is done without for good");
+    assert_eq!(bench.drive("b").state, DriveState::Failed, "the drive is permanently removed");
     let replace = || Command::DriveReplace { drive: "new:1".into(), with: "b".into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Unavailable, replace());
     assert!(why.contains("has outstanding writes"), "{why}");
@@ -248,8 +252,9 @@ fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     assert_eq!(bench.show("new").state, VolumeState::Optimal);
 }
 
-/// A record of a volume was damaged in both copies of a drive's structure: both were written anew, with the damage in them,
-/// and the damage was told of at every look. What DDF says is derived from the label; so it is here.
+/// A record of a volume was damaged in both copies of a drive's structure: both copies were
+/// rewritten with the damage in them, and the damage was reported at every probe. DDF content is
+/// derived from the label; so is this record now.
 #[test]
 fn a_record_that_is_damaged_in_both_copies_is_derived_from_the_label_once() {
     let mut bench = Bench::new(1, 1, 3);
@@ -274,15 +279,15 @@ fn a_record_that_is_damaged_in_both_copies_is_derived_from_the_label_once() {
         drive.poke(record, &sector);
     }
     assert_ne!(image(&bench), before);
-    // Nothing else is written to it: its array is not complete.
+    // The drive gets no other write: its array is incomplete.
     for name in ["a", "c"] {
         bench.sim.drive(name).unwrap().vanish();
     }
     for _ in 0..3 {
         bench.restart(&[]);
         assert_eq!(bench.show("data").state, VolumeState::Offline);
-        assert_eq!(bench.count_events("they were repaired from the label"), 1, "{:?}", bench.events());
-        assert_eq!(bench.count_events("the metadata of drive b were damaged"), 1, "{:?}", bench.events());
+        assert_eq!(bench.count_events("and repaired from the label"), 1, "{:?}", bench.events());
+        assert_eq!(bench.count_events("the metadata of drive b was damaged"), 1, "{:?}", bench.events());
         bench.shut_down();
     }
     assert_eq!(image(&bench), before);
@@ -294,8 +299,9 @@ fn a_record_that_is_damaged_in_both_copies_is_derived_from_the_label_once() {
     bench.expect("data", 0, 1, ALL);
 }
 
-/// A drive was pulled out of a volume that cannot do without it, and policies were set meanwhile: the other one took them into
-/// its label, twice. Back again, the drive was called a copy from an earlier time, and the volume stayed offline for good.
+/// A drive was pulled from a volume that needs it, and policies were set meanwhile: the other drive
+/// took two label updates. After its return the pulled drive counted as an older copy, and the
+/// volume stayed offline.
 #[test]
 fn policies_are_not_set_while_a_drive_is_lost_that_nothing_replaces() {
     let mut bench = Bench::new(1, 1, 2);
@@ -314,7 +320,7 @@ fn policies_are_not_set_while_a_drive_is_lost_that_nothing_replaces() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
 }
 
-/// A volume that is whole and holds something.
+/// A complete volume with data.
 fn whole(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 1, 3);
     bench.boot(&[]);
@@ -328,15 +334,16 @@ fn replace_by(drive: &str, with: &str) -> Command {
     Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
 }
 
-/// A drive went out with writes that it had not carried out, and another one took its slot. It was blank then, and
-/// taken again: a late write from before landed on what it had been given since (`torture --seed 2022417`).
+/// A drive was removed with writes still pending in it, and another one took its slot. It was then
+/// blank and reused: a late write landed on newer data (`torture --seed 2022417`).
 #[test]
 fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
-    // Once it returns nothing at all, also of what the controller itself asks it; once all but one write of a host.
+    // First it returns nothing, not even the controller's own requests; then it returns all but one
+    // host write.
     for returns_nothing in [true, false] {
         let mut bench = whole(23);
         bench.add_drives(&["d", "e"], common::DRIVE);
-        // Its region is marked: what comes next is the data.
+        // Its region is marked: the next write is the data.
         bench.write("data", 0, 1, ALL / 2);
         let drive = bench.sim.drive("c").unwrap();
         match returns_nothing {
@@ -366,7 +373,7 @@ fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
     }
 }
 
-/// The same of a drive that is to take its own slot again, as one that holds nothing.
+/// The same for a drive that is to be rebuilt in its own slot.
 #[test]
 fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
     let mut bench = whole(24);
@@ -385,14 +392,14 @@ fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
     bench.expect("data", 0, 2, ALL / 2);
 }
 
-/// A volume with a write under way that drive b returns after 90 seconds.
+/// A volume with a write in progress that drive b returns after 90 seconds.
 fn hanging(mut bench: Bench, level: &str) -> Bench {
     bench.boot(&["a", "b", "c", "d"]);
     bench.create("data", level, &DRIVES);
-    // Nothing else is under way, such as the resync of a new volume.
+    // No other operation is in progress, such as the resync of a new volume.
     bench.settle("data");
     bench.write("data", 0, 1, ALL / 2);
-    // Its region is marked: what comes next is the data.
+    // Its region is marked: the next write is the data.
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(90));
     drop(bench.begin_write("data", 0, 2, ALL / 2));
     bench
@@ -409,9 +416,9 @@ fn spare(drive: &str) -> Command {
     Command::SpareAdd(AddSpare { drive, destroy_data, revertible, ..AddSpare::default() })
 }
 
-/// A volume was deleted while a drive had a write under way that it did not answer in time. With the volume the shards
-/// forgot that write; a new volume on the same drives got it later, over what had been written to it since. What shards
-/// were told of drives that left their slots was not asked of those that left with their volume.
+/// A volume was deleted while a drive held a late write. The shards forgot that write with the
+/// volume. A new volume on the same drives got it later, over newer data. The late writes of drives
+/// that leave with their volume were not tracked, unlike those of drives that leave a slot.
 #[test]
 fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
     for level in ["raid0", "raid5"] {
@@ -428,7 +435,7 @@ fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
             let why = bench.refused(ErrorKind::Unavailable, wanted);
             assert!(why.contains("drive b") && why.contains(LATE), "{why}");
         }
-        // The others have returned everything.
+        // The other drives have returned everything.
         bench.create("others", "raid0", &["a", "c"]);
         bench.ask(delete("others")).unwrap();
         bench.wait(60);
@@ -440,7 +447,7 @@ fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
     }
 }
 
-/// The same of the drive that was being filled to take another one's place.
+/// The same for the drive in a rebuild for another one's slot.
 #[test]
 fn a_late_write_of_a_copy_does_not_land_on_what_is_made_of_it_next() {
     let mut bench = whole(26);
@@ -457,8 +464,8 @@ fn a_late_write_of_a_copy_does_not_land_on_what_is_made_of_it_next() {
     bench.create("new", "raid0", &["d", "e"]);
 }
 
-/// A drive that is filled stopped answering for good. That it is not to take the slot was recorded; then the array waited
-/// until it had returned everything, and nothing could be written any more.
+/// A drive in a rebuild stopped responding for good. It was recorded as dropped; then the array
+/// waited for all its operations to return, and no host could write.
 #[test]
 fn a_copy_that_never_answers_keeps_nobody_waiting() {
     let mut bench = whole(27);
@@ -467,7 +474,7 @@ fn a_copy_that_never_answers_keeps_nobody_waiting() {
     bench.sim.drive("d").unwrap().hold();
     let written = bench.begin_write("data", 0, 2, ALL / 2);
     bench.wait(300);
-    assert!(written.is_finished(), "the write waits for a drive that is none of the volume's any more");
+    assert!(written.is_finished(), "the write waits for a drive that left the volume");
     bench.expect("data", 0, 2, ALL / 2);
     bench.write("data", 0, 3, ALL);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -475,12 +482,12 @@ fn a_copy_that_never_answers_keeps_nobody_waiting() {
     assert!(why.contains("drive d") && why.contains(LATE), "{why}");
 }
 
-/// Has the shards let go of a volume and serve it anew, as happens when it is zeroed as a whole.
+/// Detaches a volume from the shards and attaches it again, as for zeroing a whole volume.
 fn serve_anew(bench: &mut Bench) {
     let (what, volume, limit) = (Startable::InitFull, Some("data".to_owned()), Some(1));
     let start = StartTask { what, volume, limit_bytes_per_s: limit, ..StartTask::default() };
     let Reply::Task { task, .. } = bench.ask(Command::TaskStart(start)).unwrap() else { panic!() };
-    // A flush has a minute.
+    // A flush has a time limit of a minute.
     bench.wait(70);
     let (state, reasons) = (bench.show("data").state, bench.show("data").reasons.join("; "));
     assert!(state == VolumeState::Offline || reasons.contains("zeroes"), "{state}: {reasons}");
@@ -490,7 +497,8 @@ fn serve_anew(bench: &mut Bench) {
     bench.wait(1);
 }
 
-/// The same of a volume that is served anew: the drive went out with the write, and came back before it.
+/// The same for a volume that is detached and attached: the drive was removed with the write, and
+/// returned before it.
 #[test]
 fn a_late_write_does_not_land_on_the_same_volume_served_anew() {
     let online = || Command::DriveOnline { drive: "b".into() };
@@ -501,14 +509,15 @@ fn a_late_write_does_not_land_on_the_same_volume_served_anew() {
     for _ in 0..2 {
         bench.refused(ErrorKind::WrongState, online());
     }
-    // Then it comes back by itself.
+    // Then it returns automatically.
     bench.wait(150);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.ask(crate::common::take_offline("a")).unwrap();
     bench.expect("data", 0, 3, ALL / 2);
 }
 
-/// The same of a level that cannot do without the drive: it is not served with the drive, and the write still under way.
+/// The same for a level that needs the drive: the volume is not attached with the drive while the
+/// write is in progress.
 #[test]
 fn a_volume_is_not_served_anew_before_its_drives_have_returned_what_they_were_asked() {
     let mut met = 0;
@@ -516,12 +525,13 @@ fn a_volume_is_not_served_anew_before_its_drives_have_returned_what_they_were_as
         let mut bench = hanging(Bench::new(seed, 2, 4), "raid0");
         serve_anew(&mut bench);
         if bench.show("data").state != VolumeState::Offline {
-            continue; // It was let go of before the write began: the zeroes wait for the drive.
+            // The volume was detached before the write began: the zeros wait for the drive.
+            continue;
         }
         met += 1;
         let mut refused = 0;
         while bench.show("data").state == VolumeState::Offline {
-            assert!(refused < 40, "it is not started: {:?}", bench.show("data"));
+            assert!(refused < 40, "not started: {:?}", bench.show("data"));
             let (volume, accept_stale_parity, degraded) = ("data".to_owned(), false, false);
             if let Err(error) = bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }) {
                 assert!(error.message.contains("drive b") && error.message.contains(LATE), "{error}");
@@ -534,5 +544,5 @@ fn a_volume_is_not_served_anew_before_its_drives_have_returned_what_they_were_as
         bench.wait(120);
         bench.expect("data", 0, 3, ALL / 2);
     }
-    assert!(met > 4, "the test shows little: {met}");
+    assert!(met > 4, "too few cases hit: {met}");
 }

@@ -1,4 +1,4 @@
-//! Hosts that are connected: what is said of them, what they keep from being done, and what they do not.
+//! Connected hosts: how they are listed, which commands they block, and which not.
 
 use crate::common::{Bench, volume};
 use controller::{Command, ErrorKind, HostInfo, Reply, StartTask, Startable, VolumeState};
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// A port says that somebody has connected to a volume.
+/// A port reports a new connection to a volume.
 fn connect(bench: &Bench, name: &str, command: &str) -> Connected {
-    let volume = bench.shards[0].volume_named(name).expect("it is served");
+    let volume = bench.shards[0].volume_named(name).expect("the volume is online");
     let env = bench.sim.env();
     let process = Process { pid: 4711, uid: 0, command: Some(command.to_owned()) };
     bench.hosts.connect(Connection {
@@ -62,7 +62,7 @@ fn a_volume_tells_who_uses_it_since_when_and_how_much() {
     let listed = &volumes[0].hosts[0];
     assert_eq!((listed.reads, listed.read_bytes), (10, 40_960));
     assert_eq!((listed.writes, listed.written_bytes), (10, 81_920));
-    assert_eq!((listed.reads_per_s, listed.written_bytes_per_s), (5, 40_960), "over two seconds");
+    assert_eq!((listed.reads_per_s, listed.written_bytes_per_s), (5, 40_960), "across two seconds");
     let Ok(Reply::Info { info }) = bench.ask(Command::Info {}) else { panic!() };
     assert_eq!(info.hosts, 1);
     drop(host);
@@ -84,7 +84,7 @@ fn a_volume_that_hosts_use_is_not_deleted_unless_they_may_be_disconnected() {
     drop(hosts);
 }
 
-/// `nbdcopy … && softroc volume delete …`: the connection ends a moment after the program.
+/// `nbdcopy … && softroc volume delete …`: the connection ends shortly after the program.
 #[test]
 fn a_host_that_is_just_leaving_is_waited_for() {
     let mut bench = served(3);
@@ -104,11 +104,11 @@ fn a_volume_that_hosts_use_is_not_zeroed_unless_they_may_be_disconnected() {
         let why = bench.refused(ErrorKind::InUse, zero(what, false));
         let insisting = format!("'softroc task start init data --{how} --disconnect-hosts'");
         assert!(why.contains("mount (pid 4711, uid 0)") && why.contains(&insisting), "{why}");
-        let before = bench.shards[0].volume_named("data").expect("it is served");
+        let before = bench.shards[0].volume_named("data").expect("the volume is online");
         bench.ask(zero(what, true)).unwrap();
         bench.wait(60);
-        assert!(!before.is_served(), "ports cut connections to what is served no more");
-        assert_eq!(bench.show("data").hosts, [], "it is connected to nothing");
+        assert!(!before.is_served(), "ports close connections to detached volumes");
+        assert_eq!(bench.show("data").hosts, [], "it has no connection");
         bench.expect("data", 0, 0, 64 << 10);
         assert_eq!(bench.show("data").state, VolumeState::Optimal);
         drop(host);
@@ -122,7 +122,7 @@ fn only_what_destroys_data_disconnects_hosts() {
     assert!(why.contains("only an initialisation disconnects hosts"), "{why}");
     let host = connect(&bench, "data", "fio");
     bench.ask(zero(Startable::Check, false)).unwrap();
-    // A rename leaves them where they are; so does a shutdown find them.
+    // A rename keeps the connections; so does a shutdown.
     let rename = Command::VolumeSet { volume: "data".into(), name: "home".into() };
     let (renamed, notes) = volume(bench.ask(rename));
     assert_eq!((renamed.hosts.len(), renamed.hosts[0].asked_for.as_str()), (1, "data"));

@@ -1,5 +1,6 @@
-//! Arrays of Linux md 1.2 as `mdadm --create` makes them: data to the end of the drives, and room before the data. SoftROC's
-//! tail is put there; the data stay where they are, and what interrupts the import leaves the array of md or ours.
+//! Arrays of Linux md 1.2 as `mdadm --create` makes them: data to the end of the drives, and free
+//! space before the data. SoftROC's tail is put there, and the data stays in place. An interrupted
+//! import leaves md's array or SoftROC's.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -12,22 +13,22 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Where data begin: the least before which there is room.
+/// The data offset: the smallest with enough space before the data.
 const DATA_AT: u64 = 33 * MIB;
 
 /// Data of each drive.
 const USED: u64 = 2 * MIB;
 
-/// An array of md to be.
+/// The md array to create.
 #[derive(Clone, Copy)]
 struct Md {
     level: &'static str,
     drives: usize,
-    /// What md calls level and layout.
+    /// md's numbers of level and layout.
     numbers: (i32, u32),
-    /// What is left behind the data: what the strip leaves of the drive.
+    /// The space behind the data that no full strip fills.
     rest: u64,
-    /// What the bitmap's head says: sectors that are reserved for it. `None`: there is none.
+    /// The bitmap's header: sectors reserved for it. `None`: no bitmap.
     bitmap_sectors: Option<u32>,
 }
 
@@ -69,7 +70,7 @@ fn superblock(md: &Md, slot: usize) -> Vec<u8> {
     block
 }
 
-/// Writes the checksum of a superblock anew.
+/// Updates the checksum of a superblock.
 fn seal(block: &mut [u8], md: &Md) {
     put(block, 216, &[0; 4]);
     let sum: u64 = block[..256 + 2 * md.drives]
@@ -89,8 +90,8 @@ fn bitmap_head(sectors: u32) -> Vec<u8> {
     head
 }
 
-/// Drives on which md made such an array; what is in it. A volume of SoftROC's is made and filled, its data moved to where md
-/// has them, and everything else is md's.
+/// Drives with such an md array; returns its content. A SoftROC volume is created and filled, its
+/// data moved to md's data offset, and the rest written as md does.
 fn made_by_md(seed: u64, md: &Md) -> (Bench, Vec<u8>) {
     let names = &NAMES[..md.drives];
     let mut bench = Bench::in_order(seed, 1, 0);
@@ -151,7 +152,7 @@ fn expect_all(bench: &mut Bench, all: &[u8], what: &str) {
     assert_eq!(other, None, "{what}: the first byte that differs");
 }
 
-/// Where the anchor is, and the tail.
+/// The locations of the anchor and the tail.
 fn places(drive: &SimDrive) -> (u64, TailPlace) {
     let mut glimpse = Glimpse::new(drive.size());
     loop {
@@ -190,7 +191,7 @@ fn every_level_of_md_is_imported_with_its_data_where_md_left_no_room_behind_them
             let drive = bench.sim.drive("a").unwrap();
             let anchor = if place == TailPlace::Front { drive.size().0 - 512 } else { 4096 };
             assert_eq!(places(&drive), (anchor, place), "{what}");
-            // Written, and found again; its data are where they were.
+            // Written, and found again; its data is in place.
             bench.write("data", 4096, 0xEE, 8192);
             let mut all = all;
             all[4096..4096 + 8192].fill(0xEE);
@@ -227,7 +228,8 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         bench.wait(30);
         bench.ask(crate::common::fail_drive("a")).unwrap();
         expect_all(&mut bench, &all, "from the new drive");
-        // A spare has its label at its end, and takes the array's place when it takes the slot.
+        // A spare has its label at its end, and gets the array's tail location when it takes a
+        // slot.
         bench
             .ask(Command::SpareAdd(controller::AddSpare { drive: "y".into(), ..Default::default() }))
             .unwrap();
@@ -236,9 +238,9 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         bench.restart(&[]);
         bench.ask(crate::common::fail_drive("c")).unwrap();
         expect_all(&mut bench, &all, "from the spare");
-        // No other volume gets what the tail takes.
+        // No other volume gets the space of the tail.
         assert!(bench.show("data").array_free_bytes <= rest, "rest {rest}");
-        // Deleted, they are anybody's: a tail at the end again.
+        // After the deletion the drives are unused: the tail is at the end again.
         bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
         assert_eq!(bench.drive("x").state, DriveState::Unused);
         bench.create("new", "raid1", &["x", "y"]);
@@ -274,11 +276,11 @@ fn an_import_that_is_interrupted_leaves_the_array_of_md_or_ours() {
             assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
             expect_all(bench, &all, &what);
         });
-        assert!(back.get() > 3, "rest {rest}, {how:?}: some are taken back");
+        assert!(back.get() > 3, "rest {rest}, {how:?}: some imports are reverted");
     }
 }
 
-/// By what md knows its array is what it was.
+/// The fields by which md identifies its array are unchanged.
 fn expect_as_md_left_it(bench: &mut Bench, md: &Md, what: &str) {
     for (slot, name) in NAMES[..md.drives].iter().enumerate() {
         let drive = bench.sim.drive(name).unwrap();
@@ -292,15 +294,18 @@ fn expect_as_md_left_it(bench: &mut Bench, md: &Md, what: &str) {
 
 #[test]
 fn what_md_may_need_before_its_data_is_left_alone() {
-    // A bitmap so large that it reaches to where the tail would be.
+    // A bitmap that reaches into the place of the tail.
     let (mut bench, _) = made_by_md(54, &Md { bitmap_sectors: Some(4096), ..RAID5 });
     bench.boot(&NAMES[..3]);
     let why = bench.refused(ErrorKind::WrongState, command());
-    assert!(why.contains("what Linux md keeps before them") && why.contains("softroc rescue"), "{why}");
-    assert_eq!(list(&mut bench)[0].state, "complete", "nothing was done");
+    assert!(
+        why.contains("the metadata of Linux md before its start") && why.contains("softroc rescue"),
+        "{why}"
+    );
+    assert_eq!(list(&mut bench)[0].state, "complete", "no import was done");
 }
 
-/// An import would take what a member holds in its bad blocks for data.
+/// An import would use sectors in a member's bad block list as data.
 #[test]
 fn an_array_of_which_a_member_has_bad_blocks_is_refused_by_name() {
     let (mut bench, all) = made_by_md(56, &RAID5);
@@ -323,7 +328,7 @@ fn an_array_of_which_a_member_has_bad_blocks_is_refused_by_name() {
     let why = bench.refused(ErrorKind::WrongState, command());
     assert!(why.contains("b is excluded: its list of bad blocks is damaged"), "{why}");
     assert_eq!(list(&mut bench)[0].members[1].standing, "excluded");
-    // A list without entries stands against nothing.
+    // An empty bad block list is no obstacle.
     poke(&mut bench, &[0xFF; 4096]);
     bench.ask(command()).unwrap();
     expect_all(&mut bench, &all, "with an empty list");
@@ -333,7 +338,7 @@ fn an_array_of_which_a_member_has_bad_blocks_is_refused_by_name() {
 fn what_a_host_wrote_that_looks_like_metadata_stays() {
     let md = Md { level: "raid1", drives: 2, numbers: (1, 0), rest: 0, bitmap_sectors: None };
     let (mut bench, mut all) = made_by_md(55, &md);
-    // Where a superblock of md 1.0 would be: the last blocks of the volume.
+    // The place of an md 1.0 superblock: the last blocks of the volume.
     let at = bench.sim.drive("a").unwrap().size().0 - 8192;
     let mut sector = vec![0xDA; 512];
     put(&mut sector, 0, &0xA92B_4EFC_u32.to_le_bytes());

@@ -1,5 +1,6 @@
-//! Arrays of Linux md in the middle of a reshape, begun with a backup file so that their data stay where they begin: they become volumes
-//! on their way, and come to md's new layout here. What is needed of a backup, or moves otherwise, is refused.
+//! Arrays of Linux md in the middle of a reshape with a backup file, so that the data offset stays:
+//! they become reshaping volumes, and SoftROC completes md's reshape. Reshapes that still need the
+//! backup, or move data otherwise, are refused.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -8,23 +9,23 @@ use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityInd
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize, StripeIndex};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// Where data begin, and how much each drive has of them.
+/// The data offset, and the data size per drive.
 const DATA_AT: u64 = 33 * MIB;
 const USED: u64 = 3 * MIB;
 const STRIP: u64 = 64 << 10;
-/// How often the array's superblocks were written.
+/// The number of updates of the array's superblocks.
 const EVENTS: u64 = 17;
 
-/// A reshape of md's.
+/// An md reshape.
 #[derive(Clone, Copy)]
 struct Half {
-    /// Drives before and after.
+    /// Numbers of drives before and after.
     drives: (u16, u16),
-    /// Level as it was and as it is to be.
+    /// Levels before and after.
     levels: (i32, i32),
-    /// Where it was interrupted, in bytes of the volume.
+    /// The position of the interruption, in bytes of the volume.
     position: u64,
-    /// Feature bits, and by how many sectors the data move.
+    /// Feature bits, and the sectors by which the data moves.
     features: u32,
     shift: i32,
     clean: bool,
@@ -33,7 +34,7 @@ struct Half {
 /// From three drives to four, past its critical section of 384 KiB, and within an old row.
 const GROWS: Half =
     Half { drives: (3, 4), levels: (5, 5), position: 3 * 9 * STRIP, features: 4, shift: 0, clean: true };
-/// From four drives to three, of which half has moved.
+/// From four drives to three, half of it moved.
 const SHRINKS: Half = Half { drives: (4, 3), position: 2 * 12 * STRIP, features: 4 | 0x20, ..GROWS };
 
 fn geometry(level: i32, drives: u16) -> Geometry {
@@ -61,12 +62,12 @@ impl Half {
     }
 }
 
-/// What the volume holds: bytes that differ from sector to sector.
+/// The content of the volume: bytes that differ from sector to sector.
 fn content(size: u64) -> Vec<u8> {
     (0..size).map(|at| (at / 512 % 251) as u8 ^ (at / 128_517) as u8).collect()
 }
 
-/// Writes the stripes that have these bytes of the volume, with their parity.
+/// Writes the stripes with these bytes of the volume, with their parity.
 fn lay(data: &mut [Vec<u8>], volume: &[u8], geometry: &Geometry, bytes: ByteRange) {
     let strip = STRIP as usize;
     let whole = geometry.stripe_bytes().0;
@@ -133,7 +134,7 @@ fn superblock(half: &Half, slot: usize, events: u64) -> Vec<u8> {
     block
 }
 
-/// Drives on which md was interrupted so, booted; and what is in the volume.
+/// Drives with such an interrupted md reshape, booted; returns the content of the volume.
 fn interrupted(seed: u64, half: &Half) -> (Bench, Vec<u8>) {
     let volume = content(half.size());
     let data = laid(half, &volume, (half.position, half.position));
@@ -141,7 +142,7 @@ fn interrupted(seed: u64, half: &Half) -> (Bench, Vec<u8>) {
     (booted(seed, blocks.zip(data).collect()), volume)
 }
 
-/// The machine with drives that have these superblocks and data.
+/// The host with drives that have these superblocks and data.
 fn booted(seed: u64, drives: Vec<(Vec<u8>, Vec<u8>)>) -> Bench {
     let names = &NAMES[..drives.len()];
     let mut bench = Bench::in_order(seed, 1, 0);
@@ -155,7 +156,8 @@ fn booted(seed: u64, drives: Vec<(Vec<u8>, Vec<u8>)>) -> Bench {
     bench
 }
 
-/// What is on each drive where all up to one place, in the way's direction, was moved, and what lies ahead of the other place is there as it was.
+/// The content of each drive: moved up to the first position, in the direction of the reshape;
+/// unmoved beyond the second.
 fn laid(half: &Half, volume: &[u8], (ahead_of, up_to): (u64, u64)) -> Vec<Vec<u8>> {
     let mut data = vec![vec![0x77; USED as usize]; half.all()];
     let behind = |at: u64| ByteRange::from_to(ByteOffset(at.min(half.size())), ByteOffset(half.size()));
@@ -197,8 +199,11 @@ fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_
         let (mut bench, mut all) = interrupted(71, &half);
         assert_eq!(list(&mut bench)[0].obstacle, None, "{what}");
         let Ok(Reply::Imported { volumes, notes }) = bench.ask(command()) else { panic!("{what}") };
-        assert_eq!(volumes.len(), 1, "{what}: its parts are nothing that people know of");
-        assert!(notes.iter().any(|note| note.contains("goes on here")), "{what}: {notes:?}");
+        assert_eq!(volumes.len(), 1, "{what}: its parts are hidden from users");
+        assert!(
+            notes.iter().any(|note| note.contains("continues; run 'softroc task list'")),
+            "{what}: {notes:?}"
+        );
         expect_all(&mut bench, &all, what);
         bench.write("data", 4096, 0xEE, 8192);
         all[4096..4096 + 8192].fill(0xEE);
@@ -223,13 +228,14 @@ fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_
             bench.wait(60);
         }
     }
-    // RAID 5 of three to RAID 6 of five goes the same way: it has one data drive more.
+    // RAID 5 of three to RAID 6 of five works the same way: it has one more data drive.
     let (mut bench, _) = interrupted(72, &to_raid6);
     assert_eq!(list(&mut bench)[0].obstacle, None);
 }
 
-/// The power went while md wrote the superblocks that say how far it is: one member has those from before, and had not flushed what was moved to it since.
-/// The newest were gone by, and what that member lacked read wrongly.
+/// The power failed while md updated the position in its superblocks: one member has the old ones,
+/// and had not flushed the data moved to it since. The newest superblocks were used, and the
+/// member's missing data was read.
 #[test]
 fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
     let ahead = [(GROWS, 27 * STRIP, 36 * STRIP), (SHRINKS, 30 * STRIP, 24 * STRIP)];
@@ -237,7 +243,8 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
         let all = content(half.size());
         let at = |position: u64| Half { position, ..half };
         for late in 0..half.all() {
-            // What was moved since is on the others alone; what it was moved from is on all, and hosts were not let in before all said so.
+            // The data moved since is only on the other drives. Its source is on all drives: hosts
+            // were blocked there until all superblocks were written.
             let (mut data, old) = (laid(&half, &all, (before, now)), laid(&half, &all, (before, before)));
             data[late] = old[late].clone();
             let blocks = (0..half.all()).map(|slot| match slot == late {
@@ -247,7 +254,7 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
             let mut bench = booted(76, blocks.zip(data).collect());
             let name = NAMES[late];
             assert_eq!(list(&mut bench)[0].obstacle, None, "{name}");
-            bench.ask(command()).expect("it goes on here");
+            bench.ask(command()).expect("the reshape continues here");
             expect_all(&mut bench, &all, name);
             bench.wait(600);
             assert!(bench.show("data").reshape.is_none(), "{name}");
@@ -256,8 +263,8 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
     }
 }
 
-/// The power went while md wrote the first superblocks that say nothing of a reshape any more: one member had not flushed what was moved to it last. It was imported as if all
-/// were well.
+/// The power failed while md wrote the first superblocks without a reshape: one member had not
+/// flushed the data last moved to it. It was imported as complete.
 #[test]
 fn a_reshape_of_whose_end_one_member_does_not_know_is_not_imported() {
     for half in [GROWS, SHRINKS] {
@@ -273,12 +280,12 @@ fn a_reshape_of_whose_end_one_member_does_not_know_is_not_imported() {
             });
             let mut bench = booted(77, drives.collect());
             let why = bench.refused(ErrorKind::WrongState, command());
-            assert!(why.contains(&format!("{name} says that a reshape had come to")), "{why}");
+            assert!(why.contains(&format!("{name} records a reshape at")), "{why}");
         }
     }
 }
 
-/// Killed at any event of the import: md's array, or ours on its way.
+/// A kill at any event of the import leaves md's array, or a reshaping volume.
 #[test]
 fn an_import_on_its_way_that_is_interrupted_leaves_the_array_of_md_or_ours() {
     for (how, clean) in [(End::Killed, true), (End::PowerCut, true), (End::PowerCut, false)] {
@@ -307,7 +314,7 @@ fn an_import_on_its_way_that_is_interrupted_leaves_the_array_of_md_or_ours() {
                 expect_all(bench, &all, &what);
             },
         );
-        assert!(back.get() > 3, "{how:?}: some are taken back");
+        assert!(back.get() > 3, "{how:?}: some imports are reverted");
     }
 }
 
@@ -317,14 +324,14 @@ fn a_reshape_that_cannot_go_on_here_is_refused_with_what_to_do() {
         (Half { position: 6 * STRIP, ..GROWS }, "--backup-file=FILE"),
         (Half { drives: (4, 4), ..GROWS }, "--backup-file=FILE"),
         (Half { drives: (3, 4), levels: (5, 6), ..GROWS }, "--backup-file=FILE"),
-        (Half { features: 0x44, shift: -256, ..GROWS }, "moves the beginning of the data"),
+        (Half { features: 0x44, shift: -256, ..GROWS }, "moves the start of the data"),
     ];
     for (half, expected) in cases {
         let (mut bench, _) = interrupted(74, &half);
         let why = bench.refused(ErrorKind::WrongState, command());
         assert!(why.contains(expected) && why.contains("mdadm --assemble"), "{why}");
     }
-    // One member is not there: its superblock is gone.
+    // One member is missing: its superblock is gone.
     let (mut bench, _) = interrupted(75, &GROWS);
     bench.sim.drive("d").unwrap().poke(ByteOffset(4096), &[0; 4096]);
     let why = bench.refused(ErrorKind::WrongState, command());

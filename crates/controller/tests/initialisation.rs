@@ -1,5 +1,5 @@
-//! A volume on drives that held anything survives the drives that its level survives from the first write on, over crashes and at
-//! any progress of its initialisation; what no host has written reads as zeros.
+//! A volume on used drives tolerates the failures of its level from the first write on, over
+//! crashes and at any progress of its initialisation; unwritten sectors read as zeros.
 
 use crate::common::{Bench, MIB, drive_options, names};
 use crate::first_losses::{flush, look, start_if_asked};
@@ -21,7 +21,7 @@ const LEVELS: [(&str, usize); 9] = [
     ("raid60", 8),
 ];
 
-/// Drives that held something else before.
+/// Used drives.
 fn noisy(level: &str, drives: usize, shards: usize, size: u64) -> (Bench, Vec<String>) {
     let mut bench = Bench::new(level.len() as u64 + drives as u64, shards, 0);
     let names = names(drives);
@@ -35,10 +35,12 @@ fn noisy(level: &str, drives: usize, shards: usize, size: u64) -> (Bench, Vec<St
 
 fn create(bench: &mut Bench, level: &str, drives: &[String]) {
     let drives: Vec<&str> = drives.iter().map(String::as_str).collect();
-    bench.create_with("data", level, &drives, |wanted| wanted.destroy_data = true).expect("they are free");
+    bench
+        .create_with("data", level, &drives, |wanted| wanted.destroy_data = true)
+        .expect("the drives are free");
 }
 
-/// What a host writes: runs of bytes in several regions, and in between.
+/// A host's writes: runs of bytes in several regions, and between them.
 fn writes(capacity: u64) -> Vec<(u64, u8, u64)> {
     vec![
         (0, 1, 4096),
@@ -57,11 +59,11 @@ fn fail(bench: &mut Bench, drive: &str) {
             accepted: None,
             dry_run: false,
         })
-        .expect("the level can do without");
+        .expect("the level tolerates it");
 }
 
-/// Drives fail one after the other, a spare takes over, and the controller is restarted in between: a rebuild ended as failed for a
-/// medium error that no drive had, and nothing moved again.
+/// Drives fail one after the other, a spare takes over, and the controller is restarted in between.
+/// A rebuild failed for a medium error that no drive had, and was not retried.
 #[test]
 fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
     for (level, drives) in LEVELS {
@@ -79,7 +81,7 @@ fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
             with: "new".into(),
             destroy_data: true,
         };
-        bench.ask(replace).expect("it is replaced");
+        bench.ask(replace).expect("the drive is replaced");
         bench.restart(&[]);
         bench.settle("data");
         fail(&mut bench, &names[1]);
@@ -87,14 +89,15 @@ fn a_rebuild_in_the_middle_of_the_initialisation_finishes() {
     }
 }
 
-/// `explain` spoke of a read-modify-write where the first write of a stripe writes all of it, and of reads that no drive is asked for.
+/// `explain` showed a read-modify-write where the first write of a stripe writes all of it, and
+/// reads that no drive gets.
 #[test]
 fn explain_tells_of_stripes_that_no_host_has_written() {
     let (mut bench, names) = noisy("raid5", 4, 1, 33 * MIB + (512 << 20));
     create(&mut bench, "raid5", &names);
     let capacity = bench.show("data").capacity_bytes;
     bench.write("data", 0, 1, 4096);
-    assert!(bench.show("data").initialisation.is_some(), "the last stripe is left");
+    assert!(bench.show("data").initialisation.is_some(), "only the last stripe is left");
     let mut explain = |operation: &str, offset_bytes: u64| {
         let explain = controller::Explain {
             volume: Some("data".into()),
@@ -111,11 +114,11 @@ fn explain_tells_of_stripes_that_no_host_has_written() {
     assert!(explain("write", 0).contains("RMW: 4 drive I/Os"), "a host has written it");
     let first = explain("write", capacity - 4096);
     assert!(first.contains("recorded as initialised") && !first.contains("read "), "{first}");
-    assert!(explain("read", capacity - 4096).contains("no drive is asked"));
+    assert!(explain("read", capacity - 4096).contains("without drive I/O"));
 }
 
-/// The process is killed at any event of the first writes to a new volume: what was flushed is there, each sector of all else is
-/// zeros or what was being written, never what the drive held before.
+/// A kill at any event of the first writes to a new volume: flushed data is there; every other
+/// sector is zeros or the interrupted write, never the drive's old content.
 #[test]
 fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
     for (level, drives, survives) in [("raid5", 3, 1), ("raid1", 2, 1), ("raid6", 4, 2)] {
@@ -124,7 +127,7 @@ fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
             create(&mut bench, level, &names);
             bench.write("data", 40_000, 7, 512);
             flush(&mut bench);
-            let volume = bench.shards[0].volume_named("data").expect("it is served");
+            let volume = bench.shards[0].volume_named("data").expect("the volume is online");
             let data = platform::Buf::copy_of(&[9; 3000]).freeze();
             let range = ByteRange::new(ByteOffset(600), ByteCount(3000));
             let task = volume.shard().env().clone();
@@ -139,7 +142,7 @@ fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
             bench.sim.restart_process();
             let lost = step as usize % drives;
             for drive in (0..survives).map(|more| (lost + more) % drives) {
-                bench.sim.drive(&names[drive]).expect("it is there").vanish();
+                bench.sim.drive(&names[drive]).expect("the drive exists").vanish();
             }
             bench.boot(&[]);
             start_if_asked(&mut bench);
@@ -157,7 +160,8 @@ fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
     }
 }
 
-/// No drive can tell which stripes are initialised: nothing that hosts wrote is taken for zeros, and the redundancy is made anew.
+/// No drive has the record of initialised stripes: no host data is taken for zeros, and redundancy
+/// is recomputed.
 #[test]
 fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
     let (mut bench, names) = noisy("raid5", 3, 1, 33 * MIB + (96 << 20));
@@ -171,11 +175,11 @@ fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
     for name in &names {
         for copy in 0..2 {
             let place = tail.blocks(ondisk::Area::PartlyInitialised, copy, 0, 1);
-            bench.sim.drive(name).expect("it is there").make_unreadable(place);
+            bench.sim.drive(name).expect("the drive exists").make_unreadable(place);
         }
     }
     bench.restart(&[]);
-    assert!(bench.has_event("no drive can tell which stripes of 'data' are initialised"));
+    assert!(bench.has_event("no drive records which stripes of 'data' are initialised"));
     bench.settle("data");
     for (at, byte, len) in writes(capacity) {
         bench.expect("data", at, byte, len);
@@ -186,25 +190,28 @@ fn a_record_that_no_drive_can_read_costs_a_resync_and_no_data() {
     }
 }
 
-/// What a drive carries, and that it says something else of the initialisation from now on.
+/// Changes the initialisation record in a drive's label.
 fn relabel(bench: &Bench, drive: &str, change: impl Fn(&mut ondisk::Label)) {
-    let drive = bench.sim.drive(drive).expect("it is there");
+    let drive = bench.sim.drive(drive).expect("the drive exists");
     let mut seen = ondisk::foreign::Glimpse::new(drive.size());
     let carried = loop {
         if let ondisk::Found::Carried(carried) = ondisk::find(&seen) {
             break carried;
         }
         let wanted = seen.wanted();
-        assert!(!wanted.is_empty(), "it carries a label");
+        assert!(!wanted.is_empty(), "the drive has a label");
         wanted.into_iter().for_each(|range| seen.put(range, Some(drive.read_true(range.start, range.len))));
     };
     let mut label = carried.label().expect("a member's").clone();
     change(&mut label);
     label.generation += 1;
-    let structure = carried.drive.clone().expect("it is its own");
-    let site = ondisk::ddf::Site::of(drive.size(), units::SectorSize::B512).expect("there is room");
+    let structure = carried.drive.clone().expect("it is the drive's own label");
+    let site = ondisk::ddf::Site::of(drive.size(), units::SectorSize::B512).expect("there is space");
     let told = ondisk::Telling::of(&label).and_then(|telling| telling.told(&site, label.drive));
-    let steps = told.expect("it can be said").steps(drive.size(), Some(&structure)).expect("it follows");
+    let steps = told
+        .expect("the label is written")
+        .steps(drive.size(), Some(&structure))
+        .expect("the update is valid");
     for step in steps {
         if let ondisk::ddf::Step::Write { at, bytes } = step {
             drive.poke(at, &bytes);
@@ -212,8 +219,9 @@ fn relabel(bench: &Bench, drive: &str, change: impl Fn(&mut ondisk::Label)) {
     }
 }
 
-/// A label that was written before a start could leave the record of initialised stripes out: all stripes counted as initialised, and the
-/// redundancy of those that no host had written was taken for right, though it was what the drives had held before.
+/// A label written during a start could leave the record of initialised stripes out: all stripes
+/// counted as initialised, and the redundancy of unwritten ones was trusted, though it was the
+/// drives' old content.
 #[test]
 fn a_label_that_leaves_the_record_out_costs_a_resync_and_no_data() {
     for (starts, lacks_drive) in [(1, false), (2, false), (1, true)] {
@@ -229,21 +237,21 @@ fn a_label_that_leaves_the_record_out_costs_a_resync_and_no_data() {
         bench.sim.restart_process();
         names.iter().for_each(|name| relabel(&bench, name, |label| label.initialisation_blocks = None));
         if lacks_drive {
-            bench.sim.drive("c").expect("it is there").vanish();
+            bench.sim.drive("c").expect("the drive exists").vanish();
         }
         bench.boot(&[]);
         for _ in 1..starts {
             bench.restart(&[]);
         }
-        let text = "no drive can tell which stripes of 'data' are initialised";
+        let text = "no drive records which stripes of 'data' are initialised";
         assert_eq!(bench.show("data").state == VolumeState::Offline, lacks_drive, "{when}");
         if lacks_drive {
-            // No journal speaks for parity that was never made: an operator is asked.
+            // No journal covers parity that was never computed: the operator is asked.
             bench.start_accepting("data");
             assert!(bench.has_event(text), "{when}");
         } else {
             assert!(bench.has_event(text), "{when}");
-            assert_eq!(bench.show("data").may_lose, 0, "{when}: no parity counts before it is made anew");
+            assert_eq!(bench.show("data").may_lose, 0, "{when}: parity is not used before it is computed");
             bench.settle("data");
             bench.write("data", capacity / 4, 6, 4096);
             fail(&mut bench, "c");
@@ -253,8 +261,9 @@ fn a_label_that_leaves_the_record_out_costs_a_resync_and_no_data() {
     }
 }
 
-/// The memory of the cache was lost in the same boot, and given up by an operator: the label that said so, written before the start had read
-/// which stripes are initialised, said that there is no such record. All of the drives counted as initialised, whatever they had held before.
+/// The memory of the cache was lost in the same boot, and an operator gave it up. The label update
+/// for that was written before the start had read the record of initialised stripes, and said that
+/// there is none: all stripes counted as initialised, whatever the drives had held.
 #[test]
 fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     let (mut bench, names) = noisy("raid5", 4, 1, 33 * MIB + (96 << 20));
@@ -264,7 +273,8 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     let change = |wanted: &mut controller::CreateVolume| {
         (wanted.destroy_data, wanted.write_mode) = (true, Some(controller::WriteMode::WriteBack));
     };
-    let capacity = bench.create_with("data", "raid5", &drives, change).expect("they are free").capacity_bytes;
+    let capacity =
+        bench.create_with("data", "raid5", &drives, change).expect("the drives are free").capacity_bytes;
     for (at, byte, len) in writes(capacity) {
         bench.write("data", at, byte, len);
     }
@@ -273,9 +283,9 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     bench.sim.restart_process();
     let env = bench.sim.env();
     let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
-    forgotten.expect("no stall").expect("it is there");
+    forgotten.expect("no stall").expect("the memory exists");
     bench.boot(&[]);
-    assert_eq!(bench.show("data").state, VolumeState::Offline, "it waits for the memory");
+    assert_eq!(bench.show("data").state, VolumeState::Offline, "the volume waits for the memory");
     bench.ask(Command::LogDiscard(controller::DiscardLog::lacking("data"))).expect("the memory is gone");
     start_if_asked(&mut bench);
     look(&mut bench, &writes(capacity), false, "the memory is given up");
@@ -283,8 +293,9 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     look(&mut bench, &writes(capacity), false, "after another start");
 }
 
-/// A first write is under way without a drive, and another one takes the place of that: where its region counted as uninitialised for as long as
-/// nothing was recorded, the new drive counted as current there, and hosts read what it had held before.
+/// During a first write a drive is missing, and another one takes its slot. As long as the write
+/// was not recorded its region counted as uninitialised, and the new drive as current there: hosts
+/// read its old content.
 #[test]
 fn a_drive_that_takes_a_slot_lacks_what_is_being_written_first() {
     for (level, drives) in [("raid5", 3), ("raid1", 2), ("raid6", 4)] {
@@ -294,9 +305,11 @@ fn a_drive_that_takes_a_slot_lacks_what_is_being_written_first() {
             create(&mut bench, level, &names);
             let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
             bench.sim.add_drive("new", DriveOptions { size, unwritten, ..drive_options() });
-            bench.ask(Command::DriveAdd { drive: "new".into(), size_bytes: None }).expect("it is registered");
+            bench
+                .ask(Command::DriveAdd { drive: "new".into(), size_bytes: None })
+                .expect("the drive is registered");
             fail(&mut bench, &names[0]);
-            // The background initialisation has not come to the last region.
+            // The background initialisation has not reached the last region.
             let written = (bench.show("data").capacity_bytes - 400_000, 9, 300_000);
             let (at, byte, len) = written;
             let (drive, with) = (names[0].clone(), "new".into());
@@ -304,8 +317,8 @@ fn a_drive_that_takes_a_slot_lacks_what_is_being_written_first() {
             let until = bench.sim.now() + std::time::Duration::from_micros(60 * step);
             bench.sim.run_until(until).expect("no stall");
             let writing = bench.begin_write("data", at, byte, len);
-            bench.sim.finish(&replaced).expect("no stall").expect("it is replaced");
-            bench.sim.finish(&writing).expect("no stall").expect("it is written");
+            bench.sim.finish(&replaced).expect("no stall").expect("the drive is replaced");
+            bench.sim.finish(&writing).expect("no stall").expect("the write succeeds");
             look(&mut bench, &[written], false, &format!("{level}, written {step} steps after the order"));
         }
     }

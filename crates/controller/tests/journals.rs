@@ -1,4 +1,5 @@
-//! Journals at the edges of a start: which records count, what they are called, who is asked, and drives that fail meanwhile.
+//! Edge cases of journals at starts: which records are live, the journal's identity, questions to
+//! the operator, and drives that fail meanwhile.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB};
@@ -12,7 +13,8 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const STRIP: u64 = 64 << 10;
 const DRIVES: [&str; 3] = ["a", "b", "c"];
-/// What is written durably, to so many stripes one after the other, somewhere in the first strip of each.
+/// FUA writes of this value to a number of stripes, one after the other, in the first strip of
+/// each.
 const STRIPES: u64 = 5;
 const AT: u64 = 4096;
 const LEN: u64 = 8192;
@@ -21,7 +23,7 @@ fn start(volume: &str) -> Command {
     Command::VolumeStart { volume: volume.into(), accept_stale_parity: false, degraded: false }
 }
 
-/// Some blocks of each of some stripes, durably. How many were acknowledged is counted.
+/// FUA writes of some blocks of each of some stripes. Counts the acknowledged ones.
 fn write_durably(bench: &mut Bench, name: &str, byte: u8, acknowledged: &Rc<Cell<u64>>) -> Option<()> {
     acknowledged.set(0);
     let (volume, told) = (bench.shards[0].volume_named(name)?, acknowledged.clone());
@@ -29,16 +31,16 @@ fn write_durably(bench: &mut Bench, name: &str, byte: u8, acknowledged: &Rc<Cell
         for stripe in 0..STRIPES {
             let range = ByteRange::new(ByteOffset(stripe * 2 * STRIP + AT), ByteCount(LEN));
             let data = Buf::copy_of(&[byte; LEN as usize]).freeze();
-            volume.write(range, data, Durability::Durable).await.expect("it is served");
+            volume.write(range, data, Durability::Durable).await.expect("the volume is online");
             told.set(told.get() + 1);
         }
     };
     bench.sim.run(writes).ok()
 }
 
-/// So many of the blocks are `new`, the next ones may be, and all else is `old`.
+/// This many blocks are `new`, the next ones may be, and the rest is `old`.
 fn look(bench: &mut Bench, name: &str, old: u8, new: u8, certain: u64, what: &str) {
-    let bytes = bench.try_read(name, 0, STRIPES * 2 * STRIP).expect("it can be read");
+    let bytes = bench.try_read(name, 0, STRIPES * 2 * STRIP).expect("the blocks are readable");
     for (at, byte) in bytes.iter().enumerate() {
         let (stripe, within) = (at as u64 / (2 * STRIP), at as u64 % (2 * STRIP));
         let is_block = (AT..AT + LEN).contains(&within);
@@ -51,7 +53,7 @@ fn look(bench: &mut Bench, name: &str, old: u8, new: u8, certain: u64, what: &st
     }
 }
 
-/// Drives that hold something nobody wrote.
+/// Drives with old content.
 fn add_noisy_drives(bench: &mut Bench, size: u64) {
     for name in DRIVES {
         let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
@@ -59,9 +61,9 @@ fn add_noisy_drives(bench: &mut Bench, size: u64) {
     }
 }
 
-/// A volume that had a journal was started by a controller with more processors. What each of them had of the journal was too
-/// little to keep anything, and none did; but the label went on saying that the journal tells all that a crash interrupts. So a
-/// volume that was both degraded and dirty after one was started, and nobody was asked.
+/// A volume with a journal was started by a controller with more processors. Each shard's part of
+/// the journal was too small, and none used it; but the label still said that the journal covers
+/// all writes. A degraded volume was then started after a crash without a question to the operator.
 #[test]
 fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
     for (first, then, is_asked) in [(1, 1, false), (1, 17, true), (17, 17, true), (17, 1, false)] {
@@ -69,10 +71,10 @@ fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
         add_noisy_drives(&mut bench, common::DRIVE);
         bench.use_shards(first);
         bench.boot(&[]);
-        // It is not covered before all of it agrees.
+        // It is not covered before all redundancy agrees.
         bench
             .create_with("data", "raid5", &DRIVES, |wanted| wanted.destroy_data = true)
-            .expect("they are free");
+            .expect("the drives are free");
         bench.write("data", 0, 1, STRIPES * 2 * STRIP);
         bench.settle("data");
         if then != first {
@@ -81,9 +83,9 @@ fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
             bench.settle("data");
         }
         let policies = bench.show("data").policies;
-        let hole = policies.iter().find(|policy| policy.name == "write-hole").expect("it is told");
+        let hole = policies.iter().find(|policy| policy.name == "write-hole").expect("the policy is listed");
         assert_eq!(hole.current == "journal", !is_asked, "{first} shards, then {then}: {hole:?}");
-        bench.sim.drive("c").expect("it is there").vanish();
+        bench.sim.drive("c").expect("the drive exists").vanish();
         bench.write("data", AT, 2, LEN);
         assert_eq!(bench.show("data").state, VolumeState::Degraded);
         bench.restart(&[]);
@@ -99,9 +101,9 @@ fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
     }
 }
 
-/// Records are called by the identity that the label says. The first one after a volume was given to the shards anew could be
-/// there before its label was: the power went, the next start looked for records of the identity before, and what a host had
-/// been promised was in one that nobody read.
+/// Records carry the journal identity of the label. After a volume was attached again, its first
+/// record could be on the drives before the label with its identity. After a power cut the next
+/// start searched for records of the old identity, and lost a durable write.
 #[test]
 fn the_first_records_are_found_after_a_power_cut_whenever_that_comes() {
     let acknowledged: Rc<Cell<u64>> = Rc::default();
@@ -116,7 +118,7 @@ fn the_first_records_are_found_after_a_power_cut_whenever_that_comes() {
     let renamed = |bench: &mut Bench| {
         acknowledged.set(0);
         let rename = Command::VolumeSet { volume: "data".into(), name: "new".into() };
-        bench.try_ask(rename).ok()?.expect("it is renamed");
+        bench.try_ask(rename).ok()?.expect("renamed");
         write_durably(bench, "new", 9, &acknowledged)
     };
     let restarted = |bench: &mut Bench| {
@@ -130,23 +132,23 @@ fn the_first_records_are_found_after_a_power_cut_whenever_that_comes() {
         bench.boot(&[]);
         let names: Vec<String> = ["data", "new"].map(str::to_owned).into();
         let is_there = |name: &String| bench.shards[0].volume_named(name).is_some();
-        let name = names.into_iter().find(is_there).expect("it is started");
+        let name = names.into_iter().find(is_there).expect("started");
         look(bench, &name, 5, 9, acknowledged.get(), &format!("event {event}"));
     };
     at_every_event(1, End::PowerCut, prepare, renamed, check);
     at_every_event(1, End::PowerCut, prepare, restarted, check);
 }
 
-/// Two volumes on three drives: `data` cannot do without two of them, `copy` can.
+/// Two volumes on three drives: `data` does not tolerate the loss of two drives, `copy` does.
 fn beside(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 1, 0);
     bench.add_drives(&DRIVES, 36 * MIB);
     bench.boot(&[]);
     let sized = |wanted: &mut CreateVolume| wanted.size_bytes = Some(2 * MIB);
-    bench.create_with("data", "raid5", &DRIVES, sized).expect("there is room");
+    bench.create_with("data", "raid5", &DRIVES, sized).expect("there is space");
     bench
         .create_with("copy", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB))
-        .expect("there is room");
+        .expect("there is space");
     bench.write("data", 0, 5, STRIPES * 2 * STRIP);
     bench.write("copy", 0, 6, MIB);
     bench.settle("data");
@@ -160,9 +162,10 @@ fn cut_power(bench: &mut Bench) {
     bench.sim.restart_process();
 }
 
-/// Two drives were missing when an array was started of which one volume could do without them. The other one was started when
-/// they were back, and its journal was not replayed any more: it got a new identity, and what hosts had been promised was in
-/// records of the one before. A replay that cannot be done at the start is done when the volume is started.
+/// Two drives were missing at the start of an array, and one volume tolerated that. The other one
+/// was started when they returned, and its journal was not replayed: it had a new identity, and
+/// durable writes were in records of the old one. A replay that is impossible at the start of the
+/// array is done when the volume is started.
 #[test]
 fn a_replay_that_had_to_wait_for_drives_is_done_when_they_are_back() {
     for seed in 0..8 {
@@ -171,33 +174,33 @@ fn a_replay_that_had_to_wait_for_drives_is_done_when_they_are_back() {
         write_durably(&mut bench, "data", 9, &acknowledged).expect("it ends");
         cut_power(&mut bench);
         for name in ["b", "c"] {
-            bench.sim.drive(name).expect("it is there").vanish();
+            bench.sim.drive(name).expect("the drive exists").vanish();
         }
         bench.boot(&[]);
         bench.start_degraded("copy");
         bench.expect("copy", 0, 6, MIB);
         assert_eq!(bench.show("data").state, VolumeState::Offline);
         for name in ["b", "c"] {
-            bench.sim.drive(name).expect("it is there").come_back();
+            bench.sim.drive(name).expect("the drive exists").come_back();
             bench.ask(Command::DriveOnline { drive: name.into() }).expect("it is back");
         }
         look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}"));
         bench.settle("data");
         bench.settle("copy");
-        bench.ask(crate::common::fail_drive("a")).expect("both can do without it");
+        bench.ask(crate::common::fail_drive("a")).expect("both volumes tolerate it");
         look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}, without a"));
     }
 }
 
-/// What becomes of a drive in the middle of a start.
+/// The fault of a drive during a start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Trouble {
     Vanishes,
-    /// Its next operation takes a minute and a half, and so three times as long as anybody waits.
+    /// Its next operation takes a minute and a half: three times the time limit.
     Stalls,
-    /// It does not answer any more.
+    /// It does not respond any more.
     Hangs,
-    /// There is no space below it for what it is to write next.
+    /// The storage below it has no space for its next write.
     IsFull,
 }
 
@@ -212,10 +215,10 @@ impl Trouble {
     }
 }
 
-/// So many moments of a start are tried.
+/// The number of tested events of a start.
 const TRIES: u32 = 60;
 
-/// How long a start takes when nothing is wrong.
+/// The duration of a start without faults.
 fn start_takes(prepare: &impl Fn(u64) -> Bench) -> Duration {
     let mut bench = prepare(0);
     let began = bench.sim.now();
@@ -223,7 +226,7 @@ fn start_takes(prepare: &impl Fn(u64) -> Bench) -> Duration {
     bench.sim.now().since(began)
 }
 
-/// Starts again and again, from another seed each time; each time a drive has trouble a bit later.
+/// Repeats starts, each with another seed; the drive's fault happens a bit later each time.
 fn with_trouble_in_a_start(
     trouble: Trouble,
     drive: &str,
@@ -233,7 +236,7 @@ fn with_trouble_in_a_start(
     let takes = start_takes(&prepare);
     for number in 0..TRIES {
         let (mut bench, after) = (prepare(u64::from(number)), takes * number / TRIES);
-        let victim = bench.sim.drive(drive).expect("it is there");
+        let victim = bench.sim.drive(drive).expect("the drive exists");
         bench.sim.handle().after(after, move || trouble.begin(&victim));
         let began = bench.sim.now();
         bench.boot(&[]);
@@ -244,9 +247,9 @@ fn with_trouble_in_a_start(
     }
 }
 
-/// Brings a drive back to which something happened, and starts a volume that waits for it.
+/// Repairs the faulty drive, and starts a volume that waits for it.
 fn bring_back(bench: &mut Bench, name: &str, volume: &str) {
-    let drive = bench.sim.drive(name).expect("it is there");
+    let drive = bench.sim.drive(name).expect("the drive exists");
     drive.come_back();
     drive.release();
     bench.wait(120);
@@ -269,7 +272,7 @@ fn bring_back(bench: &mut Bench, name: &str, volume: &str) {
     );
 }
 
-/// A volume that was written to when the power went.
+/// A volume that was being written at a power cut.
 fn interrupted(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 1, 3);
     bench.boot(&[]);
@@ -281,8 +284,8 @@ fn interrupted(seed: u64) -> Bench {
     bench
 }
 
-/// There was no space below a drive for what a replay was to write there. That is no failure of the drive, but cost it its place, and
-/// would have cost the next one the volume. It is started when there is space.
+/// A replay found no space below a drive. That is no failure of the drive, but failed it, and
+/// another one would have lost the volume. The volume starts when there is space.
 #[test]
 fn no_drive_is_put_out_where_there_is_no_space_for_what_a_replay_writes() {
     let refused = Cell::new(0);
@@ -296,19 +299,20 @@ fn no_drive_is_put_out_where_there_is_no_space_for_what_a_replay_writes() {
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
         look(bench, "data", 5, 9, STRIPES, &what);
     });
-    assert!(refused.get() > 2, "a replay met no lack of space");
+    assert!(refused.get() > 2, "no replay met the lack of space");
 }
 
-/// A drive vanished, or took long for something, while a start read the journals. What it should have said of them was read block by
-/// block, each until nobody waited any longer, which took hours. Or it was used after that, though nobody had carried out on it
-/// what the journal said: a host's durable write was gone. Such a drive is out.
+/// A drive vanished, or responded late, while a start read the journals. Its journal was read block
+/// by block, each up to the time limit, for hours. Or the drive was used without the replay: a
+/// durable write was lost. Such a drive is removed.
 #[test]
 fn a_drive_may_fail_at_any_moment_of_a_start_that_replays() {
     for trouble in [Trouble::Vanishes, Trouble::Stalls, Trouble::Hangs] {
         with_trouble_in_a_start(trouble, "a", interrupted, |bench, after| {
             let what = format!("{trouble:?} {after:?} after");
             if bench.show("data").state == VolumeState::Offline {
-                // It was missed before anybody knew what it held: somebody has to say that it was not used alone.
+                // Its content was unknown when it went missing: an operator has to confirm that it
+                // was not used alone.
                 bench
                     .ask(start("data"))
                     .or_else(|_| {
@@ -322,25 +326,25 @@ fn a_drive_may_fail_at_any_moment_of_a_start_that_replays() {
             bench.settle("data");
             bench.wait(60);
             assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
-            bench.ask(crate::common::fail_drive("b")).expect("it can do without");
+            bench.ask(crate::common::fail_drive("b")).expect("the volume tolerates it");
             look(bench, "data", 5, 9, STRIPES, &format!("{what}, then without b"));
         });
     }
 }
 
-/// A drive failed while a start carried out what a journal said, and the volume could not do without it; another one of its array
-/// could, and was started. The journal of the first got a new identity with that: when the drive was back, nobody knew any more what
-/// to carry out. Nor did anybody where the journal itself could not be read from that drive. The records of a volume that cannot be
-/// started wait for it.
+/// A drive failed during the replay of a start, and the volume needs it; another volume of its
+/// array was started without it. That gave the first volume's journal a new identity: its records
+/// were lost when the drive returned. The same where the journal of that drive was unreadable. The
+/// records of a volume that cannot be started now wait for its drive.
 #[test]
 fn the_records_of_a_volume_that_loses_a_drive_in_its_replay_wait_for_it() {
     for trouble in [Trouble::Vanishes, Trouble::Stalls] {
         let prepare = |seed| {
             let mut bench = beside(seed);
-            bench.ask(crate::common::fail_drive("b")).expect("both can do without it");
+            bench.ask(crate::common::fail_drive("b")).expect("both volumes tolerate it");
             write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
             cut_power(&mut bench);
-            bench.sim.drive("b").expect("it is there").vanish();
+            bench.sim.drive("b").expect("the drive exists").vanish();
             bench
         };
         let waited = Rc::new(Cell::new(0));
@@ -360,8 +364,9 @@ fn the_records_of_a_volume_that_loses_a_drive_in_its_replay_wait_for_it() {
     }
 }
 
-/// A drive took long for a write of a replay, and the volume could not be started without it. It was started again, and what the
-/// first replay had written came late: over what hosts had written by then. A drive is not used before it has returned that.
+/// A drive was late with a write of a replay, and the volume needs it. The volume was started
+/// again, and the late write overwrote newer host data. A drive is not used before it has returned
+/// such a write.
 #[test]
 fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
     let prepare = |seed| {
@@ -370,14 +375,15 @@ fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
         bench.create("data", "raid5", &DRIVES);
         bench.write("data", 0, 5, STRIPES * 2 * STRIP);
         bench.settle("data");
-        bench.ask(crate::common::fail_drive("b")).expect("it can do without");
+        bench.ask(crate::common::fail_drive("b")).expect("the volume tolerates it");
         write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
         cut_power(&mut bench);
-        bench.sim.drive("b").expect("it is there").vanish();
+        bench.sim.drive("b").expect("the drive exists").vanish();
         bench
     };
     with_trouble_in_a_start(Trouble::Stalls, "c", prepare, |bench, after| {
-        // Where it was the last that the start asked, the drive stalls under the first who read, and takes the volume along.
+        // If the start asks this drive last, the drive stalls at the first read, and takes the
+        // volume offline.
         let mut tries = 0;
         while bench.show("data").state == VolumeState::Offline
             || bench.try_read("data", 0, STRIPES * 2 * STRIP).is_err()
@@ -394,14 +400,14 @@ fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
     });
 }
 
-/// An operator forced what parity says of a missing drive, in regions in which it had never been made to agree. From then on they
-/// counted as if they agreed, once the volume was given to the shards anew: its journal told all that was in doubt. After
-/// a crash nobody was asked, and what the drive would have held was computed from parity that told nothing.
+/// An operator accepted stale parity for a missing drive, in unsynced regions. After the volume was
+/// attached again these regions counted as synced, as its journal covered all writes. After a crash
+/// the operator was not asked, and the missing drive's blocks were computed from stale parity.
 #[test]
 fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     let mut bench = Bench::new(6, 1, 0);
-    // Large enough that their redundancy is not made to agree before all this is over. Q has to be computed anew from what P
-    // tells: where there is no Q, nothing has to be written, and it is over at once.
+    // Large enough that the resync does not end before the test. Q must be recomputed from P:
+    // without Q nothing has to be written, and the resync ends at once.
     let drives = ["a", "b", "c", "d"];
     add_noisy_drives(&mut bench, 96 * MIB);
     let (size, unwritten) = (ByteCount(96 * MIB), Unwritten::Noise);
@@ -411,8 +417,8 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
         (wanted.destroy_data, wanted.write_hole) = (true, Some(controller::WriteHole::Resync));
     };
     bench.create_with("data", "raid6", &drives, destroying).expect("the drives are free");
-    bench.ask(crate::common::fail_drive("c")).expect("it can do without");
-    bench.sim.drive("c").expect("it is there").vanish();
+    bench.ask(crate::common::fail_drive("c")).expect("the volume tolerates it");
+    bench.sim.drive("c").expect("the drive exists").vanish();
     bench.write("data", 0, 1, 48 * MIB);
     bench.restart(&[]);
     let is_asked = |bench: &mut Bench, name: &str, what: &str| {
@@ -421,18 +427,19 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     };
     is_asked(&mut bench, "data", "it was never covered");
     bench.start_accepting("data");
-    assert!(bench.show("data").resync.is_some(), "it takes its time");
+    assert!(bench.show("data").resync.is_some(), "the resync takes its time");
     let write_hole = Some(controller::WriteHole::Journal);
     let journal =
         controller::SetPolicy { volume: "data".into(), write_hole, ..controller::SetPolicy::default() };
-    bench.ask(Command::VolumePolicy(journal)).expect("it gets a journal");
-    bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).expect("it is renamed");
-    assert!(bench.show("new").resync.is_some(), "it takes its time");
+    bench.ask(Command::VolumePolicy(journal)).expect("the journal is added");
+    bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).expect("renamed");
+    assert!(bench.show("new").resync.is_some(), "the resync takes its time");
     bench.restart(&[]);
     is_asked(&mut bench, "new", "the word was for the time until then");
 }
 
-/// Records of an earlier life lie in the ring behind those of this one, with the numbers that follow. They count no more.
+/// Records of an earlier run follow this run's records in the ring, with consecutive numbers. They
+/// are not live.
 #[test]
 fn what_an_earlier_life_recorded_is_not_carried_out_after_the_next_one() {
     for how in [End::Killed, End::PowerCut] {
@@ -446,7 +453,7 @@ fn what_an_earlier_life_recorded_is_not_carried_out_after_the_next_one() {
                 end(&mut bench, how);
                 bench.boot(&DRIVES);
             }
-            write_durably(&mut bench, "data", byte, &acknowledged).expect("nothing stops it");
+            write_durably(&mut bench, "data", byte, &acknowledged).expect("the start is not interrupted");
         }
         end(&mut bench, how);
         bench.boot(&DRIVES);

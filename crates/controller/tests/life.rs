@@ -1,4 +1,4 @@
-//! The life of volumes: created, served, degraded, stopped, started again.
+//! The life of volumes: created, used, degraded, stopped, started again.
 
 use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, DriveInfo, DriveState, ErrorKind, Reply, Severity, VolumeState};
@@ -35,7 +35,7 @@ fn a_volume_is_created_served_and_found_again_after_a_restart() {
 fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_in_the_background() {
     let mut bench = Bench::new(3, 1, 0);
     for name in ["a", "b", "c"] {
-        // Large enough that the initialisation is not over when the creation is answered.
+        // Large enough that the initialisation is not complete when the command is acknowledged.
         let size = ByteCount(DRIVE + 64 * MIB);
         let noise = platform_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
         bench.sim.add_drive(name, noise);
@@ -46,7 +46,7 @@ fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_
     assert_eq!((info.state, info.may_lose), (VolumeState::Optimal, 1));
     assert!(notes.iter().any(|note| note.contains("initialising")), "{notes:?}");
     let mut expected = vec![0; 2 * MIB as usize];
-    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), expected, "no host has written there");
+    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), expected, "the stripe is unwritten");
     bench.write("data", 4096, 9, 8192);
     expected[4096..4096 + 8192].fill(9);
     bench.settle("data");
@@ -128,7 +128,7 @@ fn a_failed_drive_is_recorded_and_recognised_as_stale_after_a_restart() {
     bench.restart(&[]);
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].state), (VolumeState::Degraded, DriveState::Failed));
-    assert!(info.drives[1].reason.as_ref().unwrap().contains("b is out"), "{:?}", info.drives[1]);
+    assert!(info.drives[1].reason.as_ref().unwrap().contains("b is not in use"), "{:?}", info.drives[1]);
     assert_eq!(info.drives[1].stale_regions, 1);
     bench.expect("data", 0, 2, 4 * 65536);
 }
@@ -159,7 +159,11 @@ fn a_drive_that_was_absent_while_writes_went_on_is_not_used() {
         assert_eq!((info.state, info.drives[0].state), (VolumeState::Degraded, DriveState::Stale), "{level}");
         bench.expect("data", 0, 2, 65536);
         bench.wait(60);
-        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}: it is resynced by itself");
+        assert_eq!(
+            bench.show("data").state,
+            VolumeState::Optimal,
+            "{level}: the resync starts automatically"
+        );
     }
 }
 
@@ -198,9 +202,9 @@ fn mirrors_used_without_one_another_are_not_started() {
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline);
     let why = info.reasons.join("; ");
-    assert!(why.contains("without one another"), "{why}");
-    assert!(why.contains("a went on to change") && why.contains("without b"), "{why}");
-    assert!(why.contains("b went on to change") && why.contains("without a"), "{why}");
+    assert!(why.contains("were used separately"), "{why}");
+    assert!(why.contains("a made change") && why.contains("without b"), "{why}");
+    assert!(why.contains("b made change") && why.contains("without a"), "{why}");
 }
 
 #[test]
@@ -229,7 +233,7 @@ fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
     bench.write("data", 0, 7, 4 * 65536);
     bench.sim.drive("b").unwrap().vanish();
     assert!(bench.try_write("data", 0, 8, 4 * 65536).unwrap().is_err());
-    // Who wrote is told at once; that the drive failed is being recorded.
+    // The host gets the error at once; the failure of the drive is being recorded.
     bench.wait(1);
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].state), (VolumeState::Offline, DriveState::Failed));
@@ -249,8 +253,8 @@ fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
     bench.expect("data", 0, 9, 4 * 65536);
 }
 
-/// RAID 5 over three drives that was full of 8, of which two vanished while the first `len` bytes of each strip were written with 9;
-/// one is back, and the controller started anew.
+/// RAID 5 over three drives, full of 8, of which two vanished while the first `len` bytes of each
+/// strip were written with 9; one is back, and the controller was restarted.
 fn that_lost_two_drives(len: u64, create: impl FnOnce(&mut Bench)) -> Bench {
     let mut bench = Bench::new(19, 1, 3);
     bench.boot(&[]);
@@ -276,7 +280,7 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
     let mut bench = that_lost_two_drives(65536, |bench| {
         bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
     });
-    // Degraded, and writes were interrupted: the operator decides.
+    // Degraded, with interrupted writes: the operator decides.
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline);
     assert!(info.reasons.iter().any(|reason| reason.contains("--accept-stale-parity")), "{:?}", info.reasons);
@@ -287,12 +291,13 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
     let started =
         bench.ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false });
     assert_eq!(volume(started).0.state, VolumeState::Degraded);
-    assert!(bench.has_event("forced in"));
+    assert!(bench.has_event("accepted in"));
     bench.try_read("data", 0, 4 * 65536).unwrap();
     bench.settle("data");
 }
 
-/// The same with a journal: nobody has to decide, and what nobody was writing is what it was.
+/// The same with a journal: no operator is needed, and bytes outside the interrupted writes are
+/// unchanged.
 #[test]
 fn raid_5_with_a_journal_that_loses_a_second_drive_starts_without_an_operator() {
     let mut bench = that_lost_two_drives(4096, |bench| {
@@ -310,7 +315,7 @@ fn the_second_controller_is_locked_out() {
     let mut bench = Bench::new(23, 1, 2);
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
-    // Another process on the same machine holds the drives of a third.
+    // Another process on the same host holds the drives of a third controller.
     let next_door = bench.sim.add_process();
     bench.sim.add_drive("c", drive_options());
     bench.sim.add_drive("d", drive_options());
@@ -344,7 +349,7 @@ fn a_drive_that_does_not_answer_goes_out_and_what_it_still_holds_does_no_harm() 
     bench.expect("data", 0, 3, 4 * 65536);
     bench.wait(20);
     bench.settle("data");
-    assert_eq!(bench.drive("b").state, DriveState::Online, "it has what it missed");
+    assert_eq!(bench.drive("b").state, DriveState::Online, "the drive has its missed writes");
     bench.ask(crate::common::take_offline("a")).unwrap();
     bench.expect("data", 0, 3, 4 * 65536);
 }
@@ -422,7 +427,7 @@ fn medium_errors_are_counted_and_reported_without_flooding() {
     for at in 0..32 {
         bench.expect("data", at * 65536, 4, 65536);
     }
-    // They are repaired, and counted, in the background.
+    // The blocks are repaired and counted in the background.
     bench.wait(3);
     let count = bench.drive("a").medium_errors;
     assert!(count >= 10, "{count}");
@@ -443,7 +448,7 @@ fn blocks_whose_content_is_lost_are_listed_until_a_host_writes_them() {
     bench.create_with("data", "raid5", &["a", "b", "c"], |create| create.destroy_data = true).unwrap();
     bench.write("data", 0, 3, 128 << 10);
     bench.settle("data");
-    // A block and the parity by which it could be computed.
+    // A block and the parity from which it could be computed.
     ["a", "c"].iter().for_each(|drive| bench.sim.drive(drive).unwrap().make_unreadable(unreadable));
     assert!(bench.try_read("data", 8192, 4096).is_err());
     bench.wait(3);
@@ -558,8 +563,9 @@ fn explain_speaks_of_a_live_volume_in_its_present_health() {
     assert_ne!(text(bench.ask(ask(Some("data")))), optimal);
 }
 
-/// Half of a mirror was pulled, started alone on another machine and written to; put back into the array, which was
-/// running all the while, it was taken for a drive that had missed writes, and two histories were mixed.
+/// One half of a mirror was pulled, and started and written on another host. Returned to the array,
+/// which had been online all the time, it counted as a drive with missed writes: two histories were
+/// mixed.
 #[test]
 fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
     let mut bench = Bench::new(29, 1, 2);
@@ -571,7 +577,7 @@ fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
     bench.write("data", 0, 2, 4096);
     bench.settle("data");
     bench.shut_down();
-    // On the other machine.
+    // On the other host.
     bench.sim.drive("a").unwrap().vanish();
     bench.sim.drive("b").unwrap().come_back();
     bench.restart(&["b"]);
@@ -579,7 +585,7 @@ fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
     bench.write("data", 2 * 65536, 3, 4096);
     bench.settle("data");
     bench.shut_down();
-    // And back.
+    // Back on this host.
     bench.sim.drive("b").unwrap().vanish();
     bench.sim.drive("a").unwrap().come_back();
     bench.restart(&["a"]);
@@ -588,11 +594,11 @@ fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
     let added = common::drive(bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }));
     assert_eq!(added.state, DriveState::Stale);
     let why = added.reason.unwrap();
-    assert!(why.contains("without one another") && why.contains("drive replace"), "{why}");
+    assert!(why.contains("were used separately") && why.contains("drive replace"), "{why}");
     let online = Command::DriveOnline { drive: "b".into() };
     bench.ask(online).unwrap_err();
     bench.expect("data", 2 * 65536, 1, 4096);
-    // It can be used all the same: by force, as one that holds nothing.
+    // The drive can still be used: with force, as a blank one.
     let replace = Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
     bench.ask(replace).unwrap();
     bench.settle("data");

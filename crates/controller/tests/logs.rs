@@ -1,4 +1,5 @@
-//! Logs: drives that are given to journals. Which may be, what becomes of them, and that nothing else takes them.
+//! Logs: drives that hold journals. Which drives are accepted, what happens to them, and that
+//! nothing else uses them.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, DRIVE, MIB, create, drive_options};
@@ -54,7 +55,7 @@ fn with_volume(seed: u64) -> Bench {
     bench
 }
 
-/// What a device of another machine's log says, with a journal of `old` on it.
+/// The label of a log device of another host, with a journal of `old` on it.
 fn label_of_elsewhere(devices: u8) -> LogLabel {
     let member = |number: u8| LogMember { uuid: Uuid([number; 16]), name: format!("/there/{number}") };
     LogLabel {
@@ -72,7 +73,7 @@ fn label_of_elsewhere(devices: u8) -> LogLabel {
     }
 }
 
-/// A sector that begins so.
+/// A sector with this beginning.
 fn sector(start: &[u8]) -> Vec<u8> {
     let mut sector = start.to_vec();
     sector.resize(512, 0);
@@ -93,15 +94,15 @@ fn a_drive_becomes_a_log_device_and_is_one_after_a_restart() {
     assert_eq!(only(&added), (true, vec![("d", ONLINE)]));
     assert_eq!(added[0].devices[0].size_bytes, Some(31 * MIB), "{added:?}");
     assert_eq!((bench.drive("d").state, bench.drive("d").free_bytes), (DriveState::Log, None));
-    assert!(bench.has_event("journals may lie on drive d"));
+    assert!(bench.has_event("journals can use drive d"));
     bench.power_cycle(&[]);
-    assert_eq!(list(&mut bench), added, "the label, and that it is in use, were durable");
+    assert_eq!(list(&mut bench), added, "the label and its in-use flag were durable");
     assert_eq!(bench.drive("d").state, DriveState::Log);
-    let Ok(Reply::Done { .. }) = bench.ask(remove("d")) else { panic!("it is removed") };
+    let Ok(Reply::Done { .. }) = bench.ask(remove("d")) else { panic!("removed") };
     assert_eq!((list(&mut bench), bench.drive("d").state), (Vec::new(), DriveState::Unused));
     bench.power_cycle(&[]);
     assert_eq!((list(&mut bench), bench.drive("d").state), (Vec::new(), DriveState::Unused));
-    // It holds nothing by which anybody would know it.
+    // No structure on it identifies it any more.
     bench.ask(spare("d", false)).unwrap();
 }
 
@@ -115,7 +116,7 @@ fn two_devices_hold_the_same_label_and_one_that_vanished_is_listed() {
     };
     assert_eq!(copy(&bench, "d", 0), copy(&bench, "d", 1));
     assert_eq!(copy(&bench, "d", 0)[64..], copy(&bench, "e", 0)[64..]);
-    assert_ne!(copy(&bench, "d", 0)[..64], copy(&bench, "e", 0)[..64], "each is itself");
+    assert_ne!(copy(&bench, "d", 0)[..64], copy(&bench, "e", 0)[..64], "each device is found");
     bench.forget();
     bench.sim.drive("e").unwrap().vanish();
     bench.sim.restart_process();
@@ -123,16 +124,16 @@ fn two_devices_hold_the_same_label_and_one_that_vanished_is_listed() {
     let listed = list(&mut bench);
     assert_eq!(only(&listed), (true, vec![("d", ONLINE), ("e", LogDeviceState::Missing)]));
     assert!(listed[0].devices[1].why.as_ref().unwrap().contains("softroc drive add e"));
-    // The other one goes too: what was in use is listed all the same, and can be removed.
+    // The other device vanishes too: the log in use is still listed, and can be removed.
     bench.forget();
     bench.sim.drive("d").unwrap().vanish();
     bench.sim.restart_process();
     bench.boot(&[]);
     let gone = (true, vec![("d", LogDeviceState::Missing), ("e", LogDeviceState::Missing)]);
     assert_eq!(only(&list(&mut bench)), gone);
-    let Ok(Reply::Done { notes }) = bench.ask(remove("d")) else { panic!("it is removed") };
+    let Ok(Reply::Done { notes }) = bench.ask(remove("d")) else { panic!("removed") };
     assert!(notes.iter().any(|note| note.contains("softroc log remove e")), "{notes:?}");
-    // They come back with their labels, which mean nothing any more.
+    // They return with their labels, which are obsolete.
     for drive in ["d", "e"] {
         bench.sim.drive(drive).unwrap().come_back();
     }
@@ -157,7 +158,7 @@ fn what_cannot_be_a_log_is_refused_and_nothing_is_written() {
     refused(ErrorKind::Invalid, add(&["d", "e", "f"]), "name one or two");
     refused(ErrorKind::Invalid, add(&["d", "d"]), "named twice");
     refused(ErrorKind::Invalid, add(&["d", "small"]), "at least 6 MiB");
-    refused(ErrorKind::Invalid, add_over(&["d", "null:64M"]), "keeps nothing of its own");
+    refused(ErrorKind::Invalid, add_over(&["d", "null:64M"]), "does not store data itself");
     refused(ErrorKind::Invalid, add(&["mem:64M"]), "lost with the process");
     for command in [add(&["d", "a"]), add_over(&["a"])] {
         refused(ErrorKind::InUse, command, "drive 0 of 'data'");
@@ -176,7 +177,8 @@ fn what_cannot_be_a_log_is_refused_and_nothing_is_written() {
 #[test]
 fn what_a_drive_holds_is_lost_by_order_alone_and_then_wholly() {
     let mut bench = with_volume(4);
-    // A file system's magic number at one end; at the other a superblock of md 0.90, which is up to 128 KiB from there.
+    // A file system's magic number at the start; an md 0.90 superblock at the end, up to 128 KiB
+    // from it.
     bench.add_drives(&["odd"], DRIVE + (32 << 10));
     let drive = bench.sim.drive("odd").unwrap();
     drive.poke(ByteOffset(32768), &sector(b"\x01CD001\x01"));
@@ -209,7 +211,7 @@ fn nothing_else_takes_a_log_device() {
     let Ok(Reply::Foreign { drives, .. }) = bench.ask(Command::ForeignList {}) else { panic!("a list") };
     assert!(drives.iter().all(|drive| drive.name != "d"), "{drives:?}");
     bench.refused(ErrorKind::InUse, clear);
-    // An emergency spare is taken where there is no other: not this one.
+    // An emergency spare is taken where there is no other spare: not a log device.
     let policy = controller::SetPolicy {
         volume: "data".into(),
         emergency_spare: Some(true),
@@ -262,16 +264,16 @@ fn a_log_of_another_machine_is_kept_and_used_as_it_is() {
     assert!(why.contains("the journals of old"), "{why}");
     let why = bench.refused(ErrorKind::WrongState, remove("d"));
     assert!(why.contains("softroc log add d") && why.contains("--destroy-data"), "{why}");
-    // Beside a drive that is none of its devices it would be half of one.
+    // Together with another drive it would be half of a log.
     let why = bench.refused(ErrorKind::WrongState, add(&["d", "f"]));
     assert!(why.contains("/there/1, /there/2"), "{why}");
     let known = Command::DriveAdd { drive: "d".into(), size_bytes: None };
-    let Ok(Reply::Drive { notes, .. }) = bench.ask(known) else { panic!("it is registered") };
+    let Ok(Reply::Drive { notes, .. }) = bench.ask(known) else { panic!("the drive is registered") };
     assert!(notes.iter().any(|note| note.contains("softroc log add d")), "{notes:?}");
     let adopted = logs(bench.ask(add(&["d"])));
-    assert_eq!(only(&adopted).1.len(), 2, "the other one is registered");
+    assert_eq!(only(&adopted).1.len(), 2, "the other drive is registered");
     let places: Vec<&str> = adopted[0].places.iter().map(|place| place.volume.as_str()).collect();
-    assert_eq!((adopted[0].in_use, places), (true, vec!["old", "data"]), "what was there stays");
+    assert_eq!((adopted[0].in_use, places), (true, vec!["old", "data"]), "the old content stays");
     assert_eq!(adopted[0].places[0], found[0].places[0]);
 }
 
@@ -331,7 +333,7 @@ fn what_the_controller_is_started_with_becomes_the_log_once() {
     let first = list(&mut bench);
     assert_eq!(only(&first), (true, vec![("d", ONLINE)]));
     bench.restart(&[]);
-    assert_eq!(list(&mut bench), first, "it is in use already");
+    assert_eq!(list(&mut bench), first, "it is already in use");
     assert_eq!(bench.count_events("cannot be used as a log"), 0);
     bench.ask(remove("d")).unwrap();
     bench.logs = vec!["a".into()];
@@ -348,11 +350,11 @@ fn journals_in_memory_are_for_volumes_in_memory() {
     let mut bench = Bench::new(12, 1, 0);
     bench.boot(&[]);
     bench.create("data", "raid5", &["mem:40M", "mem:40M", "mem:40M"]);
-    let Ok(Reply::Logs { logs, notes }) = bench.ask(add(&["mem:64M"])) else { panic!("it is added") };
+    let Ok(Reply::Logs { logs, notes }) = bench.ask(add(&["mem:64M"])) else { panic!("a log reply") };
     assert_eq!(only(&logs), (true, vec![("mem:64M", ONLINE)]));
     assert!(notes.iter().any(|note| note.contains("loses its contents")), "{notes:?}");
     bench.restart(&[]);
-    assert_eq!(list(&mut bench), Vec::new(), "it ended with the process");
+    assert_eq!(list(&mut bench), Vec::new(), "the command ended with the process");
 }
 
 #[test]
@@ -368,7 +370,7 @@ fn an_addition_that_is_interrupted_leaves_a_log_or_drives_that_are_free() {
             bench.boot(&["a", "b"]);
             let logs = list(bench);
             let in_use = logs.iter().any(|log| log.in_use);
-            assert!(in_use || answer.is_none(), "event {event}: it was answered, {logs:?}");
+            assert!(in_use || answer.is_none(), "event {event}: acknowledged, {logs:?}");
             for drive in ["a", "b"] {
                 let state = bench.drive(drive).state;
                 assert!(matches!(state, DriveState::Log | DriveState::Unused), "event {event}: {state}");

@@ -1,10 +1,10 @@
-//! What only looks changes nothing, and waits for no change that is under way.
+//! Queries change nothing, and wait for no change in progress.
 
 use crate::common::Bench;
 use controller::{AddSpare, Caller, Command, Explain, Origin, Reply};
 use std::time::Duration;
 
-/// Everything that a role may ask that only looks.
+/// All commands that a read-only role may use.
 fn looks() -> Vec<Command> {
     let drive = || "a".to_owned();
     let volume = || "data".to_owned();
@@ -37,8 +37,9 @@ fn looks() -> Vec<Command> {
     ]
 }
 
-/// `foreign list` had all drives looked at anew: that settles what a crash interrupted, takes off labels of volumes that were deleted, and writes down
-/// what was seen, on behalf of an account that may only read. And `cache list` was recorded as a change.
+/// `foreign list` probed all drives again. That resolves interrupted operations, erases labels of
+/// deleted volumes and stores the result, on behalf of an account that may only read. And `cache
+/// list` was audited as a change.
 #[test]
 fn a_look_writes_nothing_and_makes_no_event() {
     let mut bench = Bench::in_order(1, 2, 5);
@@ -46,7 +47,7 @@ fn a_look_writes_nothing_and_makes_no_event() {
     bench.create("data", "raid1", &["a", "b"]);
     bench.ask(Command::SpareAdd(AddSpare { drive: "c".into(), ..AddSpare::default() })).unwrap();
     bench.settle("data");
-    // Its label is that of a volume which was deleted without it: to erase it is a change.
+    // Its label is of a volume that was deleted without it: to erase it is a change.
     bench.create("gone", "raid1", &["d", "e"]);
     bench.settle("gone");
     bench.sim.drive("e").unwrap().vanish();
@@ -83,7 +84,7 @@ fn a_look_writes_nothing_and_makes_no_event() {
     assert!(files(&bench) == stored, "a file of the state folder was written");
 }
 
-/// A change that waits for a drive kept everybody who asked for what lies on the drives waiting.
+/// A change that waits for a drive blocked all queries about the drives' content.
 #[test]
 fn a_look_waits_for_no_change() {
     let mut bench = Bench::in_order(2, 2, 4);
@@ -98,13 +99,13 @@ fn a_look_waits_for_no_change() {
         let _ = bench.ask(look.clone());
         let took = bench.sim.now().since(begun);
         assert!(took < Duration::from_secs(1), "{look:?} took {took:?}");
-        assert!(!change.is_finished(), "the change is under way");
+        assert!(!change.is_finished(), "the change is in progress");
     }
     bench.sim.drive("d").unwrap().release();
     bench.sim.finish(&change).unwrap().unwrap();
 }
 
-/// What a stop has not finished is known to whoever watches over it, on any thread.
+/// The unfinished work of a stop is visible to the watchdog, on any thread.
 #[test]
 fn a_stop_says_what_it_has_not_finished() {
     let mut bench = Bench::in_order(3, 2, 2);
@@ -118,6 +119,6 @@ fn a_stop_says_what_it_has_not_finished() {
     bench.wait(5);
     assert_eq!((stop.is_finished(), unfinished.arrays()), (false, 1));
     ["a", "b"].iter().for_each(|name| bench.sim.drive(name).unwrap().release());
-    let Ok(Reply::Done { .. }) = bench.sim.finish(&stop).unwrap() else { panic!("it stops") };
+    let Ok(Reply::Done { .. }) = bench.sim.finish(&stop).unwrap() else { panic!("the controller stops") };
     assert_eq!((unfinished.arrays(), unfinished.dirty_bytes().0), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! What the controller promises, room by room, as one program: what its tests are built of is built once.
+//! Tests of the controller by subject, as one program: their common parts are built once.
 
 mod alarm;
 mod arrays;

@@ -1,4 +1,5 @@
-//! What monitoring is told: it agrees with what happened, goes on when volumes are served anew, and costs no drive an operation.
+//! Metrics: they agree with the events, continue when a volume is attached again, and cost no drive
+//! I/O.
 
 use crate::common::{self, Bench, MIB, drive_options, names};
 use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
@@ -15,18 +16,18 @@ fn metrics(bench: &mut Bench) -> MetricsInfo {
 }
 
 fn volume<'m>(metrics: &'m MetricsInfo, name: &str) -> &'m VolumeMetrics {
-    metrics.volumes.iter().find(|volume| volume.volume.name == name).expect("the volume is told of")
+    metrics.volumes.iter().find(|volume| volume.volume.name == name).expect("the volume has metrics")
 }
 
 fn drive<'m>(metrics: &'m MetricsInfo, name: &str) -> &'m DriveMetrics {
-    metrics.drives.iter().find(|drive| drive.drive.name == name).expect("the drive is told of")
+    metrics.drives.iter().find(|drive| drive.drive.name == name).expect("the drive has metrics")
 }
 
 fn work<'w>(work: &'w [WorkInfo], operation: &str) -> &'w WorkInfo {
-    work.iter().find(|work| work.operation == operation).expect("operations of each kind are told of")
+    work.iter().find(|work| work.operation == operation).expect("operations of each kind have metrics")
 }
 
-/// A RAID 5 on two shards, at rest.
+/// An idle RAID 5 on two shards.
 fn served(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 2, 3);
     bench.boot(&[]);
@@ -40,7 +41,7 @@ fn served(seed: u64) -> Bench {
 fn requests_are_counted_on_whichever_shard_a_host_is() {
     let mut bench = served(1);
     let before = metrics(&mut bench);
-    // Reads come in on the last shard, writes on the first.
+    // Reads arrive at the last shard, writes at the first.
     (0..5).for_each(|at| drop(bench.try_read("data", at * 4096, 4096).unwrap()));
     bench.write("data", 0, 7, 3 * 4096);
     bench.write("data", 512, 8, 100);
@@ -54,7 +55,7 @@ fn requests_are_counted_on_whichever_shard_a_host_is() {
     assert_eq!((reads, read_bytes), (5, 5 * 4096));
     let (writes, written_bytes, write_ns) = of("write");
     assert_eq!((writes, written_bytes), (2, 3 * 4096 + 100));
-    // A drive takes 20 µs at least, and a write of RAID 5 reads before it writes.
+    // A drive takes at least 20 µs, and a RAID 5 write reads before it writes.
     assert!(read_ns >= 5 * 20_000 && write_ns >= 2 * 40_000, "{read_ns} {write_ns}");
     for metrics in [&before, &after] {
         for kind in &volume(metrics, "data").work {
@@ -80,7 +81,7 @@ fn what_drives_were_asked_is_what_is_counted_of_them() {
         assert_eq!((counted("read"), counted("write")), (stats.reads, stats.writes), "{name}");
         assert_eq!((counted("flush"), counted("trim")), (stats.flushes, stats.trims), "{name}");
         assert_eq!(work(told, "read").bytes, stats.read_bytes, "{name}");
-        assert!(work(told, "write").bytes >= stats.written_bytes, "zeroes count too: {name}");
+        assert!(work(told, "write").bytes >= stats.written_bytes, "zeros count too: {name}");
         assert!(work(told, "write").time_ns >= 20_000 * counted("write"), "{name}");
     }
 }
@@ -91,12 +92,13 @@ fn counters_go_on_when_a_volume_is_served_anew() {
     let written = |bench: &mut Bench| work(&volume(&metrics(bench), "data").work, "write").bytes;
     let before = written(&mut bench);
     assert!(before >= MIB);
-    // Hosts do not get to see it while all of it is zeroed: it is taken from the shards, and given to them anew.
+    // While all of a volume is zeroed, hosts cannot use it: it is detached from the shards, and
+    // attached again.
     let (what, volume) = (Startable::InitFull, Some("data".to_owned()));
     bench.ask(Command::TaskStart(StartTask { what, volume, ..StartTask::default() })).unwrap();
     bench.wait(120);
     bench.expect("data", 0, 0, 4096);
-    assert_eq!(written(&mut bench), before, "what was counted stays, and no host wrote these zeroes");
+    assert_eq!(written(&mut bench), before, "the counts are kept, and these zeros are no host write");
     bench.write("data", 0, 3, 4096);
     assert_eq!(written(&mut bench), before + 4096);
 }
@@ -111,7 +113,7 @@ fn requests_that_fail_and_requests_under_way_are_told() {
     let until = bench.sim.now() + Duration::from_millis(10);
     bench.sim.run_until(until).unwrap();
     let told = metrics(&mut bench);
-    assert_eq!(work(&volume(&told, "data").work, "write").outstanding, 1, "it takes a while");
+    assert_eq!(work(&volume(&told, "data").work, "write").outstanding, 1, "the write is in progress");
     for name in ["a", "b", "c"] {
         bench.sim.drive(name).unwrap().release();
     }
@@ -136,10 +138,10 @@ fn health_is_told_as_the_drive_told_it_and_when() {
     for name in ["a", "w"] {
         bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: None }).unwrap();
     }
-    assert_eq!(drive(&metrics(&mut bench), "w").drive.health, None, "nobody has asked it yet");
+    assert_eq!(drive(&metrics(&mut bench), "w").drive.health, None, "the policy was not queried yet");
     bench.wait(30);
     let told = metrics(&mut bench);
-    let health = drive(&told, "w").drive.health.clone().expect("it was asked");
+    let health = drive(&told, "w").drive.health.clone().expect("it was queried");
     assert_eq!(health.predicted_failure, Some(true));
     assert!(health.asked_unix_s + 30 >= bench.sim.env().unix_time());
     let events = |code: &str| told.events.iter().find(|count| count.code == code).map(|count| count.count);
@@ -148,7 +150,7 @@ fn health_is_told_as_the_drive_told_it_and_when() {
     assert_eq!(events("drive.failed"), None);
 }
 
-/// The largest controller that is promised: 240 drives and 64 volumes.
+/// The largest supported controller: 240 drives and 64 volumes.
 #[test]
 fn no_drive_is_asked_anything_however_many_there_are() {
     let mut bench = Bench::new(6, 2, 0);
@@ -170,18 +172,18 @@ fn no_drive_is_asked_anything_however_many_there_are() {
     let (started, events) = (asked(&bench), bench.sim.events());
     let told = metrics(&mut bench);
     assert_eq!((told.drives.len(), told.volumes.len()), (240, 64));
-    bench.ask(Command::Health {}).expect("how all is, is known");
-    assert_eq!(asked(&bench), started, "a scrape asked a drive something");
-    assert!(bench.sim.events() - events < 100, "{} events for two questions", bench.sim.events() - events);
+    bench.ask(Command::Health {}).expect("the overall health is known");
+    assert_eq!(asked(&bench), started, "a scrape caused drive I/O");
+    assert!(bench.sim.events() - events < 100, "{} events for two queries", bench.sim.events() - events);
     assert!(told.drives.iter().all(|drive| drive.drive.health.is_some() && drive.work.len() == 4));
 }
 
-/// A drive that answered late was seen by nothing but a mean that had risen a little.
+/// Slow responses of a drive showed only in a slightly higher mean.
 #[test]
 fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
     let mut bench = served(6);
     let slow_of = |bench: &mut Bench, name: &str| {
-        let told = bench.drive(name).work.expect("a drive that is asked for alone tells");
+        let told = bench.drive(name).work.expect("a query for one drive has the details");
         assert_eq!(told.slow_ns, 2_000_000_000, "the usual limit for reads that redundancy can serve");
         for of in &told.operations {
             assert_eq!(of.buckets.len(), told.bucket_bounds_ns.len() + 1);
@@ -190,8 +192,8 @@ fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
             assert_eq!(of.slow, Some(longer.map(|(_, count)| count).sum()), "{of:?}");
         }
         let listed = metrics(bench);
-        assert_eq!(drive(&listed, name).work, told.operations, "monitoring is told the same");
-        let slow = |operation| work(&told.operations, operation).slow.expect("counted of drives");
+        assert_eq!(drive(&listed, name).work, told.operations, "monitoring gets the same");
+        let slow = |operation| work(&told.operations, operation).slow.expect("counted for drives");
         ["read", "write", "flush", "trim"].map(slow)
     };
     let before = slow_of(&mut bench, "b");
@@ -208,7 +210,7 @@ fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
     assert!(drives.iter().all(|drive| drive.work.is_none()), "a list is short");
 }
 
-/// The history is fed by them.
+/// They feed the history.
 #[test]
 fn counters_alone_are_those_of_the_metrics() {
     let mut bench = served(9);

@@ -1,5 +1,5 @@
-//! Drives that people handle: moved to another place or another machine, mixed with those of another array, copied. And
-//! the power, cut inside what little else changes the metadata: spares and policies.
+//! Drives moved to another slot or host, mixed with drives of another array, or cloned. Also power
+//! cuts during the remaining metadata changes: spares and policies.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB, drive_options, options};
@@ -8,7 +8,7 @@ use platform_sim::{DriveImage, Sim};
 
 const ALL: u64 = MIB / 2;
 
-/// Strips of a volume hold numbers, so that none can be in another's place.
+/// The strips of a volume hold numbers, so that none can be in another one's place.
 fn fill(bench: &mut Bench, name: &str, first: u8) {
     for strip in 0..(ALL / 65536) as u8 {
         bench.write(name, u64::from(strip) * 65536, first + strip, 65536);
@@ -23,7 +23,7 @@ fn expect_filled(bench: &mut Bench, name: &str, first: u8) {
     }
 }
 
-/// A machine on which a volume was made, filled and stopped in order.
+/// A host on which a volume was created, filled and cleanly stopped.
 fn stopped(seed: u64, name: &str, level: &str, drives: &[&str], first: u8) -> Bench {
     let mut bench = Bench::new(seed, 2, drives.len());
     bench.boot(&[]);
@@ -39,7 +39,7 @@ fn images(bench: &Bench, drives: &[&str]) -> Vec<DriveImage> {
     drives.iter().map(|drive| bench.sim.drive(drive).unwrap().snapshot()).collect()
 }
 
-/// Another machine, which has never heard of these drives: its folder is empty, its names are others.
+/// Another host that does not know these drives: empty state folder, other names.
 fn machine(seed: u64, drives: &[(&str, &DriveImage)]) -> Bench {
     let mut bench = Bench::new(seed, 2, 0);
     bench.sim = Sim::new(options(seed, 2));
@@ -58,7 +58,7 @@ fn drives_that_exchange_their_places_are_the_same_members() {
     for (seed, level) in [(1, "raid0"), (2, "raid5"), (3, "raid6"), (4, "raid10"), (5, "raid1e")] {
         let mut bench = stopped(seed, "data", level, &DRIVES, 1);
         let before = images(&bench, &DRIVES);
-        // Each name now leads to what the next one held; the paths that the controller knows are all still there.
+        // Each name now leads to the next drive; all paths known to the controller still exist.
         for (slot, drive) in DRIVES.iter().enumerate() {
             bench.sim.drive(drive).unwrap().restore(&before[(slot + 1) % DRIVES.len()]);
         }
@@ -66,7 +66,11 @@ fn drives_that_exchange_their_places_are_the_same_members() {
         let info = bench.show("data");
         assert_eq!(info.state, VolumeState::Optimal, "{level}: {:?}", info.reasons);
         let names: Vec<&str> = info.drives.iter().map(|drive| drive.name.as_str()).collect();
-        assert_eq!(names, ["d", "a", "b", "c"], "{level}: a member is its content, not its name");
+        assert_eq!(
+            names,
+            ["d", "a", "b", "c"],
+            "{level}: a member is identified by its content, not its name"
+        );
         expect_filled(&mut bench, "data", 1);
     }
 }
@@ -109,7 +113,8 @@ fn drives_of_two_arrays_in_one_machine_are_two_volumes() {
         assert_eq!(info.drives.iter().map(|drive| drive.name.as_str()).collect::<Vec<_>>(), places);
         expect_filled(&mut both, name, first);
     }
-    // Of each a drive is left behind: neither takes the other's, and each asks before it goes on alone.
+    // One drive of each array is missing: neither array takes the other's drive, and each asks
+    // before it starts without.
     let mut parts = machine(24, &[mixed[0], mixed[1], mixed[2], mixed[3]]);
     for (name, first) in [("one", 1), ("two", 101)] {
         if parts.show(name).state == VolumeState::Offline {
@@ -128,7 +133,7 @@ fn a_drive_and_its_copy_are_never_both_used() {
     for (seed, level) in [(31, "raid5"), (32, "raid1")] {
         let bench = stopped(seed, "data", level, &three, 1);
         let [a, b, c] = images(&bench, &three).try_into().ok().unwrap();
-        // Equally new: nobody can tell which is the drive, and neither is used.
+        // Two equal copies: the original is unknown, and neither is used.
         let mut there = machine(seed + 100, &[("a", &a), ("b", &b), ("c", &c), ("copy", &b)]);
         let info = there.show("data");
         assert_ne!(info.state, VolumeState::Optimal, "{level}");
@@ -142,7 +147,8 @@ fn a_drive_and_its_copy_are_never_both_used() {
         assert_eq!(there.show("data").state, VolumeState::Degraded, "{level}");
         expect_filled(&mut there, "data", 1);
 
-        // From before the array was used again: the drive is used, its copy is not, wherever it is listed.
+        // Cloned before the array was used again: the drive is used, its clone is not, whatever the
+        // order.
         let mut here = machine(seed + 200, &[("a", &a), ("b", &b), ("c", &c)]);
         fill(&mut here, "data", 101);
         here.settle("data");
@@ -159,8 +165,9 @@ fn a_drive_and_its_copy_are_never_both_used() {
     }
 }
 
-/// A clone from earlier lay where a mirror had been, and the mirror itself was in another machine: the clone made the slot
-/// stale, not missing, and the other half went on without a question, though the mirror could have served alone.
+/// An old clone was in the place of one half of a mirror, and that half was in another host. The
+/// clone made the slot stale, not missing, and the other half started without a question, though
+/// the first half could have served alone.
 #[test]
 fn an_old_clone_in_the_place_of_a_drive_is_asked_about_as_if_nothing_were_there() {
     let two = ["a", "b"];
@@ -177,15 +184,15 @@ fn an_old_clone_in_the_place_of_a_drive_is_asked_about_as_if_nothing_were_there(
     assert!(why.contains("could have served it alone since"), "{why}");
     there.start_degraded("data");
     expect_filled(&mut there, "data", 101);
-    // The word has been given, and is recorded.
+    // The operator's confirmation is recorded.
     there.shut_down();
     there.restart(&[]);
     assert_eq!(there.show("data").state, VolumeState::Degraded);
     expect_filled(&mut there, "data", 101);
 }
 
-/// A mirror that was still being rebuilt was missing at a start: an operator was asked whether it had been used alone, which
-/// it could not have been.
+/// A mirror half in a rebuild was missing at a start: the controller asked whether it had been used
+/// alone, which is impossible.
 #[test]
 fn a_drive_that_was_still_being_rebuilt_is_not_asked_about() {
     let two = ["a", "b"];
@@ -197,10 +204,10 @@ fn a_drive_that_was_still_being_rebuilt_is_not_asked_about() {
     bench.ask(crate::common::take_offline("b")).unwrap();
     fill(&mut bench, "data", 101);
     bench.settle("data");
-    // An order is answered when it is recorded: this little is rebuilt by then.
+    // A command is acknowledged when it is recorded: a rebuild this small has ended by then.
     let asked = bench.begin_ask(Command::DriveOnline { drive: "b".into() });
     while bench.drive("b").state != DriveState::Rebuilding {
-        assert!(!asked.is_finished(), "it is seen while it is rebuilt");
+        assert!(!asked.is_finished(), "a start during the rebuild is met");
         let until = bench.sim.now() + std::time::Duration::from_micros(50);
         bench.sim.run_until(until).unwrap();
     }
@@ -240,7 +247,7 @@ fn a_policy_whose_change_is_interrupted_is_the_old_or_the_new_one() {
                 let info = bench.show("data");
                 assert_eq!(info.state, VolumeState::Optimal, "event {event}: {:?}", info.reasons);
                 let is_new = format!("{info:?}").contains("task_share_percent: 77");
-                assert!(is_new || answered.is_none(), "event {event}: it was acknowledged");
+                assert!(is_new || answered.is_none(), "event {event}: acknowledged");
                 expect_filled(bench, "data", 1);
             },
         );
@@ -264,9 +271,9 @@ fn a_spare_whose_making_is_interrupted_is_one_or_is_free() {
                 Ok(Reply::Spares { spares, .. }) => spares.len() == 1,
                 other => panic!("{other:?}"),
             };
-            assert!(is_spare || answered.is_none(), "event {event}: it was acknowledged");
+            assert!(is_spare || answered.is_none(), "event {event}: acknowledged");
             if !is_spare {
-                bench.ask(add()).unwrap_or_else(|error| panic!("event {event}: it is not free: {error}"));
+                bench.ask(add()).unwrap_or_else(|error| panic!("event {event}: not free: {error}"));
             }
             assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
             expect_filled(bench, "data", 1);

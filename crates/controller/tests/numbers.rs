@@ -1,4 +1,4 @@
-//! The numbers by which things are known, revisions, and who asked for what.
+//! Numbers of drives and volumes, revisions, and the account of a command.
 
 use crate::common::{Bench, drive_options, names};
 use controller::{
@@ -38,7 +38,7 @@ fn numbers_are_kept_over_restarts_and_never_given_again() {
     assert_eq!(serial(&mut bench), serial_before);
     assert_eq!((bench.show("x").number, bench.show("x").group), (Some(0), Some(0)));
     assert_eq!(bench.drive("c").numbers, Some(places[2]));
-    // What is new gets numbers that nothing had; a drive that comes back has its own.
+    // New objects get unused numbers; a drive that returns keeps its own.
     bench.ask(Command::DriveAdd { drive: "e".into(), size_bytes: None }).unwrap();
     bench.ask(Command::DriveAdd { drive: "d".into(), size_bytes: None }).unwrap();
     assert_eq!(bench.drive("e").numbers.unwrap().slot, 4);
@@ -47,7 +47,8 @@ fn numbers_are_kept_over_restarts_and_never_given_again() {
     assert_eq!((third.number, third.group), (Some(2), Some(2)));
 }
 
-/// Partitions of a disk have its serial number and its bay, and some makers give all drives one serial number.
+/// Partitions of a disk have its serial number and its bay, and some vendors use one serial number
+/// for all drives.
 #[test]
 fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
     let mut bench = Bench::new(11, 1, 0);
@@ -72,7 +73,7 @@ fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
         })
     };
     let before = numbers(&mut bench);
-    assert_eq!(before[0], (0, 5, 0), "the first has the bay");
+    assert_eq!(before[0], (0, 5, 0), "the first drive has the bay");
     let mut others: Vec<_> = before[1..].to_vec();
     others.sort_unstable();
     assert!(
@@ -86,7 +87,7 @@ fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
     assert_eq!(numbers(&mut bench), before);
 }
 
-/// What a saved configuration gives back: exchanged, kept over a restart, had by nothing else.
+/// Numbers restored from a saved configuration: exchanged, kept over a restart, and unique.
 #[test]
 fn numbers_are_given_back_by_order() {
     let mut bench = Bench::new(7, 1, 5);
@@ -117,7 +118,7 @@ fn numbers_are_given_back_by_order() {
         ErrorKind::NotFound,
         Command::NumbersSet(SetNumbers { drives: vec![drive("nowhere", 3)], ..set.clone() }),
     );
-    assert_eq!(bench.show("x").number, Some(0), "what was refused changed nothing");
+    assert_eq!(bench.show("x").number, Some(0), "the refused command changed nothing");
     bench.ask(Command::NumbersSet(set)).unwrap();
     for restart in [false, true] {
         if restart {
@@ -143,7 +144,7 @@ fn a_revision_rises_with_each_change_and_over_restarts() {
     let before = bench.show("x");
     assert!(before.revision >= made.revision && before.array_revision >= made.array_revision);
     let unused = bench.drive("d").revision;
-    assert_eq!(bench.show("x").revision, before.revision, "to look is no change");
+    assert_eq!(bench.show("x").revision, before.revision, "a query is no change");
     bench.ask(Command::VolumeSet { volume: "x".into(), name: "y".into() }).unwrap();
     let renamed = bench.show("y");
     assert!(renamed.revision > before.revision && renamed.array_revision > before.array_revision);
@@ -152,13 +153,13 @@ fn a_revision_rises_with_each_change_and_over_restarts() {
     assert!(degraded.revision > renamed.revision && degraded.array_revision > renamed.array_revision);
     assert!(degraded.drives[1].revision > renamed.drives[1].revision);
     assert_eq!(degraded.drives[0].revision, renamed.drives[0].revision);
-    assert_eq!(bench.drive("d").revision, unused, "it has nothing to do with it");
+    assert_eq!(bench.drive("d").revision, unused, "unrelated");
     bench.restart(&[]);
     assert!(bench.show("y").revision > degraded.revision);
     assert!(bench.drive("d").revision > unused);
 }
 
-/// Asks for somebody; the events that came of it.
+/// Sends a command for an account; returns the resulting events.
 fn ask_as(bench: &mut Bench, caller: &Caller, command: Command) -> (bool, Vec<Event>) {
     let last = |bench: &mut Bench| bench.events().last().map_or(0, |event| event.number);
     let before = last(bench);
@@ -173,24 +174,24 @@ fn the_event_of_a_change_says_who_asked_for_it() {
     let root = Caller { user: "root".into(), origin: Origin::Local { uid: 0, pid: Some(7) } };
     let ann = Caller { user: "ann".into(), origin: Origin::Network { address: "10.0.0.7:443".into() } };
     bench.create("x", "raid1", &["a", "b"]);
-    assert!(bench.events().iter().all(|event| event.by.is_none()), "nobody was named");
+    assert!(bench.events().iter().all(|event| event.by.is_none()), "no account was named");
     let rename = |to: &str| Command::VolumeSet { volume: "x".into(), name: to.into() };
     let (is_done, events) = ask_as(&mut bench, &ann, rename("y"));
     assert!(is_done && events.len() == 1, "{events:?}");
     assert_eq!((events[0].code.as_str(), events[0].by.as_ref()), ("volume.renamed", Some(&ann)));
-    // One that has no event of its own.
+    // A command without an event of its own.
     let (is_done, events) =
         ask_as(&mut bench, &root, Command::DriveAdd { drive: "d".into(), size_bytes: None });
     assert!(is_done);
     assert_eq!(events.iter().filter(|event| event.by.as_ref() == Some(&root)).count(), 1, "{events:?}");
     assert_eq!((events[0].code.as_str(), events[0].subject.as_str()), ("controller.command", "d"));
     assert!(events[0].text.contains("root (uid 0, process 7)") && events[0].text.contains("drive-add"));
-    // What is refused changes nothing; to look is no change.
+    // A refused command changes nothing; a query is no change.
     let (is_done, events) = ask_as(&mut bench, &root, rename("z"));
     assert!(!is_done && events.is_empty(), "{events:?}");
     let (is_done, events) = ask_as(&mut bench, &root, Command::DriveList {});
     assert!(is_done && events.is_empty(), "{events:?}");
-    // What the controller does afterwards, nobody asked for in person.
+    // Later actions of the controller have no account.
     let check = StartTask { what: Startable::Check, volume: Some("y".into()), ..StartTask::default() };
     let (is_done, _) = ask_as(&mut bench, &ann, Command::TaskStart(check));
     bench.wait(60);
@@ -200,7 +201,7 @@ fn the_event_of_a_change_says_who_asked_for_it() {
     assert!(is_done);
     assert_eq!(by("task.begun", &mut bench), Some(Some(ann.clone())));
     assert_eq!(by("task.done", &mut bench), Some(None));
-    // It is kept with the event.
+    // The account is stored with the event.
     bench.restart(&[]);
     let renamed = bench.events().into_iter().find(|event| event.code == "volume.renamed");
     assert_eq!(renamed.and_then(|event| event.by), Some(ann));

@@ -1,4 +1,4 @@
-//! Drives that do not answer when they are looked at: they hold up nothing but what is about them.
+//! Drives that do not respond to probes delay only the commands about them.
 
 use crate::common::{Bench, MIB, drive_options};
 use controller::{AddSpare, Command, CreateVolume, DriveState, ErrorKind, Phase, Reply, VolumeState};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const LEN: u64 = 256 << 10;
 
-/// A mirror on `a` and `b`, stopped in order.
+/// A cleanly stopped mirror on `a` and `b`.
 fn stopped_mirror(seed: u64, drives: usize) -> Bench {
     let mut bench = Bench::in_order(seed, 2, drives);
     let names = ["a", "b", "c", "d"];
@@ -49,14 +49,14 @@ fn an_array_that_is_complete_serves_while_another_drive_is_silent() {
     assert_eq!(info(&mut bench).awaited, ["c"]);
     let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("no health") };
     assert!(health.sentence.contains("it waits for 1 drive: c"), "{}", health.sentence);
-    // It is used as soon as it answers.
+    // The drive is used as soon as it responds.
     drive(&bench, "c").release();
     bench.wait(1);
     assert_eq!(info(&mut bench).awaited, [""; 0]);
     assert_eq!(bench.drive("c").state, DriveState::Unused);
 }
 
-/// A command that comes while drives are opened waits for a moment.
+/// A command during the opening of drives waits for a moment.
 #[test]
 fn a_start_that_takes_long_says_so() {
     let mut bench = stopped_mirror(2, 2);
@@ -66,7 +66,7 @@ fn a_start_that_takes_long_says_so() {
     );
     bench.expect("data", 0, 1, LEN);
     bench.ask(Command::Shutdown {}).unwrap();
-    // A volume whose drives have not answered is listed, and is not said to be gone.
+    // A volume whose drives have not responded is listed, and not as missing.
     for name in ["a", "b"] {
         drive(&bench, name).hold();
     }
@@ -74,7 +74,7 @@ fn a_start_that_takes_long_says_so() {
     let begun = bench.sim.env().now();
     let volume = bench.show("data");
     assert!(seconds_since(&bench, begun) < 3.0, "{}", seconds_since(&bench, begun));
-    let waits = "'data' waits for drives that have not answered since the start of the controller: a, b";
+    let waits = "'data' waits for drives that have not responded since the start of the controller: a, b";
     assert_eq!(volume.reasons, [waits]);
     assert!(bench.ask(Command::EventsList { last: None, about: None }).is_ok());
     for name in ["a", "b"] {
@@ -84,7 +84,7 @@ fn a_start_that_takes_long_says_so() {
     bench.expect("data", 0, 1, LEN);
 }
 
-/// The half that was away while hosts wrote on is there at once, the other one after `silent_s` seconds.
+/// The half that missed writes is present at once, the other one after `silent_s` seconds.
 fn newer_half_is_slow(seed: u64, silent_s: u64) {
     let mut bench = Bench::in_order(seed, 2, 2);
     bench.boot(&["a", "b"]);
@@ -104,13 +104,13 @@ fn newer_half_is_slow(seed: u64, silent_s: u64) {
         assert_eq!(
             volume.state,
             VolumeState::Offline,
-            "it is not started with the older half: {:?}",
+            "not started with the older half: {:?}",
             volume.reasons
         );
         bench.wait(1);
     }
     drive(&bench, "a").release();
-    // A drive that could not be opened is tried again every 30 s.
+    // A drive that could not be opened is retried every 30 s.
     for _ in 0..65 {
         if bench.show("data").state == VolumeState::Optimal {
             break;
@@ -137,7 +137,7 @@ fn the_older_half_of_a_mirror_never_serves_what_the_newer_one_overwrote() {
     newer_half_is_slow(4, 45);
 }
 
-/// A drive answered after a start had read all labels, and before the start listed the drives to
+/// A drive responded after a start had read all labels, and before the start listed the drives to
 /// wait for. The start neither used its label nor waited for it, and its volume stayed offline.
 #[test]
 fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
@@ -151,7 +151,7 @@ fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     bench.settle("data");
     for milliseconds in 440..700 {
         bench.ask(Command::Shutdown {}).unwrap();
-        // The start writes the list of arrays anew. Meanwhile the drive answers.
+        // The start rewrites the list of arrays. Meanwhile the drive responds.
         bench.sim.put_stored("arrays.toml", None);
         bench.sim.put_stored("arrays.toml.previous", None);
         drive(&bench, "b").stall_next(1, Duration::from_millis(milliseconds));
@@ -162,8 +162,8 @@ fn a_drive_that_answers_while_labels_are_taken_in_is_used() {
     }
 }
 
-/// Device names changed between two starts, and a slow drive had a name that the label of another
-/// array lists. Its own array did not wait for it.
+/// Device names changed between two starts, and a slow drive had a name that another array's label
+/// lists. Its own array did not wait for it.
 #[test]
 fn an_array_waits_for_its_drive_under_a_name_of_another_array() {
     let mut bench = Bench::in_order(12, 2, 5);
@@ -207,7 +207,7 @@ fn commands_about_a_silent_drive_are_refused_in_time_and_hold_up_no_other() {
     .into_iter()
     .map(|command| bench.begin_ask(command))
     .collect();
-    // Beside them, another command is carried out at once.
+    // Concurrently, another command is executed at once.
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "other".into() }).unwrap();
     assert!(seconds_since(&bench, begun) < 0.5, "{}", seconds_since(&bench, begun));
     let answers = bench.sim.run(async move {
@@ -222,16 +222,17 @@ fn commands_about_a_silent_drive_are_refused_in_time_and_hold_up_no_other() {
     for answer in &answers[..3] {
         let error = answer.as_ref().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
-        assert!(error.message.contains("has not answered within 2 s"), "{error}");
+        assert!(error.message.contains("has not responded within 2 s"), "{error}");
     }
     assert!(answers[3].is_ok(), "{answers:?}");
-    // The same command finds it when it has answered.
+    // The same command finds the drive when it has responded.
     drive(&bench, "d").release();
     bench.wait(1);
     bench.ask(add("d")).unwrap();
 }
 
-/// A spare that is being looked at while it does not answer takes a slot when it answers, and what it said before is forgotten.
+/// A spare with a probe in progress takes a slot when it responds, and the probe's earlier result
+/// is discarded.
 #[test]
 fn what_a_drive_said_before_it_was_written_is_dropped() {
     let mut bench = Bench::in_order(6, 2, 3);
@@ -239,7 +240,7 @@ fn what_a_drive_said_before_it_was_written_is_dropped() {
     bench.create("data", "raid1", &["a", "b"]);
     bench.settle("data");
     bench.ask(Command::SpareAdd(AddSpare { drive: "c".into(), ..AddSpare::default() })).unwrap();
-    // One operation of the look takes long: what is read of it is of before, and comes after.
+    // One read of the probe is slow: its data is from before, and arrives after.
     drive(&bench, "c").stall_next(1, Duration::from_secs(20));
     let looks = bench.begin_ask(Command::ForeignList {});
     bench.wait(1);
@@ -254,7 +255,7 @@ fn what_a_drive_said_before_it_was_written_is_dropped() {
     bench.expect("data", 0, 3, LEN);
 }
 
-/// As many looks as one likes at a drive that hangs cost one operation of it.
+/// Any number of probes of a hanging drive cost one operation.
 #[test]
 fn a_drive_that_hangs_is_asked_once() {
     let mut bench = Bench::new(7, 1, 1);
@@ -271,10 +272,10 @@ fn a_drive_that_hangs_is_asked_once() {
     assert!(drive(&bench, "slow").in_flight() <= 2, "{}", drive(&bench, "slow").in_flight());
 }
 
-/// The drive to be replaced failed while its replacement was recorded, so the new drive took the
-/// slot at once. `drive replace` returned an error, erased the new drive's label and did not
-/// register the drive. Later it returned success before the labels named the new drive, and a kill
-/// lost the replacement.
+/// The drive to be replaced failed while its replacement was being recorded, so that the new drive
+/// took the slot at once. `drive replace` returned an error, erased the new drive's label and did
+/// not register the drive. Later it returned success before the labels named the new drive, and a
+/// kill lost the replacement.
 #[test]
 fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     let mut bench = Bench::in_order(13, 2, 3);
@@ -285,8 +286,8 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     bench.settle("data");
     drive(&bench, "b").hold();
     let replace = Command::DriveReplace { drive: "b".into(), with: "d".into(), destroy_data: false };
-    let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else { panic!("it is replaced") };
-    assert_eq!(notes, ["it is being rebuilt from the other drives; the volume can be used meanwhile"]);
+    let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else { panic!("the drive is replaced") };
+    assert_eq!(notes, ["it is being rebuilt from the other drives; the volume is usable now"]);
     bench.restart(&[]);
     for _ in 0..100 {
         if bench.show("data").state == VolumeState::Optimal {

@@ -1,5 +1,6 @@
-//! What an operator does about a volume that is not started: its state prints one next step. Followed, the steps end in a volume that is
-//! served, whatever is missing together: a drive, the memory of the cache, the log device, right parity.
+//! Recovery of a volume that is not started: its state names one next step. The steps lead to an
+//! online volume, whatever is missing together: a drive, the memory of the cache, the log device,
+//! current parity.
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
@@ -9,27 +10,27 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const STRIP: u64 = 64 << 10;
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const LOG: &str = "x";
-/// Takes the place of `b` where blocks are punctured.
+/// Replaces `b` in the cases with punctured blocks.
 const SPARE: &str = "s";
-/// What hosts write first; flush then; and write last.
+/// First host writes; writes before the flush; last writes.
 const OLD: u8 = 5;
 const FLUSHED: u8 = 66;
 const UNFLUSHED: u8 = 77;
 const FLUSHED_AT: u64 = 2 * STRIP;
 const UNFLUSHED_AT: u64 = 6 * STRIP;
-/// A block of `a` that cannot be read, in a stripe that nothing else touches.
+/// An unreadable block of `a`, in a stripe that is otherwise unused.
 const PUNCTURED_AT: u64 = 8 * STRIP;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Device {
     Here,
-    /// It failed before the crash, and never comes back.
+    /// It failed before the crash, and never returns.
     Dead,
-    /// It is not there after the crash.
+    /// It is missing after the crash.
     Away,
-    /// It is there, and cannot be read where its records are.
+    /// It is present, and its records are unreadable.
     Damaged,
-    /// There never was one.
+    /// It never existed.
     None,
 }
 
@@ -39,20 +40,20 @@ struct State {
     drive: Device,
     log: Device,
     has_memory: bool,
-    /// There is no journal: regions that were being written have stale parity.
+    /// No journal: regions with interrupted writes have stale parity.
     has_stale_parity: bool,
     has_punctured: bool,
     mode: WriteMode,
 }
 
-/// All of them.
+/// All variants.
 fn states() -> Vec<State> {
     let mut states = Vec::new();
     for drive in [Device::Here, Device::Dead, Device::Away] {
         for log in [Device::None, Device::Here, Device::Away, Device::Damaged] {
             for bits in 0..8 {
                 let [has_memory, has_stale_parity, has_punctured] = [1, 2, 4].map(|bit| bits & bit != 0);
-                // Without a journal nothing lies on a log.
+                // Without a journal nothing is on a log.
                 if has_stale_parity && log != Device::None {
                     continue;
                 }
@@ -67,7 +68,7 @@ fn states() -> Vec<State> {
                 };
                 states
                     .extend([WriteMode::WriteBack, WriteMode::LoggedWriteBack].map(|mode| of("raid5", mode)));
-                // Either of two copies could have served without the other: an operator is asked.
+                // Either of two copies could have served alone: the operator is asked.
                 if log == Device::None && !has_punctured && !has_stale_parity {
                     states.push(of("raid1", WriteMode::WriteBack));
                 }
@@ -78,21 +79,21 @@ fn states() -> Vec<State> {
 }
 
 fn flush(bench: &mut Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
 }
 
-/// A volume on which everything is well.
+/// An optimal volume.
 fn prepared(state: &State) -> Bench {
     let mut bench = Bench::in_order(31, 2, 3);
     bench.cache_size = ByteCount(MIB);
     bench.add_drives(&[LOG], 8 * MIB);
-    let size = bench.sim.drive("a").expect("it is there").size();
+    let size = bench.sim.drive("a").expect("the drive exists").size();
     bench.add_drives(&[SPARE], size.0);
     bench.boot(&[]);
     let wanted = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(state.mode);
     let drives: &[&str] = if state.level == "raid1" { &["a", "c"] } else { &DRIVES };
-    bench.create_with("data", state.level, drives, wanted).expect("it is made");
+    bench.create_with("data", state.level, drives, wanted).expect("created");
     if state.has_stale_parity {
         let (volume, write_hole) = ("data".to_owned(), Some(WriteHole::Resync));
         bench
@@ -112,11 +113,12 @@ fn prepared(state: &State) -> Bench {
     bench
 }
 
-/// A drive is rebuilt while a block of another one cannot be read: that block of the new one is lost.
+/// A drive is rebuilt while a block of another drive is unreadable: the rebuilt drive loses that
+/// block.
 fn puncture(bench: &mut Bench) {
     bench.ask(Command::VolumeFlush { volume: "data".into() }).expect("flushed");
     let block = ByteRange::new(ByteOffset(PUNCTURED_AT / 2), ByteCount(4096));
-    bench.sim.drive("a").expect("it is there").make_unreadable(block);
+    bench.sim.drive("a").expect("the drive exists").make_unreadable(block);
     bench.ask(crate::common::fail_drive("b")).expect("failed");
     let replace = Command::DriveReplace { drive: "b".into(), with: SPARE.into(), destroy_data: false };
     bench.ask(replace).expect("replaced");
@@ -131,12 +133,12 @@ fn puncture(bench: &mut Bench) {
     assert!(shown.lost_bytes > 0, "the block is listed");
 }
 
-/// Hosts write, and the process is killed; then what is missing is missing.
+/// Hosts write, and the process is killed; then the parts of the case go missing.
 fn crash(bench: &mut Bench, state: &State) {
     if state.drive == Device::Dead {
-        bench.ask(crate::common::fail_drive("c")).expect("it can do without");
+        bench.ask(crate::common::fail_drive("c")).expect("the volume tolerates it");
     }
-    let log = bench.sim.drive(LOG).expect("it is there");
+    let log = bench.sim.drive(LOG).expect("the drive exists");
     let of_log = || log.read_true(ByteOffset::ZERO, log.size());
     let before = of_log();
     bench.write("data", FLUSHED_AT, FLUSHED, 4096);
@@ -144,7 +146,7 @@ fn crash(bench: &mut Bench, state: &State) {
     bench.write("data", UNFLUSHED_AT, UNFLUSHED, 4096);
     let after = of_log();
     bench.wait(6);
-    // Where there is no log that goes to the drives, and its region is marked when the process ends.
+    // Without a log the data is destaged, and its region is marked at the kill.
     bench.write("data", 10 * STRIP, OLD, 4096);
     flush(bench);
     bench.write("data", UNFLUSHED_AT + 4096, UNFLUSHED, 4096);
@@ -165,7 +167,7 @@ fn crash(bench: &mut Bench, state: &State) {
         Device::Here | Device::Dead | Device::None => {}
     }
     if state.drive == Device::Away {
-        bench.sim.drive("c").expect("it is there").vanish();
+        bench.sim.drive("c").expect("the drive exists").vanish();
     }
     bench.boot(&[]);
 }
@@ -174,7 +176,7 @@ fn serves(bench: &mut Bench) -> bool {
     !matches!(bench.show("data").state, VolumeState::Offline | VolumeState::Missing)
 }
 
-/// The last command that the reasons of a state name, which is that of the operator who has nothing to connect.
+/// The last command in the reasons of a state: for an operator who cannot reconnect anything.
 fn next_step(reasons: &str) -> Command {
     let shown = reasons
         .rsplit("'softroc ")
@@ -193,7 +195,7 @@ fn next_step(reasons: &str) -> Command {
     }
 }
 
-/// Follows the steps until the volume is served. What was ordered.
+/// Follows the steps until the volume is online. Returns the commands.
 fn follow(bench: &mut Bench, state: &State) -> Vec<Command> {
     let (mut done, mut reasons_before): (Vec<Command>, Vec<String>) = (Vec::new(), Vec::new());
     while !serves(bench) {
@@ -201,7 +203,7 @@ fn follow(bench: &mut Bench, state: &State) -> Vec<Command> {
         let command = next_step(&reasons);
         assert!(!reasons_before.contains(&reasons), "{state:?}: {done:?} led back to: {reasons}");
         let answer = bench.ask(command.clone());
-        // An order that loses something is carried out; a start may name the next thing that is missing.
+        // A command that gives data up succeeds; a start may name the next missing part.
         let is_start = matches!(command, Command::VolumeStart { accept_stale_parity: false, .. });
         assert!(answer.is_ok() || is_start, "{state:?}: {command:?} is refused: {answer:?}, after {done:?}");
         if matches!(command, Command::LogDiscard(_)) {
@@ -218,14 +220,14 @@ fn start(accept_stale_parity: bool, degraded: bool) -> Command {
     Command::VolumeStart { volume: "data".into(), accept_stale_parity, degraded }
 }
 
-/// Whether something may be lost in a state, by what an operator gave up.
+/// Whether data may be lost in a state, given the parts that an operator gave up.
 fn look(bench: &mut Bench, state: &State, what: &str) {
-    // Blocks of the drive that is missing may read wrongly where parity is stale.
+    // Blocks of the missing drive may read wrongly where parity is stale.
     if state.has_stale_parity && state.drive != Device::Here {
         return;
     }
     let is_log_lost = matches!(state.log, Device::Away | Device::Damaged);
-    // A flush was answered by the drives where there is no log.
+    // Without a log a flush was acknowledged by the drives.
     if state.has_memory || !is_log_lost {
         bench.expect("data", FLUSHED_AT, FLUSHED, 4096);
     }
@@ -237,7 +239,8 @@ fn look(bench: &mut Bench, state: &State, what: &str) {
     assert!(bytes.iter().all(|byte| *byte == OLD), "{what}");
 }
 
-/// Every state, with nothing that is away coming back: each step is carried out, and the volume is served. It is so after a restart.
+/// Every state, with all missing parts permanently lost: each step succeeds, and the volume is
+/// online, also after a restart.
 #[test]
 fn from_every_state_the_steps_that_are_printed_lead_to_a_served_volume() {
     for state in states() {
@@ -257,7 +260,7 @@ fn from_every_state_the_steps_that_are_printed_lead_to_a_served_volume() {
     }
 }
 
-/// Lossless steps come first: what is away is named, and when it is back nothing needs to be given up.
+/// Lossless steps come first: the missing part is named, and when it returns no data is given up.
 #[test]
 fn what_is_away_is_asked_for_before_anything_is_given_up() {
     for state in states().into_iter().filter(|state| state.drive == Device::Away || state.log == Device::Away)
@@ -270,10 +273,10 @@ fn what_is_away_is_asked_for_before_anything_is_given_up() {
             assert!(lossless.iter().any(|step| reasons.contains(step)), "{state:?}: {reasons}");
         }
         if state.drive == Device::Away {
-            bench.sim.drive("c").expect("it is there").come_back();
+            bench.sim.drive("c").expect("the drive exists").come_back();
         }
         if state.log == Device::Away {
-            bench.sim.drive(LOG).expect("it is there").come_back();
+            bench.sim.drive(LOG).expect("the drive exists").come_back();
         }
         bench.restart(&[]);
         let log = if state.log == Device::Away { Device::Here } else { state.log };
@@ -286,13 +289,13 @@ fn what_is_away_is_asked_for_before_anything_is_given_up() {
     }
 }
 
-/// More drives are gone than the level survives: the volume is deleted, whatever else is missing.
+/// More drives are lost than the level tolerates: the volume is deleted, whatever else is missing.
 #[test]
 fn what_can_never_be_served_can_be_deleted() {
     for state in states().into_iter().filter(|state| state.level == "raid5" && state.drive == Device::Dead) {
         let mut bench = prepared(&state);
         crash(&mut bench, &state);
-        bench.sim.drive("a").expect("it is there").vanish();
+        bench.sim.drive("a").expect("the drive exists").vanish();
         bench.restart(&[]);
         assert!(!serves(&mut bench), "{state:?}");
         let deleted = bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false });
@@ -300,7 +303,7 @@ fn what_can_never_be_served_can_be_deleted() {
     }
 }
 
-/// The memory of the cache is gone; drives and log are here.
+/// The memory of the cache is lost; drives and log are present.
 const WITHOUT_MEMORY: State = State {
     level: "raid5",
     drive: Device::Here,
@@ -311,7 +314,8 @@ const WITHOUT_MEMORY: State = State {
     mode: WriteMode::WriteBack,
 };
 
-/// The memory of the cache was gone in the same start of the machine, and the log had all that hosts had flushed. `log discard` gave up both.
+/// The memory of the cache was lost in the same boot, and the log had all flushed data. `log
+/// discard` gave up both.
 #[test]
 fn the_memory_is_given_up_and_the_log_is_replayed() {
     let state = WITHOUT_MEMORY;
@@ -323,14 +327,14 @@ fn the_memory_is_given_up_and_the_log_is_replayed() {
         notes[0].contains("at most 256 blocks of 4 KiB") && notes[0].contains("replayed from the log"),
         "{notes:?}"
     );
-    assert!(!serves(&mut bench), "nothing was given up");
+    assert!(!serves(&mut bench), "no data was given up");
     bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     bench.ask(start(false, false)).expect("started");
     bench.expect("data", FLUSHED_AT, FLUSHED, 4096);
     assert!(bench.has_event("were on its log device"), "{:?}", bench.events());
 }
 
-/// Nothing that is here is given up by an order that does not name it.
+/// A command gives up no present part that it does not name.
 #[test]
 fn what_is_intact_is_given_up_by_name_alone() {
     let state = WITHOUT_MEMORY;
@@ -351,7 +355,8 @@ fn what_is_intact_is_given_up_by_name_alone() {
     assert_eq!(bench.show("data").cache.dirty_bytes, 0);
 }
 
-/// The memory was given up, and the log had what hosts had flushed. Another order that named nothing gave up the log, too.
+/// The memory was given up, and the log had the flushed data. Another command without a name gave
+/// up the log, too.
 #[test]
 fn records_that_can_be_read_are_given_up_by_name_alone() {
     let state = WITHOUT_MEMORY;

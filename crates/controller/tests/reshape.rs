@@ -1,4 +1,4 @@
-//! Volumes that go to another layout while they are used: begun, paused, interrupted at any event, without drives.
+//! Online reshapes: begun, paused, interrupted at any event, with lost drives.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, MIB};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 pub const STRIP: u64 = 65536;
 
-/// A way from one layout to another, on drives of which the last ones are added.
+/// A reshape from one layout to another; the last drives are the added ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     pub from: &'static str,
@@ -48,12 +48,12 @@ pub fn reshape(bench: &mut Bench, order: ReshapeVolume) -> ReshapeInfo {
     }
 }
 
-/// What a strip of the volume holds.
+/// The content of a strip of the volume.
 pub fn byte(strip: u64) -> u8 {
     (strip % 251) as u8 + 1
 }
 
-/// A volume whose strips tell where they belong, on drives with so much room for data.
+/// A volume whose strips identify their location, on drives with this much space for data.
 pub fn prepared(way: Way, shards: usize, room: u64) -> Bench {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(&["a", "b", "c", "d", "e"], 32 * MIB + room);
@@ -80,10 +80,10 @@ pub fn expect_content(bench: &mut Bench, bytes: u64) {
 
 pub fn task(bench: &mut Bench) -> TaskInfo {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-    tasks.into_iter().find(|task| task.kind == TaskKind::Reshape).expect("it is moved")
+    tasks.into_iter().find(|task| task.kind == TaskKind::Reshape).expect("the reshape begins")
 }
 
-/// Lets time pass until the volume is not on its way any more.
+/// Advances time until the volume is not reshaping any more.
 pub fn arrive(bench: &mut Bench) {
     for _ in 0..200 {
         if bench.show("data").reshape.is_none() {
@@ -93,10 +93,10 @@ pub fn arrive(bench: &mut Bench) {
     }
     let events: Vec<String> = bench.events().into_iter().map(|event| event.text).collect();
     let tasks = bench.ask(Command::TaskList {});
-    panic!("it does not arrive: {tasks:?}: {events:#?}");
+    panic!("the reshape does not end: {tasks:?}: {events:#?}");
 }
 
-/// Whichever drives go that the level may lose, it reads the same.
+/// Whichever drives fail within the tolerance of the level, it reads the same.
 pub fn expect_redundancy(bench: &mut Bench, bytes: u64) {
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Optimal);
@@ -140,11 +140,15 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
         assert_eq!(after.level, way.to, "{way:?}");
         assert_eq!(after.capacity_bytes, told.to.capacity_bytes, "{way:?}");
         assert_eq!(after.drives.len(), way.drives.len() + way.add.len());
-        assert_eq!((after.number, &after.uuid), (before.number, &before.uuid), "it is known as before");
+        assert_eq!(
+            (after.number, &after.uuid),
+            (before.number, &before.uuid),
+            "the volume has the same identity"
+        );
         assert_eq!(task(&mut bench).state, TaskState::Done);
-        assert!(bench.has_event("has come to its new layout"));
+        assert!(bench.has_event("has its new layout"));
         expect_content(&mut bench, before.capacity_bytes);
-        // A host that was there before goes on.
+        // A host that connected before the reshape continues.
         let slice = platform::Buf::copy_of(&[byte(0); 512]).freeze();
         let range = units::ByteRange::new(units::ByteOffset(0), units::ByteCount(512));
         bench
@@ -161,8 +165,9 @@ fn a_volume_comes_to_another_layout_and_its_hosts_stay() {
     }
 }
 
-/// A host that was connected before the volume came to its layout is one of its hosts still: the volume is not deleted below it, and
-/// when the volume is moved once more, the host's requests go where its bytes lie. Once they went to the layout that the second move left.
+/// A host that connected before the end of a reshape stays a host of the volume: the volume is not
+/// deleted while it is in use. After a second reshape its requests go to the right location; they
+/// once went to the layout that the second reshape had left.
 #[test]
 fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
     for shards in [1, 2] {
@@ -180,7 +185,7 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
         reshape(&mut bench, order(WAYS[0]));
         arrive(&mut bench);
         assert_eq!(bench.show("data").hosts.len(), 1);
-        // What they ask for is counted as before: tasks stand back for it.
+        // Their requests are counted as before: tasks yield to them.
         let (before, host) = (bench.flushes_of_hosts(), volume.clone());
         bench.sim.run(async move { host.flush().await }).expect("no stall").expect("flushed");
         assert_eq!(bench.flushes_of_hosts(), before + 1);
@@ -197,7 +202,7 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
         let limit_bytes_per_s = Some(8 * MIB);
         bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
         bench.wait(4);
-        let moved = bench.show("data").reshape.expect("it is on its way").moved_bytes;
+        let moved = bench.show("data").reshape.expect("the volume is reshaping").moved_bytes;
         assert!(moved > 0 && moved < bytes, "{moved} of {bytes}");
         // On both sides of the cursor, and from one to the other once the rest is moved.
         use_all(&mut bench, &volume, bytes, 1);
@@ -214,14 +219,14 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
     }
 }
 
-/// The task that moves a volume now.
+/// The current reshape task of a volume.
 fn running(bench: &mut Bench) -> u64 {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     let moves = |task: &TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
-    tasks.into_iter().find(moves).expect("it is moved").task
+    tasks.into_iter().find(moves).expect("the reshape task exists").task
 }
 
-/// A host that has a volume reads all of it, and writes it anew: what each strip holds is counted from another one on.
+/// A host reads all of a volume and rewrites it, with strip numbers from another start.
 fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
     let volume = volume.clone();
     let done = bench.sim.run(async move {
@@ -230,12 +235,12 @@ fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
             let buf = volume.shard().env().pool().take_reserved(range.len);
             let (read, buf) = volume.read(range, buf).await;
             read.expect("readable");
-            let buf = buf.expect("the drives answer");
+            let buf = buf.expect("the drives respond");
             let expected = byte(strip + 1 - shift);
             assert!(buf.bytes().iter().all(|found| *found == expected), "strip {strip}");
             let data = platform::Buf::copy_of(&[byte(strip + shift); STRIP as usize]).freeze();
             volume.write(range, data, platform::Durability::Cached).await.expect("writable");
-            let status = volume.status(range).await.expect("it is known what there is");
+            let status = volume.status(range).await.expect("the content is known");
             assert!(
                 status.iter().all(|extent| extent.status == platform::BlockStatus::Data),
                 "strip {strip}"
@@ -246,7 +251,8 @@ fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
     done.expect("no stall");
 }
 
-/// The old layout counts as lying on all members until the end: a drive that has no room for it was found too small by the next start.
+/// The old layout counts as present on all members until the end: a drive without space for it was
+/// too small for the next start.
 #[test]
 fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
     let mut bench = prepared(WAYS[0], 1, 12 * MIB);
@@ -254,10 +260,11 @@ fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
     bench.ask(Command::DriveAdd { drive: "s".into(), size_bytes: None }).unwrap();
     let small = ReshapeVolume { add: vec!["s".into()], ..order(WAYS[0]) };
     let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(small));
-    assert!(why.contains("drive s is smaller than what 'data' takes of each drive"), "{why}");
+    assert!(why.contains("drive s is smaller than the space that 'data' uses on each drive"), "{why}");
 }
 
-/// Killed, or without power, at any event from the command to the end: what is there is whole, and goes on by itself.
+/// A kill or power cut at any event from the command to the end: the volume is intact, and the
+/// reshape continues automatically.
 #[test]
 fn a_way_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_begun() {
     for (way, how) in WAYS.into_iter().zip([End::Killed, End::PowerCut].into_iter().cycle()) {
@@ -308,7 +315,7 @@ fn a_drive_that_is_lost_on_the_way_is_done_without() {
             ErrorKind::WrongState,
             Command::VolumeSet { volume: "data".into(), name: "other".into() },
         );
-        assert!(sentence.contains("on its way to another layout"), "{sentence}");
+        assert!(sentence.contains("is being reshaped"), "{sentence}");
         for _ in 0..100 {
             if bench.show("data").reshape.is_none() {
                 break;
@@ -321,8 +328,9 @@ fn a_drive_that_is_lost_on_the_way_is_done_without() {
     }
 }
 
-/// Killed on the way without a journal, and a drive is missing: the volume waits for an operator's word. It was taken of the volume by the old
-/// layout alone, and the part by the new one was never started.
+/// Killed during a reshape without a journal, with a drive missing: the volume waits for the
+/// operator. The confirmation was applied to the old layout only, and the part in the new layout
+/// was never started.
 #[test]
 fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     let way = WAYS[0];
@@ -332,7 +340,7 @@ fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     let resync = |create: &mut controller::CreateVolume| {
         create.write_hole = Some(controller::WriteHole::Resync);
     };
-    let info = bench.create_with("data", way.from, way.drives, resync).expect("it is made");
+    let info = bench.create_with("data", way.from, way.drives, resync).expect("the volume is created");
     for strip in 0..info.capacity_bytes / STRIP {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -345,9 +353,9 @@ fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     bench.wait(4);
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
-    let moved = bench.show("data").reshape.expect("it stands still").moved_bytes;
+    let moved = bench.show("data").reshape.expect("the reshape is paused").moved_bytes;
     assert!(moved > STRIP && moved < info.capacity_bytes - STRIP);
-    // Writes on both sides mark regions of both.
+    // Writes on both sides mark regions of both layouts.
     for at in [0, info.capacity_bytes - STRIP] {
         bench.write("data", at, byte(at / STRIP), STRIP);
     }
@@ -381,7 +389,8 @@ fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     expect_content(&mut bench, info.capacity_bytes);
 }
 
-/// What a drive missed that was pulled out on the way is rebuilt by itself, and what a spare has to hold, when the volume has come to its layout.
+/// After the reshape, the missed writes of a drive pulled during it are rebuilt automatically, and
+/// so is a spare.
 #[test]
 fn what_was_lost_on_the_way_is_rebuilt_by_itself_in_the_end() {
     for comes_back in [true, false] {
@@ -419,8 +428,8 @@ fn what_was_lost_on_the_way_is_rebuilt_by_itself_in_the_end() {
     }
 }
 
-/// The records of both layouts lie on the log in use. The part by the new one had no name that a log's label takes, and the log devices
-/// were failed for that.
+/// The records of both layouts are on the log in use. The part in the new layout had a name that a
+/// log's label does not accept, and the log devices were failed for that.
 #[test]
 fn a_log_has_the_records_of_both_layouts() {
     let way = WAYS[0];
@@ -448,8 +457,8 @@ fn a_log_has_the_records_of_both_layouts() {
     expect_content(&mut bench, bytes);
 }
 
-/// Blocks that two drives cannot read stopped the volume on its way for good. It goes on beside them, and they are lost by the new layout, too,
-/// until somebody writes them.
+/// Blocks unreadable on two drives stopped a reshape permanently. It continues without them, and
+/// they stay lost in the new layout, until a host writes them.
 #[test]
 fn lost_blocks_are_carried_along_as_lost() {
     let way = WAYS[0];
@@ -505,7 +514,7 @@ fn it_is_paused_and_resumed_and_explained_on_both_sides() {
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
     assert_eq!(task(&mut bench).state, TaskState::Paused);
-    let moved = bench.show("data").reshape.expect("it is on its way").moved_bytes;
+    let moved = bench.show("data").reshape.expect("the volume is reshaping").moved_bytes;
     assert!(moved > 0 && moved < before.capacity_bytes, "{moved} of {}", before.capacity_bytes);
     let sentence = bench.refused(ErrorKind::WrongState, Command::TaskStop { task: id });
     assert!(sentence.contains("task pause"), "{sentence}");
@@ -522,7 +531,7 @@ fn it_is_paused_and_resumed_and_explained_on_both_sides() {
     assert!(below.contains("4 drives") && above.contains("3 drives"), "{below}\n{above}");
     bench.restart(&[]);
     bench.wait(5);
-    assert_eq!(bench.show("data").reshape.expect("it stands still").moved_bytes, moved);
+    assert_eq!(bench.show("data").reshape.expect("the reshape is paused").moved_bytes, moved);
     bench.ask(Command::TaskResume { task: id }).unwrap();
     arrive(&mut bench);
     expect_content(&mut bench, before.capacity_bytes);

@@ -1,4 +1,5 @@
-//! Several volumes on one array, to which drives are added or from which some are removed: all of them come to as many drives, one after the other.
+//! Several volumes on one array, to which drives are added or from which some are removed: all
+//! volumes are reshaped to the new drive count, one after the other.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{Bench, MIB};
@@ -10,7 +11,7 @@ use controller::{
 
 const ALL: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Volumes on the first drives, the one that is named first, and what is ordered.
+/// Volumes on the first drives, the named one first, and the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     pub drives: usize,
@@ -41,7 +42,7 @@ const SCENES: [Scene; 6] = [
     REMOVES,
     Scene { to: Some("raid6"), add: &["d", "e"], ..ADDS },
     Scene { volumes: &[("data", "raid10"), ("more", "raid6")], add: &["e", "f"], drives: 4, ..ADDS },
-    // What it gets takes more of each drive, and so does what moves along.
+    // Its new size takes more of each drive, and so do the volumes that follow.
     Scene {
         to: Some("raid0"),
         volumes: &[("data", "raid5"), ("more", "raid10")],
@@ -73,7 +74,7 @@ impl Scene {
     }
 }
 
-/// What a strip of the volume in this place holds that nobody wrote since.
+/// The content of an unwritten strip of the volume at this position.
 pub fn holds(place: usize, strip: u64) -> u8 {
     byte(strip + 40 * place as u64)
 }
@@ -90,7 +91,7 @@ pub fn delete(bench: &mut Bench, volume: &str) {
     bench.ask(delete).expect("deleted");
 }
 
-/// Volumes of that size, each with a gap behind it, whose strips tell where they belong.
+/// Volumes of that size, each with a gap behind it, whose strips identify their location.
 pub fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(&ALL, 32 * MIB + 4 * size * scene.volumes.len() as u64);
@@ -99,11 +100,11 @@ pub fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
         match place {
             0 => {
                 let sized = |create: &mut CreateVolume| create.size_bytes = Some(size);
-                bench.create_with(name, level, &ALL[..scene.drives], sized).expect("it is made");
+                bench.create_with(name, level, &ALL[..scene.drives], sized).expect("created");
             }
-            _ => drop(bench.create_with(name, level, &[], beside(size)).expect("it is made")),
+            _ => drop(bench.create_with(name, level, &[], beside(size)).expect("created")),
         }
-        bench.create_with(&format!("gap{place}"), "raid0", &[], beside(2 * size)).expect("there is room");
+        bench.create_with(&format!("gap{place}"), "raid0", &[], beside(2 * size)).expect("there is space");
         for strip in 0..size / STRIP {
             bench.write(name, strip * STRIP, holds(place, strip), STRIP);
         }
@@ -125,14 +126,15 @@ pub fn expect_content(bench: &mut Bench, scene: Scene, size: u64) {
     }
 }
 
-/// On how many drives a volume lies: what is told of an array's drives is the same for all of its volumes.
+/// The number of drives of a volume: the drives of an array are listed alike for all of its
+/// volumes.
 pub fn lies_on(bench: &Bench, name: &str) -> usize {
-    bench.shards[0].volume_named(name).expect("it is served").spec().geometry.drives().as_usize()
+    bench.shards[0].volume_named(name).expect("the volume is online").spec().geometry.drives().as_usize()
 }
 
-/// The newest task that moves a volume.
+/// The newest reshape task of a volume.
 pub fn task_of(bench: &mut Bench, volume: &str) -> TaskInfo {
-    find_task(bench, volume).expect("it is moved")
+    find_task(bench, volume).expect("the reshape task exists")
 }
 
 fn find_task(bench: &mut Bench, volume: &str) -> Option<TaskInfo> {
@@ -141,14 +143,15 @@ fn find_task(bench: &mut Bench, volume: &str) -> Option<TaskInfo> {
     tasks.into_iter().rev().find(moves)
 }
 
-/// Gives the order, and waits until there is a task for that volume. An order is answered when it is recorded: something has moved by then.
+/// Sends the command, and waits until there is a task for that volume. A command is acknowledged
+/// when it is recorded: some data has moved by then.
 fn begun(bench: &mut Bench, scene: Scene, volume: &str) -> u64 {
     let asked = bench.begin_ask(Command::VolumeReshape(scene.order()));
     loop {
         if let Some(task) = find_task(bench, volume) {
             return task.task;
         }
-        assert!(!asked.is_finished(), "its task is seen before it is answered");
+        assert!(!asked.is_finished(), "its task is listed before the acknowledgement");
         let until = bench.sim.now() + std::time::Duration::from_micros(2);
         bench.sim.run_until(until).unwrap();
     }
@@ -158,7 +161,7 @@ fn is_there(bench: &mut Bench, scene: Scene) -> bool {
     scene.names().all(|name| bench.show(name).reshape.is_none())
 }
 
-/// Lets time pass until no volume is on its way any more, nor is to be.
+/// Advances time until no volume is reshaping or queued.
 pub fn arrive(bench: &mut Bench, scene: Scene) {
     for _ in 0..200 {
         if is_there(bench, scene) {
@@ -168,10 +171,10 @@ pub fn arrive(bench: &mut Bench, scene: Scene) {
         bench.wait(1);
     }
     let events: Vec<String> = bench.events().into_iter().map(|event| event.text).collect();
-    panic!("{scene:?}: they do not arrive: {:?}: {events:#?}", bench.ask(Command::TaskList {}));
+    panic!("{scene:?}: the reshapes do not end: {:?}: {events:#?}", bench.ask(Command::TaskList {}));
 }
 
-/// All have as many drives, and whichever goes, those that may do without it read the same.
+/// All volumes have the same number of drives, and with any tolerated failure they read the same.
 fn expect_end(bench: &mut Bench, scene: Scene, size: u64) {
     for (name, level) in scene.volumes {
         let shown = bench.show(name);
@@ -213,7 +216,7 @@ fn volumes_of_one_array_come_to_its_drives_one_after_the_other_and_hosts_write_m
         let told = reshape(&mut bench, scene.order());
         let along: Vec<&str> = told.along.iter().map(|other| other.volume.as_str()).collect();
         assert_eq!(along, scene.names().skip(1).collect::<Vec<_>>());
-        // Each strip gets what its neighbour held, and what it held after that.
+        // Each strip gets its neighbour's content, and the content after that.
         for shift in [1, 0] {
             for strip in 0..size / STRIP {
                 for (place, name) in scene.names().enumerate() {
@@ -224,11 +227,18 @@ fn volumes_of_one_array_come_to_its_drives_one_after_the_other_and_hosts_write_m
         arrive(&mut bench, scene);
         for before in before {
             let after = bench.show(&before.name);
-            assert_eq!((after.number, &after.uuid), (before.number, &before.uuid), "it is known as before");
-            assert_eq!(after.data_start_bytes, before.data_start_bytes, "its part of each drive stays");
+            assert_eq!(
+                (after.number, &after.uuid),
+                (before.number, &before.uuid),
+                "the volume has the same identity"
+            );
+            assert_eq!(
+                after.data_start_bytes, before.data_start_bytes,
+                "its range on each drive is unchanged"
+            );
             assert_eq!(task_of(&mut bench, &before.name).state, TaskState::Done);
         }
-        assert_eq!(bench.count_events("has come to its new layout"), scene.volumes.len());
+        assert_eq!(bench.count_events("has its new layout"), scene.volumes.len());
         assert_eq!(bench.count_events("does not use drive"), scene.remove.len());
         expect_end(&mut bench, scene, size);
         bench.restart(&[]);
@@ -237,7 +247,8 @@ fn volumes_of_one_array_come_to_its_drives_one_after_the_other_and_hosts_write_m
     }
 }
 
-/// Killed, or without power, at any event from the command to the end: what is there is whole and goes on by itself, or nothing was begun of any.
+/// A kill or power cut at any event from the command to the end: the volumes are intact and the
+/// reshapes continue automatically, or none was begun.
 #[test]
 fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
     let two = |scene: Scene| Scene { volumes: &scene.volumes[..2], ..scene };
@@ -282,7 +293,8 @@ fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
     }
 }
 
-/// Killed, or without power, at any event of the second volume's beginning: the first one keeps the drives that it has come to.
+/// A kill or power cut at any event of the second volume's start of reshape: the first one keeps
+/// its new drives.
 #[test]
 fn a_beginning_after_another_volumes_end_that_is_interrupted_takes_nothing_of_that_back() {
     for (scene, how) in [(ADDS, End::Killed), (ADDS, End::PowerCut), (REMOVES, End::Killed)] {
@@ -321,7 +333,7 @@ fn a_beginning_after_another_volumes_end_that_is_interrupted_takes_nothing_of_th
     }
 }
 
-/// The first volume has come, and the second one stands still before it begins.
+/// The first volume's reshape is complete, and the second one is paused before it begins.
 pub fn between(scene: Scene, size: u64) -> Bench {
     let mut bench = prepared(scene, 2, size);
     reshape(&mut bench, scene.order());
@@ -336,7 +348,7 @@ pub fn between(scene: Scene, size: u64) -> Bench {
         }
         bench.wait(1);
     }
-    assert_eq!(bench.show("data").reshape, None, "it has come");
+    assert_eq!(bench.show("data").reshape, None, "the first reshape is complete");
     bench.wait(5);
     bench
 }
@@ -348,14 +360,15 @@ pub fn resume(bench: &mut Bench, scene: Scene) {
     }
 }
 
-/// Between two moves nothing is on its way, and all are served over restarts; but the volumes lie on different drives.
+/// Between two reshapes no volume is reshaping, and all are online over restarts; but the volumes
+/// use different drives.
 #[test]
 fn a_volume_that_waits_is_served_by_the_layout_that_it_has() {
     let size = 3 * MIB;
     for scene in [ADDS, REMOVES] {
         let mut bench = between(scene, size);
         for restarts in 0..2 {
-            let way = bench.show("last").reshape.expect("it is to move");
+            let way = bench.show("last").reshape.expect("the volume is queued");
             assert!(way.waits && way.moved_bytes == 0 && way.to.drives as usize == scene.in_the_end());
             expect_content(&mut bench, scene, size);
             let rename = Command::VolumeSet { volume: "data".into(), name: "other".into() };
@@ -379,14 +392,14 @@ fn a_volume_that_waits_is_served_by_the_layout_that_it_has() {
     }
 }
 
-/// All of an order is taken back while nothing has moved, whichever of its tasks is stopped.
+/// All of a command is rolled back while no data has moved, whichever of its tasks is stopped.
 #[test]
 fn an_order_of_which_nothing_has_moved_is_taken_back_as_a_whole() {
     let size = 3 * MIB;
     for (scene, stopped) in [(ADDS, "data"), (ADDS, "last"), (REMOVES, "more"), (REMOVES, "data")] {
         let mut bench = prepared(scene, 2, size);
         let id = begun(&mut bench, scene, stopped);
-        bench.ask(Command::TaskStop { task: id }).expect("nothing has moved");
+        bench.ask(Command::TaskStop { task: id }).expect("no data has moved");
         bench.wait(5);
         for name in scene.names() {
             let shown = bench.show(name);
@@ -404,7 +417,7 @@ fn an_order_of_which_nothing_has_moved_is_taken_back_as_a_whole() {
     }
 }
 
-/// Stopped at any moment: what an order has begun is taken back of all, or goes on with all.
+/// Stopped at any event: the command is rolled back for all volumes, or continues for all.
 #[test]
 fn an_order_that_is_stopped_at_any_moment_is_taken_back_or_goes_on_as_a_whole() {
     let (scene, size) = (Scene { volumes: &ADDS.volumes[..2], ..ADDS }, MIB);
@@ -428,7 +441,7 @@ fn an_order_that_is_stopped_at_any_moment_is_taken_back_or_goes_on_as_a_whole() 
     assert!((3..20).contains(&stopped), "{stopped} of 20 were stopped");
 }
 
-/// Any of the volumes can go while they move: the others come to their drives all the same.
+/// Any of the volumes can be deleted during the reshapes: the others complete theirs.
 #[test]
 fn a_volume_that_is_deleted_on_the_way_keeps_none_of_the_others() {
     let size = 3 * MIB;
@@ -439,7 +452,7 @@ fn a_volume_that_is_deleted_on_the_way_keeps_none_of_the_others() {
                 reshape(&mut bench, scene.order());
             }
             delete(&mut bench, gone);
-            // Whoever looks after the array finds nothing on its way, and volumes that are to be.
+            // An observer sees no reshaping volume, only queued ones.
             bench.wait(if has_moved { 2 } else { 0 });
             let left = || scene.names().filter(|name| *name != gone);
             if has_moved {
@@ -472,7 +485,8 @@ fn a_volume_that_is_deleted_on_the_way_keeps_none_of_the_others() {
     }
 }
 
-/// A drive that is lost is done without by all of them, also by those that had not begun; what takes its place is rebuilt when all have come.
+/// All volumes run without a lost drive, also the queued ones; its replacement is rebuilt when all
+/// reshapes are complete.
 #[test]
 fn a_drive_that_is_lost_on_the_way_is_done_without_by_all_and_a_spare_follows() {
     let size = 3 * MIB;
@@ -486,7 +500,7 @@ fn a_drive_that_is_lost_on_the_way_is_done_without_by_all_and_a_spare_follows() 
                 destroy_data: true,
                 ..controller::AddSpare::default()
             };
-            bench.ask(Command::SpareAdd(spare)).expect("it is a spare");
+            bench.ask(Command::SpareAdd(spare)).expect("the spare is added");
             if !is_between {
                 reshape(&mut bench, scene.order());
             }
@@ -522,7 +536,8 @@ fn a_drive_that_is_lost_on_the_way_is_done_without_by_all_and_a_spare_follows() 
     }
 }
 
-/// A volume that has lost a drive that it cannot do without does not keep those behind it, and the array is at rest when it is gone.
+/// A volume that is offline for a lost drive does not block the queued ones, and the array is idle
+/// when it is deleted.
 #[test]
 fn a_volume_that_cannot_be_served_is_passed_over() {
     let (scene, size) = (ADDS, 3 * MIB);
@@ -543,10 +558,7 @@ fn a_volume_that_cannot_be_served_is_passed_over() {
     delete(&mut bench, "more");
     bench.wait(2);
     let added = bench.create_with("new", "raid0", &[], beside(STRIP)).map(|_| ());
-    assert!(
-        added.is_err_and(|why| !why.message.contains("on its way")),
-        "a drive is missing, and nothing else"
-    );
+    assert!(added.is_err_and(|why| !why.message.contains("being reshaped")), "only a drive is missing");
     for (place, name) in [(0, "data"), (2, "last")] {
         for strip in 0..size / STRIP {
             bench.expect(name, strip * STRIP, holds(place, strip), STRIP);
@@ -554,7 +566,7 @@ fn a_volume_that_cannot_be_served_is_passed_over() {
     }
 }
 
-/// Without drives that come or go there is nothing that the others would have to follow.
+/// Without added or removed drives the other volumes need no reshape.
 #[test]
 fn another_level_on_the_same_drives_moves_one_volume_alone() {
     let (size, scene) = (3 * MIB, REMOVES);

@@ -1,4 +1,4 @@
-//! Volumes that follow another one, and drives that are out by then without which they could not be served by their new layout.
+//! Queued volumes of a reshape, with lost drives without which their new layout would be offline.
 
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
@@ -11,27 +11,27 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const SIZE: u64 = 3 * MIB;
 
-/// Hosts write, and what they wrote is durable.
+/// Hosts make durable writes.
 fn use_all(bench: &mut Bench, scene: Scene) {
     for (place, name) in scene.names().enumerate() {
         bench.write(name, 0, holds(place, 0), STRIP);
-        let volume = bench.shards[0].volume_named(name).expect("it is served");
-        bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("it is durable");
+        let volume = bench.shards[0].volume_named(name).expect("the volume is online");
+        bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("the write is durable");
     }
 }
 
 fn fail(bench: &mut Bench, scene: Scene, lost: &[&str]) {
     for drive in lost {
-        bench.sim.drive(drive).expect("it is there").fail_now();
+        bench.sim.drive(drive).expect("the drive exists").fail_now();
     }
     use_all(bench, scene);
     bench.wait(5);
     lost.iter().for_each(|drive| assert_ne!(bench.drive(drive).state, DriveState::Online, "{drive}"));
 }
 
-/// A drive has an error, and goes out for it: it does not come back by itself.
+/// A drive fails with an error: it does not return automatically.
 fn put_out(bench: &mut Bench, drive: &str) {
-    let failing = bench.sim.drive(drive).expect("it is there");
+    let failing = bench.sim.drive(drive).expect("the drive exists");
     failing.refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(1 << 30)));
     for strip in 0..16 {
         let _ = bench.try_write("more", strip * STRIP, holds(1, strip), STRIP).expect("no stall");
@@ -40,8 +40,9 @@ fn put_out(bench: &mut Bench, drive: &str) {
     failing.clear_write_errors();
 }
 
-/// Drives that were to come died before the second volume began: it began all the same, could make nothing durable on them, and the next start
-/// refused it, though the drives that it lay on had all of it.
+/// Drives to be added failed before the second volume began. It began all the same, could make
+/// nothing durable on them, and the next start refused it, though its old drives had all of its
+/// data.
 #[test]
 fn a_volume_does_not_begin_onto_drives_that_are_out_and_that_it_cannot_do_without() {
     let scenes: [(Scene, &[&str]); 4] = [
@@ -81,7 +82,8 @@ fn a_volume_does_not_begin_onto_drives_that_are_out_and_that_it_cannot_do_withou
     }
 }
 
-/// And that is no dead end: a drive that is put into such a slot, by an operator or as a spare, has them come to their layout.
+/// This has a solution: a replacement drive in such a slot, from an operator or a spare, lets the
+/// reshapes complete.
 #[test]
 fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
     let first = Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS };
@@ -103,10 +105,10 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
         match is_spare {
             true => {
                 let spare = AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
-                bench.ask(Command::SpareAdd(spare)).expect("it is a spare");
+                bench.ask(Command::SpareAdd(spare)).expect("the spare is added");
             }
             false => {
-                drop(bench.ask(replace(format!("data:{slot}"))).expect("the slot is out, and waited for"))
+                drop(bench.ask(replace(format!("data:{slot}"))).expect("the slot is empty, and waited for"))
             }
         }
         arrive(&mut bench, scene);
@@ -125,13 +127,13 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
         }
         use_all(&mut bench, scene);
         expect_content(&mut bench, scene, SIZE);
-        assert_eq!(bench.drive("f").state, DriveState::Online, "nothing of it is left to be rebuilt");
+        assert_eq!(bench.drive("f").state, DriveState::Online, "no part of it remains to be rebuilt");
         bench.restart(&[]);
     }
 }
 
-/// A volume that had lost a drive was said to lack each one that went out after that, also those that it does not lie on; and that a drive can come back
-/// was told, and refused, since volumes followed still.
+/// A volume with a lost drive was reported to lack every drive lost later, also those that it does
+/// not use. And the advice to bring a drive back was refused, since volumes were queued.
 #[test]
 fn a_volume_that_was_passed_over_is_started_again_and_follows() {
     let scene = Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid0")], add: &["e"], ..ADDS };
@@ -141,17 +143,17 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
         assert_eq!(bench.show("more").state, VolumeState::Offline);
         resume(&mut bench, scene);
         if is_out {
-            bench.ask(crate::common::take_offline("e")).expect("'data' can do without it");
+            bench.ask(crate::common::take_offline("e")).expect("'data' tolerates it");
         }
         bench.wait(10);
         let said = bench.show("more").reasons.join("; ");
         assert!(said.contains("softroc drive online b"), "{said}");
-        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("as it is said");
+        bench.ask(Command::DriveOnline { drive: "b".into() }).expect("as the message says");
         bench.wait(2);
         assert!(bench.show("more").state.serves(), "{:?}", bench.show("more").reasons);
         if is_out {
             bench.wait(10);
-            assert_eq!(lies_on(&bench, "more"), 4, "it waits for drive e");
+            assert_eq!(lies_on(&bench, "more"), 4, "the volume waits for drive e");
             bench.ask(Command::DriveOnline { drive: "e".into() }).expect("as its task says");
         }
         arrive(&mut bench, scene);
@@ -164,18 +166,19 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
     }
 }
 
-/// A volume had begun, and lost a drive that the one which follows it did not lie on yet: the array went on without that drive, and `drive online`, which was said to help, was
-/// refused, as a volume was on its way. Neither came anywhere any more.
+/// A volume had begun its reshape, and lost a drive that the queued one did not use yet: the array
+/// went on without that drive, and the advised `drive online` was refused, as a volume was
+/// reshaping. Neither volume completed.
 #[test]
 fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
     let scene = Scene { volumes: &[("data", "raid0"), ("more", "raid0")], ..ADDS };
     for restarts in [false, true] {
-        // As long as nothing has moved it could do without the drive, by its old layout.
+        // As long as no data has moved it tolerates the loss of the drive, in its old layout.
         let mut bench = moved(scene, SIZE, 0);
-        let failing = bench.sim.drive("d").expect("it is there");
+        let failing = bench.sim.drive("d").expect("the drive exists");
         failing.refuse_writes(ByteRange::new(ByteOffset(0), ByteCount(1 << 30)));
         bench.wait(20);
-        assert_eq!(bench.show("data").state, VolumeState::Offline, "it cannot do without drive d");
+        assert_eq!(bench.show("data").state, VolumeState::Offline, "the volume needs drive d");
         failing.clear_write_errors();
         if restarts {
             bench.restart(&[]);
@@ -183,9 +186,9 @@ fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
         assert!(bench.show("more").state.serves() && lies_on(&bench, "more") == 3);
         let said = bench.show("data").reasons.join("; ");
         assert!(said.contains("softroc drive online d"), "{said}");
-        // Any other drive stays as it is.
+        // Any other drive keeps its state.
         bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "a".into() });
-        bench.ask(Command::DriveOnline { drive: "d".into() }).expect("as it is said");
+        bench.ask(Command::DriveOnline { drive: "d".into() }).expect("as the message says");
         bench.wait(2);
         assert!(bench.show("data").state.serves(), "{:?}", bench.show("data").reasons);
         arrive(&mut bench, scene);
@@ -196,12 +199,13 @@ fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
     }
 }
 
-/// A drive that is about to go is out: what does not lie on it any more is complete, and says so.
+/// A drive to be removed is lost: a volume that does not use it any more is complete, and reported
+/// so.
 #[test]
 fn a_volume_says_nothing_of_drives_that_it_does_not_lie_on() {
     for (scene, whole) in [(ADDS, "last"), (REMOVES, "data")] {
         let mut bench = between(scene, SIZE);
-        bench.sim.drive("d").expect("it is there").fail_now();
+        bench.sim.drive("d").expect("the drive exists").fail_now();
         bench.write("data", 0, holds(0, 0), STRIP);
         bench.wait(5);
         let shown = bench.show(whole);
@@ -211,21 +215,22 @@ fn a_volume_says_nothing_of_drives_that_it_does_not_lie_on() {
     }
 }
 
-/// A drive that was put into a slot that a volume waits for had room for what the volume takes now, and not for what it takes of fewer drives: then the
-/// volume could not be moved, and those behind it neither.
+/// A replacement for a waited-for slot had space for the volume's present size per drive, and not
+/// for the larger part that fewer drives need: the volume could not be reshaped, and neither could
+/// the queued ones.
 #[test]
 fn a_drive_that_takes_a_slot_has_room_for_what_volumes_take_that_follow() {
     const WIDE: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let (gap, size) = ("gap", 6 * MIB);
     let mut bench = Bench::in_order(9, 1, 0);
-    // What is there takes 4 MiB of each, and half a MiB more of six drives.
+    // The volume takes 4 MiB of each drive, and half a MiB more of six drives.
     bench.add_drives(&WIDE, 32 * MIB + 6 * MIB);
     bench.add_drives(&["large"], 32 * MIB + 6 * MIB);
     bench.add_drives(&["small"], 32 * MIB + 4 * MIB);
     bench.boot(&[&WIDE[..], &["small", "large"]].concat());
-    bench.create_with("data", "raid6", &WIDE, |create| create.size_bytes = Some(size)).expect("it is made");
-    bench.create_with(gap, "raid0", &[], beside(16 * MIB)).expect("there is room");
-    bench.create_with("more", "raid50", &[], beside(size)).expect("there is room");
+    bench.create_with("data", "raid6", &WIDE, |create| create.size_bytes = Some(size)).expect("created");
+    bench.create_with(gap, "raid0", &[], beside(16 * MIB)).expect("there is space");
+    bench.create_with("more", "raid50", &[], beside(size)).expect("there is space");
     delete(&mut bench, gap);
     for (place, name) in ["data", "more"].into_iter().enumerate() {
         (0..size / STRIP).for_each(|strip| bench.write(name, strip * STRIP, holds(place, strip), STRIP));
@@ -235,24 +240,24 @@ fn a_drive_that_takes_a_slot_has_room_for_what_volumes_take_that_follow() {
         Scene { drives: 8, volumes: &[("data", "raid6"), ("more", "raid50")], remove: &["g", "h"], ..ADDS };
     reshape(&mut bench, Scene { add: &[], ..scene }.order());
     let task = task_of(&mut bench, "more").task;
-    bench.ask(Command::TaskPause { task }).expect("it waits");
+    bench.ask(Command::TaskPause { task }).expect("the task is paused");
     bench.wait(60);
     assert_eq!(bench.show("data").reshape, None);
     // Of eight drives each is in another span, and of six both are in one.
     fail(&mut bench, scene, &["d", "e"]);
-    bench.ask(Command::TaskResume { task }).expect("it stands still");
+    bench.ask(Command::TaskResume { task }).expect("the reshape is paused");
     bench.wait(5);
     let why = task_of(&mut bench, "more").reason.unwrap_or_default();
-    assert!(why.contains("is to lie on drives that are out"), "{why}");
+    assert!(why.contains("needs drives that are out of service"), "{why}");
     let replace =
         |with: &str| Command::DriveReplace { drive: "data:3".into(), with: with.into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Invalid, replace("small"));
     assert!(why.contains("is too small"), "{why}");
     let spare = AddSpare { drive: "small".into(), destroy_data: true, ..AddSpare::default() };
-    bench.ask(Command::SpareAdd(spare)).expect("it is a spare");
+    bench.ask(Command::SpareAdd(spare)).expect("the spare is added");
     bench.wait(120);
-    assert_eq!(lies_on(&bench, "more"), 8, "it is no spare for this");
-    bench.ask(replace("large")).expect("it has room");
+    assert_eq!(lies_on(&bench, "more"), 8, "the drive is no spare for this array");
+    bench.ask(replace("large")).expect("the drive has space");
     arrive(&mut bench, scene);
     assert_eq!(lies_on(&bench, "more"), 6);
     expect_content(&mut bench, scene, size);

@@ -1,4 +1,5 @@
-//! Orders for several volumes on one array: what is told of them before they begin, and which are refused.
+//! Reshape commands for several volumes on one array: what they report before they begin, and which
+//! are refused.
 
 use crate::common::MIB;
 use crate::reshape::reshape;
@@ -12,7 +13,7 @@ fn a_dry_run_tells_of_all_volumes_that_move_along() {
     let before: Vec<_> = ADDS.names().map(|name| bench.show(name)).collect();
     let order = ReshapeVolume { dry_run: true, ..ADDS.order() };
     let Ok(Reply::Reshape { reshape: told, notes }) = bench.ask(Command::VolumeReshape(order)) else {
-        panic!("it is told")
+        panic!("a reshape reply")
     };
     assert!(told.to.capacity_bytes > size && told.estimated_s.is_some_and(|seconds| seconds > 0));
     for (other, name) in told.along.iter().zip(["more", "last"]) {
@@ -23,7 +24,7 @@ fn a_dry_run_tells_of_all_volumes_that_move_along() {
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     assert!(note.contains("'more', 'last'") && note.contains("softroc volume expand more"), "{note}");
     assert_eq!(ADDS.names().map(|name| bench.show(name)).collect::<Vec<_>>(), before);
-    // And that room is there afterwards.
+    // That space is free afterwards.
     reshape(&mut bench, ADDS.order());
     arrive(&mut bench, ADDS);
     let more = || ReshapeVolume { volume: "more".into(), ..ReshapeVolume::default() };
@@ -33,7 +34,8 @@ fn a_dry_run_tells_of_all_volumes_that_move_along() {
     expect_content(&mut bench, ADDS, size);
 }
 
-/// What one volume cannot is refused of all, with the volume and the nearest way.
+/// A reshape that one volume does not allow is refused for all, with the volume's name and the
+/// nearest alternative.
 #[test]
 fn an_order_that_a_volume_cannot_follow_is_refused_with_the_nearest_way() {
     let size = 3 * MIB;
@@ -72,13 +74,13 @@ fn an_order_that_a_volume_cannot_follow_is_refused_with_the_nearest_way() {
     }
 }
 
-/// A volume whose bytes do not fit in its part of fewer drives, with another one right behind it.
+/// A volume whose data does not fit in its range on fewer drives, with another one right behind it.
 #[test]
 fn a_volume_that_has_no_room_on_fewer_drives_is_named_with_what_there_is() {
     let (scene, size) = (REMOVES, 3 * MIB);
     let mut bench = prepared(scene, 1, size);
     for name in ["gap", "wall"] {
-        bench.create_with(name, "raid0", &[], beside(2 * size)).expect("there is room");
+        bench.create_with(name, "raid0", &[], beside(2 * size)).expect("there is space");
     }
     delete(&mut bench, "gap");
     let (more, wall) = (bench.show("more"), bench.show("wall"));
@@ -94,7 +96,7 @@ fn a_volume_that_has_no_room_on_fewer_drives_is_named_with_what_there_is() {
     assert_eq!((told.to.capacity_bytes, along.as_slice()), (room, &["data", "last", "wall"][..]));
 }
 
-/// A volume that answers writes from its cache is named, whichever it is.
+/// Any write-back volume is named.
 #[test]
 fn a_volume_that_answers_writes_from_its_cache_does_not_move_along() {
     let (scene, size) = (ADDS, 3 * MIB);
@@ -106,10 +108,10 @@ fn a_volume_that_answers_writes_from_its_cache_does_not_move_along() {
         let set = SetPolicy { volume: "last".into(), write_mode: Some(write_mode), ..SetPolicy::default() };
         Command::VolumePolicy(set)
     };
-    bench.ask(set(WriteMode::WriteBack)).expect("it is set");
+    bench.ask(set(WriteMode::WriteBack)).expect("the policy is set");
     let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(scene.order()));
     assert!(why.contains("softroc volume set last --write-mode write-through"), "{why}");
-    bench.ask(set(WriteMode::WriteThrough)).expect("it is set");
+    bench.ask(set(WriteMode::WriteThrough)).expect("the policy is set");
     bench.settle("last");
     reshape(&mut bench, scene.order());
     bench.refused(ErrorKind::WrongState, set(WriteMode::WriteBack));

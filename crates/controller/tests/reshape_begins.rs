@@ -1,4 +1,4 @@
-//! Volumes that are about to go to another layout: what happens while that begins.
+//! The start of a reshape, and concurrent events.
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
@@ -9,20 +9,21 @@ use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// How many strips are written while a move begins: each holds what its neighbour held.
+/// The number of strips written while a reshape begins: each gets its neighbour's content.
 const WRITTEN: u64 = 4;
 
 fn expect_written(bench: &mut Bench, bytes: u64, when: &str) {
     for strip in 0..bytes / STRIP {
         let is = byte(strip + u64::from(strip < WRITTEN));
-        let read = bench.try_read("data", strip * STRIP, STRIP).expect("it is served");
+        let read = bench.try_read("data", strip * STRIP, STRIP).expect("the volume is online");
         assert!(read.iter().all(|found| *found == is), "{when}: strip {strip} holds {} ...", read[0]);
     }
 }
 
-/// A drive goes out for a write that fails, and that is being recorded when a move is ordered: what the move's label says is what is so when its
-/// turn comes, or the drive would be believed again without what it missed. What it missed is missed right after that; the move itself writes it
-/// anew.
+/// A drive fails a write, and its failure is being recorded when a reshape is ordered: the
+/// reshape's label must have the state at its turn, or the drive counts as current without its
+/// missed writes. The drive misses a write right after that, and the reshape itself rewrites that
+/// data.
 #[test]
 fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
     let way = WAYS[0];
@@ -59,12 +60,12 @@ fn a_drive_that_goes_out_while_a_move_begins_stays_out() {
         bench.boot(&["a", "b", "c", "d"]);
         expect_written(&mut bench, bytes, &format!("{steps} events, in the end"));
     }
-    assert!(refused > 2 && refused < 24, "the two meet: {refused} of 25 are refused");
+    assert!(refused > 2 && refused < 24, "the two coincide: {refused} of 25 are refused");
 }
 
-/// A host that reads without end. What it was told: how many requests were answered, and which error came first.
+/// A host that reads continuously. Returns the number of completed requests, and the first error.
 fn reader(bench: &Bench, bytes: u64) -> Rc<Cell<(u64, Option<IoErrorKind>)>> {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     let told = Rc::new(Cell::new((0, None)));
     let (seen, env) = (told.clone(), volume.shard().env().clone());
     env.clone().spawn("host", async move {
@@ -79,8 +80,8 @@ fn reader(bench: &Bench, bytes: u64) -> Rc<Cell<(u64, Option<IoErrorKind>)>> {
     told
 }
 
-/// A move is stopped at any moment before something has moved. The volume was served anew for that, and a host that asked for nothing meanwhile
-/// was told much later that it is gone; torture found it.
+/// A reshape is stopped at any event before data has moved. The volume was attached again for that,
+/// and an idle host got an error much later, that the volume is gone. Found by torture.
 #[test]
 fn a_move_that_is_stopped_is_noticed_by_no_host() {
     let way = WAYS[0];
@@ -89,7 +90,7 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
         let mut bench = prepared(way, 2, MIB);
         let bytes = bench.show("data").capacity_bytes;
         let (host, idle) =
-            (reader(&bench, bytes), bench.shards[1].volume_named("data").expect("it is served"));
+            (reader(&bench, bytes), bench.shards[1].volume_named("data").expect("the volume is online"));
         reshape(&mut bench, order(way));
         for _ in 0..steps {
             bench.sim.step();
@@ -97,7 +98,7 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
         let writing = bench.begin_write("data", 0, 251, STRIP);
         let id = task(&mut bench).task;
         stopped += usize::from(bench.ask(Command::TaskStop { task: id }).is_ok());
-        bench.sim.finish(&writing).expect("no stall").expect("it is written");
+        bench.sim.finish(&writing).expect("no stall").expect("written");
         bench.wait(5);
         let (requests, error) = host.get();
         assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
@@ -108,7 +109,7 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
         let read = env.spawn("idle host", async move { idle.read(range, Buf::unpooled(range.len)).await.0 });
         bench.sim.finish(&read).expect("no stall").expect("the volume is still there");
         if bench.show("data").reshape.is_none() && task(&mut bench).state == TaskState::Stopped {
-            // And it can go there after all.
+            // The reshape can still be done afterwards.
             reshape(&mut bench, order(way));
         }
         arrive(&mut bench);
@@ -119,8 +120,9 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
     assert!(stopped > 5, "{stopped} of 25 were stopped");
 }
 
-/// A drive is lost while the beginning of a move is recorded, which is taken back then. The volume was served anew for that, though no shard had heard
-/// of the move: hosts were disconnected, and got errors; torture found it.
+/// A drive is lost while the start of a reshape is recorded, which is then rolled back. The volume
+/// was attached again for that, though no shard knew of the reshape: hosts were disconnected, and
+/// got errors. Found by torture.
 #[test]
 fn a_beginning_that_is_taken_back_is_noticed_by_no_host() {
     let way = WAYS[0];
@@ -142,11 +144,12 @@ fn a_beginning_that_is_taken_back_is_noticed_by_no_host() {
         assert!(matches!(state, VolumeState::Optimal | VolumeState::Degraded), "{state}");
         expect_content(&mut bench, bytes);
     }
-    assert!(refused > 5 && refused < 30, "the two meet: {refused} of 30 are refused");
+    assert!(refused > 5 && refused < 30, "the two coincide: {refused} of 30 are refused");
 }
 
-/// A drive that a RAID 0 cannot spare is away for a moment while a move begins. It was written down as lost in a label that names the new drives, since
-/// what is saved could do without it; and the volume stayed offline when the drive was back. Torture found it.
+/// A drive that a RAID 0 needs is away for a moment while a reshape begins. It was recorded as lost
+/// in a label with the new drives, since the saved copy tolerates that; and the volume stayed
+/// offline when the drive returned. Found by torture.
 #[test]
 fn a_volume_that_lost_a_drive_while_its_move_began_is_there_when_the_drive_is() {
     let way = WAYS[3];
@@ -171,11 +174,12 @@ fn a_volume_that_lost_a_drive_while_its_move_began_is_there_when_the_drive_is() 
         arrive(&mut bench);
         expect_content(&mut bench, bytes);
     }
-    assert!(refused > 5 && gone_on > 5, "{refused} of 50 were refused, {gone_on} go on after a start");
+    assert!(refused > 5 && gone_on > 5, "{refused} of 50 were refused, {gone_on} continue after a start");
 }
 
-/// A stripe of the new layout needs more memory than a shard has. The order was refused after labels had named the layout: after a crash
-/// in between, the volume was offline until it was started with more memory; torture found it.
+/// A stripe of the new layout needs more memory than a shard has. The command was refused after
+/// labels had named the layout: after a crash in between, the volume was offline until it was
+/// started with more memory. Found by torture.
 #[test]
 fn a_layout_whose_stripes_need_more_memory_than_there_is_is_refused_before_anything_is_recorded() {
     let way = WAYS[1];
@@ -183,7 +187,7 @@ fn a_layout_whose_stripes_need_more_memory_than_there_is_is_refused_before_anyth
     let bytes = bench.show("data").capacity_bytes;
     let large = || Command::VolumeReshape(ReshapeVolume { strip_bytes: Some(MIB), ..order(way) });
     let message = bench.refused(ErrorKind::WrongState, large());
-    assert!(message.contains("'data' cannot be moved") && message.contains("--memory"), "{message}");
+    assert!(message.contains("'data' cannot be reshaped") && message.contains("--memory"), "{message}");
     for steps in (0..240).step_by(8) {
         let ordered = bench.begin_ask(large());
         for _ in 0..steps {

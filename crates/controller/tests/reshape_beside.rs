@@ -1,4 +1,4 @@
-//! Volumes that grow on the drives that they have, and what is done meanwhile to the volumes beside them.
+//! Volumes that grow on their drives, and concurrent changes to other volumes of the array.
 
 use crate::common::{Bench, MIB};
 use crate::reshape::{arrive, expect_content, reshape, task};
@@ -7,11 +7,11 @@ use controller::{Command, ErrorKind, ReshapeVolume, SectorFormat, SetPolicy, Wri
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 
-/// A volume, and another one with a gap between them. Bytes of the first.
+/// A volume, and another one behind a gap. Returns the bytes of the first.
 fn with_a_gap() -> (Bench, u64) {
     let (mut bench, bytes) = shorter("raid5", &DRIVES, 2, 24 * MIB);
     for name in ["more", "last"] {
-        bench.create_with(name, "raid5", &[], beside("data", 8 * MIB)).expect("there is room");
+        bench.create_with(name, "raid5", &[], beside("data", 8 * MIB)).expect("there is space");
         bench.write(name, 0, 9, 8 * MIB);
         bench.settle(name);
     }
@@ -25,21 +25,22 @@ fn delete(bench: &mut Bench, volume: &str) {
 }
 
 fn set(bench: &mut Bench, policy: SetPolicy) {
-    bench.ask(Command::VolumePolicy(policy)).expect("it is set");
+    bench.ask(Command::VolumePolicy(policy)).expect("the policy is set");
 }
 
-/// It grows into the gap, and stands still on its way.
+/// It grows into the gap, and the reshape is paused.
 fn growing() -> (Bench, u64) {
     let (mut bench, bytes) = with_a_gap();
     reshape(&mut bench, order());
     let task = task(&mut bench).task;
-    bench.ask(Command::TaskPause { task }).expect("it stands still");
+    bench.ask(Command::TaskPause { task }).expect("the reshape is paused");
     bench.wait(1);
-    assert!(bench.show("data").reshape.is_some(), "it is on its way");
+    assert!(bench.show("data").reshape.is_some(), "the volume is reshaping");
     (bench, bytes)
 }
 
-/// Its parts stayed in the label, as parts of no volume. No drive's label could be read any more, and the other volume was gone.
+/// Its parts stayed in the label, without a volume. No drive's label was readable any more, and the
+/// other volume was lost.
 #[test]
 fn a_volume_that_is_deleted_while_it_grows_takes_its_parts_along() {
     for interrupted in [false, true] {
@@ -53,7 +54,7 @@ fn a_volume_that_is_deleted_while_it_grows_takes_its_parts_along() {
         assert!(!bench.has("data"));
         bench.expect("last", 0, 9, 8 * MIB);
         let info =
-            bench.create_with("again", "raid5", &[], beside("last", 8 * MIB)).expect("its room is free");
+            bench.create_with("again", "raid5", &[], beside("last", 8 * MIB)).expect("its space is free");
         assert_eq!(info.data_start_bytes, 0);
         bench.settle("again");
         bench.restart(&DRIVES);
@@ -62,21 +63,22 @@ fn a_volume_that_is_deleted_while_it_grows_takes_its_parts_along() {
     }
 }
 
-/// The others can go meanwhile.
+/// Other volumes can be deleted meanwhile.
 #[test]
 fn a_volume_beside_one_that_grows_can_be_deleted() {
     let (mut bench, bytes) = growing();
     delete(&mut bench, "last");
     expect_content(&mut bench, bytes);
     let task = task(&mut bench).task;
-    bench.ask(Command::TaskResume { task }).expect("it goes on");
+    bench.ask(Command::TaskResume { task }).expect("the reshape continues");
     arrive(&mut bench);
     expect_content(&mut bench, bytes);
     bench.restart(&[]);
     expect_content(&mut bench, bytes);
 }
 
-/// A volume came to the array of one on its way where its drives were named and not the array; when the way was taken back, it was lost.
+/// A volume was created in the array of a reshaping one when its drives were named instead of the
+/// array; a rollback of the reshape lost it.
 #[test]
 fn no_volume_is_made_beside_one_that_is_on_its_way() {
     let (mut bench, _) = growing();
@@ -84,13 +86,13 @@ fn no_volume_is_made_beside_one_that_is_on_its_way() {
         bench.create_with("other", "raid5", &DRIVES, |create| create.size_bytes = Some(MIB)).map(|_| ());
     let by_array = bench.create_with("other", "raid5", &[], beside("data", MIB)).map(|_| ());
     for refused in [by_drives, by_array] {
-        let why = refused.expect_err("it is on its way");
+        let why = refused.expect_err("the volume is reshaping");
         assert_eq!(why.kind, ErrorKind::WrongState);
         assert!(why.message.contains("softroc task list"), "{why:?}");
     }
 }
 
-/// All of the room behind a volume was taken, whatever size was asked for.
+/// All of the space behind a volume was taken, whatever size was requested.
 #[test]
 fn a_volume_that_grows_to_a_size_takes_no_more_than_that() {
     let (mut bench, bytes) = shorter("raid5", &DRIVES, 2, 24 * MIB);
@@ -99,14 +101,14 @@ fn a_volume_that_grows_to_a_size_takes_no_more_than_that() {
     arrive(&mut bench);
     let shown = bench.show("data");
     assert_eq!((shown.capacity_bytes, shown.member_bytes), (bytes + 4 * MIB, before + 2 * MIB));
-    bench.create_with("more", "raid5", &[], beside("data", 8 * MIB)).expect("there is room");
+    bench.create_with("more", "raid5", &[], beside("data", 8 * MIB)).expect("there is space");
     expect_content(&mut bench, bytes);
     let same = ReshapeVolume { size_bytes: Some(bytes + 4 * MIB), ..order() };
     let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(same));
-    assert!(why.contains("is so already"), "{why}");
+    assert!(why.contains("has this layout already"), "{why}");
 }
 
-/// A volume whose sectors have 4 KiB got a size that is none of them in whole numbers.
+/// A volume with 4 KiB sectors got a size that is no multiple of them.
 #[test]
 fn a_volume_grows_by_whole_sectors_as_hosts_see_them() {
     let (mut bench, bytes) = shorter("raid5", &DRIVES, 1, 24 * MIB);
@@ -119,7 +121,8 @@ fn a_volume_grows_by_whole_sectors_as_hosts_see_them() {
     assert_eq!(reshape(&mut bench, even).to.capacity_bytes, bytes + 4096);
 }
 
-/// Journals of other volumes left no room for a second one. The refusal named an option that growing does not have.
+/// Journals of other volumes left no space for a second one. The refusal named an option that
+/// growing does not have.
 #[test]
 fn a_volume_without_room_for_a_second_journal_is_told_what_to_do() {
     let (mut bench, bytes) = shorter("raid5", &DRIVES, 1, 24 * MIB);
@@ -140,7 +143,7 @@ fn a_volume_without_room_for_a_second_journal_is_told_what_to_do() {
     }
     let [.., before, last] = names.as_slice() else { panic!("{names:?}") };
     let grow = || ReshapeVolume { volume: last.clone(), ..order() };
-    // No room at all, and then some, but not enough.
+    // First no space at all, then some, but not enough.
     let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(grow()));
     assert!(why.contains("softroc volume set data --write-hole resync"), "{why}");
     delete(&mut bench, before);

@@ -1,4 +1,4 @@
-//! Volumes that have come to another layout: what is left of the one that they had.
+//! The end of a reshape, and the remains of the old layout.
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB, drive_options};
@@ -7,7 +7,7 @@ use controller::{Command, DiscardLog, ErrorKind, Reply, SetTask, TaskState, Volu
 use platform_sim::{DriveOptions, Latency};
 use units::ByteCount;
 
-/// Lets time pass until it is so.
+/// Advances time until the condition holds.
 fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) -> bool) {
     for _ in 0..300 {
         if is_so(&bench.show("data")) {
@@ -18,14 +18,15 @@ fn until(bench: &mut Bench, what: &str, is_so: impl Fn(&controller::VolumeInfo) 
     panic!("{what}: {:?}", bench.show("data"));
 }
 
-/// A drive went out that had not returned what it was asked by the old layout. When the volume had come to the new one, nobody waited for that any
-/// more: the drive was taken in again, and a write from before could land on what lies there by now.
+/// A removed drive held late writes of the old layout. After the reshape these were not tracked any
+/// more: the drive was used again, and a late write could land on newer data.
 #[test]
 fn a_drive_that_owes_a_write_of_the_old_layout_is_not_taken_in_again() {
     const LATE_S: u64 = 900;
     let (mut bench, bytes, _, id) = halfway(WAYS[0], &[]);
     let (at, last) = (bytes - 2 * STRIP, bytes / STRIP - 1);
-    // Their region is marked by that. So what comes late is asked by a shard: the controller itself waits for nothing.
+    // This marks their region, so that a shard sends the late write: the controller itself waits
+    // for none.
     for strip in [last - 1, last] {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -47,8 +48,8 @@ fn a_drive_that_owes_a_write_of_the_old_layout_is_not_taken_in_again() {
     expect_content(&mut bench, bytes - 2 * STRIP);
 }
 
-/// A spare takes a slot as soon as the label names one volume again. The map was as long as before for a moment longer then, with marks of regions that
-/// mean nothing any more; torture found it.
+/// A spare takes a slot as soon as the label names one volume again. For a moment the map still had
+/// its old length, with marks of regions that do not exist any more. Found by torture.
 #[test]
 fn a_spare_takes_a_slot_at_once_when_a_volume_has_come_to_its_layout() {
     for shards in 1..=3 {
@@ -68,20 +69,20 @@ fn a_spare_takes_a_slot_at_once_when_a_volume_has_come_to_its_layout() {
     }
 }
 
-/// Shards passed hosts on before they knew what of the new space is not initialised: who wrote there just then relied on redundancy that agrees with
-/// nothing.
+/// Shards redirected hosts before they knew the uninitialised part of the new space: a write there
+/// relied on redundancy that agrees with nothing.
 #[test]
 fn shards_know_what_is_not_initialised_before_any_host_gets_there() {
     let way = WAYS[0];
     let mut bench = prepared(way, 2, 48 * MIB);
     let named = |bench: &Bench, shard: usize| bench.shards[shard].volume_named("data");
-    let before = named(&bench, 0).expect("it is served").spec().id;
+    let before = named(&bench, 0).expect("the volume is online").spec().id;
     let mut knows = [false; 2];
     let _ordered = bench.begin_ask(Command::VolumeReshape(order(way)));
     let deadline = bench.sim.now() + std::time::Duration::from_secs(600);
     loop {
         bench.sim.step();
-        assert!(bench.sim.now() < deadline, "it does not arrive");
+        assert!(bench.sim.now() < deadline, "the reshape does not end");
         for (shard, knows) in bench.shards.iter().zip(&mut knows) {
             // Its parts have the next numbers.
             let parts = (1..=2).filter_map(|next| shard.volume(engine::VolumeId(before.0 + next)));
@@ -98,7 +99,7 @@ fn shards_know_what_is_not_initialised_before_any_host_gets_there() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// A volume that stands still halfway, and where its cursor is.
+/// A volume with a reshape paused halfway; returns the position of its cursor.
 fn halfway(way: Way, log: &[&str]) -> (Bench, u64, u64, u64) {
     let mut bench = prepared(way, 2, 48 * MIB);
     if !log.is_empty() {
@@ -115,12 +116,13 @@ fn halfway(way: Way, log: &[&str]) -> (Bench, u64, u64, u64) {
     bench.wait(4);
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
-    let moved = bench.show("data").reshape.expect("it stands still").moved_bytes;
+    let moved = bench.show("data").reshape.expect("the reshape is paused").moved_bytes;
     assert!(moved > STRIP && moved < bytes - STRIP, "{moved} of {bytes}");
     (bench, bytes, moved, id)
 }
 
-/// Records of both layouts are on a log that is gone for good: one order gives up both, or the part by the new layout would wait for it for ever.
+/// Records of both layouts are on a log that is permanently lost: one command discards both, or the
+/// part in the new layout would wait without end.
 #[test]
 fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
     let (mut bench, bytes, _, id) = halfway(WAYS[0], &["x", "y"]);
@@ -137,12 +139,12 @@ fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
     if bench.show("data").state == VolumeState::Offline {
         let start =
             Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
-        bench.ask(start).expect("it is started");
+        bench.ask(start).expect("the volume is started");
     }
     bench.ask(Command::TaskResume { task: id }).unwrap();
     arrive(&mut bench);
     expect_content(&mut bench, bytes);
-    // What comes back has nothing to say.
+    // Devices that return have no live records.
     bench.write("data", 0, 200, STRIP);
     bench.shut_down();
     ["x", "y"].iter().for_each(|name| bench.sim.drive(name).unwrap().come_back());
@@ -150,8 +152,8 @@ fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
     bench.expect("data", 0, 200, STRIP);
 }
 
-/// A write lies on both sides of the cursor, and a drive goes out below it: each layout knows what the drive missed, and both say so before the host
-/// has its answer.
+/// A write covers both sides of the cursor, and a drive fails during it: each layout knows the
+/// drive's missed part, and both record it before the acknowledgement.
 #[test]
 fn a_write_over_the_cursor_without_a_drive_is_known_to_both_layouts() {
     let (mut bench, bytes, moved, id) = halfway(WAYS[0], &[]);
@@ -166,7 +168,7 @@ fn a_write_over_the_cursor_without_a_drive_is_known_to_both_layouts() {
     bench.ask(Command::TaskResume { task: id }).unwrap();
     until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
     if bench.show("data").state == VolumeState::Degraded {
-        // What vanished comes back by itself, unless that was undone by the restart.
+        // A vanished drive returns automatically, unless the restart reverted that.
         bench.wait(60);
         let _ = bench.ask(Command::DriveOnline { drive: "b".into() });
     }
@@ -179,7 +181,8 @@ fn a_write_over_the_cursor_without_a_drive_is_known_to_both_layouts() {
     }
 }
 
-/// When the rest of the new room is resynced, the journal tells all there is to know: a crash and a missing drive need no word of an operator.
+/// When the rest of the new space is resynced, the journal covers all writes: after a crash with a
+/// missing drive no operator is needed.
 #[test]
 fn after_the_end_a_crash_without_a_drive_is_nobodys_question() {
     let way = WAYS[0];
@@ -198,8 +201,9 @@ fn after_the_end_a_crash_without_a_drive_is_nobodys_question() {
     expect_content(&mut bench, bytes);
 }
 
-/// A sector cannot be read while the drive is away that may have it: the task says so and fails, hosts go on, and when one of them has written
-/// the sector, the volume is moved by itself.
+/// A sector is unreadable while the drive that may have its data is away: the task says so and
+/// fails, hosts continue, and when a host has written the sector, the reshape continues
+/// automatically.
 #[test]
 fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     let way = WAYS[0];
@@ -218,7 +222,7 @@ fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     let failed = task(&mut bench);
     assert_eq!(failed.state, TaskState::Failed, "{:?}", failed.reason);
     assert!(bench.show("data").reshape.is_some());
-    assert_eq!(bench.show("data").lost_bytes, 0, "the drive that is away may have it");
+    assert_eq!(bench.show("data").lost_bytes, 0, "the drive that is away may have the data");
     let strips = shown.capacity_bytes / STRIP;
     let unreadable: Vec<u64> =
         (0..strips).filter(|strip| bench.try_read("data", strip * STRIP, STRIP).is_err()).collect();
@@ -230,8 +234,9 @@ fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     expect_content(&mut bench, shown.capacity_bytes);
 }
 
-/// The power went while a beginning was being recorded, and the drive that was to come was missing at the next start: the volume was shown with a drive
-/// that it does not have, as long as it waited.
+/// A power cut while the start of a reshape was being recorded, and the drive to be added was
+/// missing at the next start: while the volume waited, it was shown with a drive that it does not
+/// have.
 #[test]
 fn a_drive_that_a_volume_was_about_to_get_is_not_shown_as_its_own() {
     let mut waited = 0;
@@ -255,12 +260,12 @@ fn a_drive_that_a_volume_was_about_to_get_is_not_shown_as_its_own() {
     assert!(waited > 5 && waited < 60, "{waited}");
 }
 
-/// A volume of three drives whose records lie on a log.
+/// A volume of three drives with its records on a log.
 fn logged() -> Bench {
     logged_on(drive_options().latency)
 }
 
-/// The same, on devices that take so long.
+/// The same, on devices with this latency.
 fn logged_on(latency: Latency) -> Bench {
     let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
     for device in ["x", "y"] {
@@ -272,13 +277,14 @@ fn logged_on(latency: Latency) -> Bench {
     bench
 }
 
-/// Whose places there are on the log.
+/// The owners of the slots on the log.
 fn places(bench: &mut Bench) -> Vec<String> {
     let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
     logs.into_iter().flat_map(|log| log.places).map(|place| place.volume).collect()
 }
 
-/// The part by the new layout has a place on the log of its own. When the move was taken back, that was nobody's, and was never free again.
+/// The part in the new layout has its own slot on the log. After a rollback that slot had no owner,
+/// and was never freed.
 #[test]
 fn a_move_that_is_taken_back_leaves_nothing_on_the_log() {
     let mut bench = logged();
@@ -291,7 +297,8 @@ fn a_move_that_is_taken_back_leaves_nothing_on_the_log() {
     assert_eq!((places(&mut bench), bench.show("data").drives.len()), (vec!["data".to_owned()], 3));
 }
 
-/// The same when a crash came between the label that names one volume again and those of the log's devices.
+/// The same when a crash came between the label with one volume again and those of the log's
+/// devices.
 #[test]
 fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
     let begun = || {
@@ -326,12 +333,13 @@ fn an_end_that_is_interrupted_leaves_nothing_on_the_log() {
     assert!(ended > 2, "some are interrupted in between: {ended}");
 }
 
-/// A move is taken back while an operator removes the log, which has taken the journals off it by then, and not the places. What frees the place of
-/// the part by the new layout had read a device's label, waited until what took it off was written, and wrote it again: the log was there again.
+/// A reshape is rolled back while an operator removes the log; the journals have left it, the slots
+/// have not. The task that frees the new layout's slot had read a device's label, waited for the
+/// erase of that label, and wrote it again: the log was present again.
 #[test]
 fn a_log_that_is_removed_while_a_move_is_taken_back_stays_removed() {
     let begun = || {
-        // It takes longer to take their labels off than to take the move back as far as that.
+        // The erase of their labels takes longer than the rollback up to that point.
         let mut bench = logged_on(Latency::range_us(500, 900));
         bench.ask(Command::VolumeReshape(order(WAYS[0]))).unwrap();
         let id = task(&mut bench).task;

@@ -1,5 +1,5 @@
-//! Volumes that go to a layout with less data in the same part of each drive, or on fewer drives: more parity on as many, drives that are
-//! removed, room that is given up.
+//! Reshapes to less data per drive or to fewer drives: more parity on as many drives, removed
+//! drives, a reduced size.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -13,14 +13,14 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// A way from one layout to another, on drives of which the last ones are removed.
+/// A reshape from one layout to another; the last drives are the removed ones.
 #[derive(Clone, Copy, Debug)]
 struct Less {
     from: &'static str,
     drives: usize,
     to: &'static str,
     removed: usize,
-    /// Whether the volume's last byte goes first.
+    /// Whether the volume's last byte moves first.
     down: bool,
 }
 
@@ -38,7 +38,7 @@ const WAYS: [Less; 10] = [
     less("raid5", 4, "raid10", 0, true),
     less("raid0", 3, "raid0", 1, true),
     less("raid10", 6, "raid10", 2, true),
-    // As much data as before in the same part of each drive: the first byte goes first.
+    // As much data as before in the same part of each drive: the first byte moves first.
     less("raid10", 4, "raid0", 2, false),
 ];
 
@@ -61,13 +61,14 @@ impl Less {
     }
 }
 
-/// A volume whose strips tell where they belong, on drives with so much room for data. `size`: so much of it.
+/// A volume whose strips identify their location, on drives with this much space for data. `size`:
+/// its size.
 fn prepared(way: Less, shards: usize, room: u64, size: Option<u64>) -> Bench {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(&NAMES, 32 * MIB + room);
     bench.boot(&NAMES);
     let sized = |create: &mut controller::CreateVolume| create.size_bytes = size;
-    let info = bench.create_with("data", way.from, way.names(), sized).expect("it is made");
+    let info = bench.create_with("data", way.from, way.names(), sized).expect("created");
     for strip in 0..info.capacity_bytes / STRIP {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -76,7 +77,7 @@ fn prepared(way: Less, shards: usize, room: u64, size: Option<u64>) -> Bench {
     bench
 }
 
-/// Drives that were removed are nobody's.
+/// Removed drives are unused.
 fn expect_unused(bench: &mut Bench, way: Less) {
     for name in way.removed() {
         let drive = bench.drive(name);
@@ -100,7 +101,11 @@ fn a_volume_comes_to_less_and_its_drives_are_free() {
         let after = bench.show("data");
         let is = (after.level.as_str(), after.capacity_bytes, after.drives.len());
         assert_eq!(is, (way.to, told.to.capacity_bytes, way.drives - way.removed), "{way:?}");
-        assert_eq!((after.number, &after.uuid), (before.number, &before.uuid), "it is known as before");
+        assert_eq!(
+            (after.number, &after.uuid),
+            (before.number, &before.uuid),
+            "the volume has the same identity"
+        );
         assert_eq!(task(&mut bench).state, TaskState::Done);
         expect_content(&mut bench, before.capacity_bytes);
         expect_unused(&mut bench, way);
@@ -119,8 +124,9 @@ fn a_volume_comes_to_less_and_its_drives_are_free() {
     }
 }
 
-/// Killed, or without power, at any event from the command to the end: what is there is whole, and goes on by itself. All of the room is used,
-/// so that a part of the volume is given up.
+/// A kill or power cut at any event from the command to the end: the volume is intact, and the
+/// reshape continues automatically. All of the space is used, so that a part of the volume is given
+/// up.
 #[test]
 fn a_way_to_less_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_begun() {
     for (way, how) in WAYS.into_iter().zip([End::Killed, End::PowerCut].into_iter().cycle()) {
@@ -149,7 +155,7 @@ fn a_way_to_less_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_be
             arrive(bench);
             let info = bench.show("data");
             if info.drives.len() == way.drives && info.level == way.from {
-                // It was never begun: nothing is given up.
+                // The reshape was never begun: no data is given up.
                 expect_content(bench, bytes.get());
                 reshape(bench, order());
                 arrive(bench);
@@ -166,7 +172,7 @@ fn a_way_to_less_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_be
     }
 }
 
-/// A volume that is on its way for a while.
+/// A volume that is reshaping for a while.
 fn slowly(bench: &mut Bench, order: ReshapeVolume) -> u64 {
     reshape(bench, order);
     let task = task(bench).task;
@@ -176,7 +182,7 @@ fn slowly(bench: &mut Bench, order: ReshapeVolume) -> u64 {
     task
 }
 
-/// Each side of the cursor is explained by its own layout, and nothing that has moved comes back.
+/// `explain` uses the layout of each side of the cursor; moved data never moves back.
 #[test]
 fn on_the_way_down_the_last_bytes_lie_by_the_new_layout() {
     let way = WAYS[1];
@@ -185,7 +191,7 @@ fn on_the_way_down_the_last_bytes_lie_by_the_new_layout() {
     let id = slowly(&mut bench, way.order());
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
-    let moved = bench.show("data").reshape.expect("it is on its way").moved_bytes;
+    let moved = bench.show("data").reshape.expect("the volume is reshaping").moved_bytes;
     assert!(moved > 0 && moved < bytes, "{moved} of {bytes}");
     let sentence = bench.refused(ErrorKind::WrongState, Command::TaskStop { task: id });
     assert!(sentence.contains("task pause"), "{sentence}");
@@ -203,15 +209,15 @@ fn on_the_way_down_the_last_bytes_lie_by_the_new_layout() {
     expect_content(&mut bench, bytes);
     bench.restart(&[]);
     bench.wait(5);
-    assert_eq!(bench.show("data").reshape.expect("it stands still").moved_bytes, moved);
+    assert_eq!(bench.show("data").reshape.expect("the reshape is paused").moved_bytes, moved);
     expect_content(&mut bench, bytes);
     bench.ask(Command::TaskResume { task: id }).unwrap();
     arrive(&mut bench);
     expect_content(&mut bench, bytes);
 }
 
-/// A drive that is removed, and one that stays, are lost on the way: it is done without them. What was removed is no member in the end, and is not
-/// taken for one when it is there again.
+/// A drive to be removed and one that stays are lost during the reshape, which continues without
+/// them. The removed drive is no member in the end, nor when it returns.
 #[test]
 fn a_drive_that_is_removed_and_fails_on_the_way_is_done_without() {
     for lost in ["a", "d"] {
@@ -242,14 +248,14 @@ fn a_drive_that_is_removed_and_fails_on_the_way_is_done_without() {
         bench.settle("data");
         bench.wait(5);
         let info = bench.show("data");
-        assert_eq!((info.state, info.drives.len()), (VolumeState::Optimal, 3), "{lost} is back");
-        assert_eq!(bench.drive("d").state, DriveState::Unused, "{lost} is back");
+        assert_eq!((info.state, info.drives.len()), (VolumeState::Optimal, 3), "{lost} has returned");
+        assert_eq!(bench.drive("d").state, DriveState::Unused, "{lost} has returned");
         expect_content(&mut bench, bytes);
     }
 }
 
-/// Without a word nothing is given up; with it hosts get errors for what is behind the new size before anything has moved, and all of it comes back
-/// when the task is stopped by then.
+/// Without confirmation no data is given up. With it hosts get errors beyond the new size before
+/// any data has moved; all data returns if the task is stopped by then.
 #[test]
 fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
     for shards in [1, 2] {
@@ -266,7 +272,7 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         let too_much = ReshapeVolume { destroy_data: true, ..smaller(room + STRIP) };
         let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(too_much));
         assert!(why.contains(&command), "{why}");
-        // In its place it does not become smaller.
+        // A reshape in place keeps the size.
         let in_place = ReshapeVolume { remove: Vec::new(), destroy_data: true, ..smaller(room) };
         bench.refused(ErrorKind::Invalid, Command::VolumeReshape(in_place));
         let order = ReshapeVolume { destroy_data: true, ..smaller(room - STRIP) };
@@ -302,7 +308,7 @@ fn drives_that_cannot_be_removed_are_refused_with_the_nearest_way() {
     let refused = [
         (remove(&["b"]), "'softroc drive replace b --with d'"),
         (remove(&["b", "d"]), "'softroc drive replace b --with c'"),
-        (remove(&["e"]), "drive e is none of 'data'; run 'softroc volume show data'"),
+        (remove(&["e"]), "drive e does not belong to 'data'; 'softroc volume show data'"),
         (ReshapeVolume { add: vec!["e".into()], ..remove(&["d"]) }, "volume migrate data --remove d"),
         (remove(&["c", "d"]), "at least"),
     ];
@@ -313,9 +319,9 @@ fn drives_that_cannot_be_removed_are_refused_with_the_nearest_way() {
     assert_eq!(bench.show("data"), before);
 }
 
-/// A host that writes to the volume's first strip without end, what it holds.
+/// A host that rewrites the volume's first strip continuously, with the same content.
 fn writer(bench: &Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     let env = volume.shard().env().clone();
     env.clone().spawn("host", async move {
         let range = ByteRange::new(ByteOffset(0), ByteCount(STRIP));
@@ -329,8 +335,9 @@ fn writer(bench: &Bench) {
     });
 }
 
-/// A volume without a journal has come to fewer drives, and the process is killed before the others are gone; one of those fails. Nothing of the
-/// volume is missed then. It waited for somebody to accept stale parity, and the drive could be replaced.
+/// A volume without a journal was reshaped to fewer drives, and the process is killed before the
+/// others are removed; one of those fails. The volume lacks no data then. It waited for an operator
+/// to accept stale parity, and the drive could be replaced.
 #[test]
 fn a_drive_that_fails_when_it_is_about_to_go_is_not_missed() {
     let way = WAYS[1];
@@ -338,7 +345,7 @@ fn a_drive_that_fails_when_it_is_about_to_go_is_not_missed() {
         let mut bench = prepared(way, 1, MIB + (128 << 10), Some(MIB));
         let write_hole = Some(WriteHole::Resync);
         let policy = controller::SetPolicy { volume: "data".into(), write_hole, ..Default::default() };
-        bench.ask(Command::VolumePolicy(policy)).expect("it is done without a journal");
+        bench.ask(Command::VolumePolicy(policy)).expect("without a journal");
         bench.settle("data");
         writer(&bench);
         reshape(&mut bench, way.order());
@@ -365,12 +372,13 @@ fn a_drive_that_fails_when_it_is_about_to_go_is_not_missed() {
         bench.boot(&NAMES);
         let info = bench.show("data");
         if info.drives.len() == 4 {
-            return; // On its way it may wait for the drive, as any volume without a journal.
+            // During the reshape it may wait for the drive, as any volume without a journal.
+            return;
         }
         arrived.set(arrived.get() + 1);
         assert_eq!(info.state, VolumeState::Optimal, "event {event}: {:?}", info.reasons);
         bench.settle("data");
         expect_content(bench, MIB);
     });
-    assert!(arrived.get() > 10, "{} have arrived", arrived.get());
+    assert!(arrived.get() > 10, "{} reshapes completed", arrived.get());
 }

@@ -1,4 +1,4 @@
-//! Volumes that go to levels with spans and with a distributed spare, and come from there.
+//! Reshapes to and from levels with spans and with a distributed spare.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -92,7 +92,8 @@ fn they_are_interrupted_anywhere_and_lose_nothing() {
     }
 }
 
-/// A drive is lost on the way: it is done without, and in the end it is rebuilt; nothing of it goes into the distributed spare before that.
+/// A drive is lost during the reshape, which continues without it; in the end the drive is rebuilt.
+/// No strip moves into the distributed spare before that.
 #[test]
 fn a_drive_that_is_lost_on_the_way_is_rebuilt_in_the_end() {
     for way in WAYS {
@@ -115,7 +116,7 @@ fn a_drive_that_is_lost_on_the_way_is_rebuilt_in_the_end() {
     }
 }
 
-/// As many drives have less data at a level with more redundancy.
+/// The same number of drives holds less data at a level with more redundancy.
 #[test]
 fn what_has_no_room_is_refused_with_the_nearest_way() {
     for (from, to, drives) in

@@ -1,4 +1,4 @@
-//! Volumes that get all there is on the drives that they have: each byte stays where it is.
+//! Volumes that grow to all the space of their drives: each byte stays in place.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -13,7 +13,8 @@ pub fn order() -> ReshapeVolume {
     ReshapeVolume { volume: "data".into(), ..ReshapeVolume::default() }
 }
 
-/// A volume that uses so much of each of its drives, and could use twice as much and a strip more. Its strips tell where they belong.
+/// A volume that uses this much of each of its drives, and could use twice as much and a strip
+/// more. Its strips identify their location.
 pub fn shorter(level: &str, drives: &[&str], shards: usize, used: u64) -> (Bench, u64) {
     let mut bench = Bench::in_order(9, shards, 0);
     bench.add_drives(drives, TAIL + 2 * used + STRIP);
@@ -24,7 +25,7 @@ pub fn shorter(level: &str, drives: &[&str], shards: usize, used: u64) -> (Bench
     bench.ask(delete).expect("deleted");
     let size_bytes = Some(share * (used / STRIP));
     let info = bench.create_with("data", level, drives, |create| create.size_bytes = size_bytes);
-    let bytes = info.expect("it is made").capacity_bytes;
+    let bytes = info.expect("created").capacity_bytes;
     for strip in 0..bytes / STRIP {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -42,7 +43,7 @@ pub fn beside(other: &'static str, size: u64) -> impl FnOnce(&mut CreateVolume) 
 }
 
 fn written(bench: &Bench, drives: &[&str]) -> u64 {
-    drives.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).sum()
+    drives.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
 }
 
 const SHAPES: [(&str, &[&str]); 9] = [
@@ -75,7 +76,7 @@ fn a_volume_gets_all_there_is_and_its_bytes_stay_where_they_are() {
         }
         assert_eq!(bench.show("data").reshape, None, "{level}");
         if level == "raid0" {
-            // Nothing is resynced there: what was written are labels.
+            // No resync runs there: only labels were written.
             let written = written(&bench, drives) - before.1;
             assert!(written < bytes / 4, "{level}: {written} bytes were written");
         }
@@ -95,7 +96,7 @@ fn a_volume_gets_all_there_is_and_its_bytes_stay_where_they_are() {
     }
 }
 
-/// To a size, and then to all there is.
+/// First to a size, then to all the space.
 #[test]
 fn a_volume_grows_to_a_size_and_then_to_all_there_is() {
     let (mut bench, bytes) = shorter("raid5", &["a", "b", "c"], 2, 24 * MIB);
@@ -111,18 +112,19 @@ fn a_volume_grows_to_a_size_and_then_to_all_there_is() {
     bench.refused(ErrorKind::Invalid, Command::VolumeReshape(smaller));
 }
 
-/// Several volumes lie on an array: each grows into what is free behind it, and the others stay where they are.
+/// Several volumes on an array: each grows into the free space behind it, and the others stay in
+/// place.
 #[test]
 fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     let drives = ["a", "b", "c"];
     let (mut bench, bytes) = shorter("raid5", &drives, 2, 24 * MIB);
     for name in ["more", "last"] {
-        bench.create_with(name, "raid5", &[], beside("data", 8 * MIB)).expect("there is room");
+        bench.create_with(name, "raid5", &[], beside("data", 8 * MIB)).expect("there is space");
         bench.write(name, 0, 9, 8 * MIB);
         bench.settle(name);
     }
     let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(order()));
-    assert!(why.contains("'data' is so already"), "{why}");
+    assert!(why.contains("'data' has this layout already"), "{why}");
     let delete = Command::VolumeDelete { volume: "more".into(), disconnect_hosts: false };
     bench.ask(delete).expect("deleted");
     let before = bench.show("last");
@@ -153,8 +155,9 @@ fn volumes_beside_each_other_grow_into_what_is_free_behind_them() {
     bench.refused(ErrorKind::WrongState, Command::VolumeReshape(add));
 }
 
-/// Mirrors are served in longer stripes than their label has, and what follows a volume in its last region was filled as many times too far: over the volume that
-/// lies there, while the room that was meant held on each drive what had lain there.
+/// Mirrors are used with longer stripes than their label has. The space behind a volume in its last
+/// region was zeroed with a wrong factor: over the next volume, while the right space kept the
+/// drives' old content.
 #[test]
 fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume() {
     let (size, more, drives) = (MIB, 24 * MIB, ["a", "b"]);
@@ -162,13 +165,13 @@ fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume
         let mut bench = Bench::in_order(9, 2, 0);
         bench.add_drives(&drives, TAIL + 64 * MIB);
         let noise = vec![0xA5; (2 * MIB) as usize];
-        bench.sim.drive("b").expect("it is there").poke(units::ByteOffset(0), &noise);
+        bench.sim.drive("b").expect("the drive exists").poke(units::ByteOffset(0), &noise);
         bench.boot(&drives);
         bench
             .create_with("data", "raid1", &drives, |create| create.size_bytes = Some(size))
-            .expect("it is made");
+            .expect("created");
         for (name, size) in [("gap", 8 * MIB), ("more", more)] {
-            bench.create_with(name, "raid1", &[], beside("data", size)).expect("there is room");
+            bench.create_with(name, "raid1", &[], beside("data", size)).expect("there is space");
         }
         (0..size / STRIP).for_each(|strip| bench.write("data", strip * STRIP, byte(strip), STRIP));
         bench.write("more", 0, 9, more);
@@ -188,18 +191,19 @@ fn mirrors_that_become_longer_fill_their_own_room_and_nothing_of_the_next_volume
                     accepted: None,
                     dry_run: false,
                 })
-                .expect("it can be spared");
+                .expect("the volume tolerates it");
             expect_content(&mut bench, size);
             bench.expect("data", size, 0, longer);
             bench.expect("more", 0, 9, more);
-            bench.ask(Command::DriveOnline { drive: out.into() }).expect("it comes back");
+            bench.ask(Command::DriveOnline { drive: out.into() }).expect("the drive returns");
             bench.settle("data");
             bench.wait(5);
         }
     }
 }
 
-/// Drives are replaced by larger ones, one after the other. What nobody ever wrote is on none of them: it is zeroes, also in the end.
+/// Drives are replaced by larger ones, one after the other. Unwritten sectors are on none of them:
+/// they read as zeros, also in the end.
 #[test]
 fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     let mut bench = Bench::in_order(9, 2, 0);
@@ -207,7 +211,7 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     bench.boot(&[]);
     for name in drives {
         let size_bytes = Some(TAIL + 192 * MIB);
-        bench.ask(Command::DriveAdd { drive: name.into(), size_bytes }).expect("it is made");
+        bench.ask(Command::DriveAdd { drive: name.into(), size_bytes }).expect("created");
     }
     let (info, _) = bench.create("data", "raid5", &drives);
     let bytes = info.capacity_bytes;
@@ -216,7 +220,7 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     bench.add_drives(&["x", "y", "z"], TAIL + 256 * MIB);
     for (drive, with) in drives.into_iter().zip(["x", "y", "z"]) {
         let replace = Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: true };
-        bench.ask(replace).expect("it is replaced");
+        bench.ask(replace).expect("the drive is replaced");
         for _ in 0..100 {
             bench.wait(1);
             if bench.show("data").drives.iter().all(|other| other.name != drive) {
@@ -225,7 +229,7 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
         }
         bench.settle("data");
     }
-    // Where nobody ever wrote the new drives hold nothing yet: that is copied.
+    // In unwritten regions the new drives are not filled yet: that state is kept.
     let dry = reshape(&mut bench, ReshapeVolume { dry_run: true, ..order() });
     assert!(dry.estimated_s.is_some_and(|seconds| seconds > 0), "{dry:?}");
     let told = reshape(&mut bench, order());
@@ -255,7 +259,7 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     assert_eq!(bench.show("data").capacity_bytes, told.to.capacity_bytes);
 }
 
-/// Killed, or without power, at any event: it is as it was, or longer.
+/// A kill or power cut at any event: the volume has the old or the new size.
 #[test]
 fn a_volume_that_is_interrupted_while_it_becomes_longer_loses_nothing() {
     let ends = [End::Killed, End::PowerCut].into_iter().cycle();
@@ -288,7 +292,8 @@ fn a_volume_that_is_interrupted_while_it_becomes_longer_loses_nothing() {
     }
 }
 
-/// A drive is lost at any time on the way, and misses what is written: what is not whole is moved as anything else is, and what the drive missed is known.
+/// A drive is lost at any time of the reshape, and misses writes: incomplete windows are moved like
+/// any other, and the drive's missed writes are recorded.
 #[test]
 fn a_drive_that_is_lost_while_a_volume_becomes_longer_is_done_without() {
     let drives = ["a", "b", "c"];

@@ -1,9 +1,10 @@
-//! How fast a volume goes to another layout, and what hosts beside it notice: in virtual time, on modelled SAS disks that keep what is written
-//! to labels and journals.
+//! The speed of a reshape, and its effect on hosts: in virtual time, on modelled SAS disks that
+//! keep the data of labels and journals.
 //!
-//! # What a disk could do
-//! A disk that copies passes over what it has of the volume by the old layout once, parity included, and writes what it has of it by the new
-//! one, parity included, each at the rate at which it reads and writes in order. The slowest disk of the array does nothing else meanwhile.
+//! # The ideal rate
+//! A disk that copies reads its part of the volume in the old layout once, parity included, and
+//! writes its part in the new one, parity included, each at its sequential rate. The slowest disk
+//! of the array does nothing else meanwhile.
 
 use crate::common::{Bench, MIB, volume};
 use controller::{Command, CreateVolume, ReshapeVolume};
@@ -19,29 +20,29 @@ use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// 2.5 inches, 15,000 revolutions a minute, 6 Gb/s.
 const DISK: &str = "SAS-6G-HDD";
-/// What a shard has of 512 MiB where there are two.
+/// A shard's part of 512 MiB with two shards.
 const MEMORY: ByteCount = ByteCount(256 << 20);
 
-/// A machine with a shard and six disks.
+/// A host with one shard and six disks.
 struct Disks {
     bench: Bench,
-    /// The simulated drives take the time of its drives.
+    /// The simulated drives use the timing of this model.
     _server: Server,
 }
 
 fn disk() -> DriveSpec {
-    Catalog::builtin().drive(DISK).expect("it is in the catalog").clone()
+    Catalog::builtin().drive(DISK).expect("the model is in the catalog").clone()
 }
 
-/// How large they are.
+/// The size of the drives.
 fn size() -> ByteCount {
     ByteCount(disk().capacity_bytes).align_down(ByteCount(MIB))
 }
 
-/// Six of them, each at a port of its own.
+/// Six disks, each at its own port.
 fn machine() -> ServerSpec {
     ServerSpec {
-        controller: Catalog::builtin().controller("HBA").expect("it is in the catalog").clone(),
+        controller: Catalog::builtin().controller("HBA").expect("the model is in the catalog").clone(),
         drives: vec![disk(); NAMES.len()],
         log: Vec::new(),
         drive_cache: None,
@@ -70,10 +71,10 @@ fn disks(seed: u64) -> Disks {
     let server = Server::new(&bench.sim.handle(), &machine());
     bench.boot(&[]);
     for (slot, name) in NAMES.into_iter().enumerate() {
-        // Made by the controller, which knows that they hold nothing.
+        // Created by the controller, which knows that they are blank.
         let add = Command::DriveAdd { drive: name.into(), size_bytes: Some(size.0) };
-        bench.ask(add).expect("it is made");
-        server.pace(slot, &bench.sim.drive(name).expect("it is there"));
+        bench.ask(add).expect("created");
+        server.pace(slot, &bench.sim.drive(name).expect("the drive exists"));
     }
     Disks { bench, _server: server }
 }
@@ -92,10 +93,10 @@ fn with_a_volume(seed: u64) -> Disks {
     disks
 }
 
-/// No move here takes longer.
+/// No reshape here takes longer.
 const LAST: Duration = Duration::from_secs(3600);
 
-/// To another level, on so many disks more.
+/// To another level, with this many more disks.
 type Way = (&'static str, usize);
 
 const WAYS: [Way; 2] = [("raid5", 1), ("raid6", 2)];
@@ -108,14 +109,14 @@ impl Disks {
             add: NAMES[4..4 + more].iter().map(ToString::to_string).collect(),
             ..ReshapeVolume::default()
         };
-        self.bench.ask(Command::VolumeReshape(order)).expect("it can be moved");
+        self.bench.ask(Command::VolumeReshape(order)).expect("the reshape begins");
     }
 
     fn moved(&mut self) -> u64 {
-        self.bench.show("data").reshape.expect("it is on its way").moved_bytes
+        self.bench.show("data").reshape.expect("the volume is reshaping").moved_bytes
     }
 
-    /// When so many more windows have moved: the time in seconds, and how many bytes have by then.
+    /// The time in seconds when this many more windows have moved, and the bytes moved by then.
     fn after_windows(&mut self, count: usize) -> (f64, u64) {
         let mut moved = self.moved();
         for _ in 0..count {
@@ -123,7 +124,7 @@ impl Disks {
             while moved == before {
                 let until = self.bench.sim.now() + Duration::from_millis(5);
                 self.bench.sim.run_until(until).expect("no stall");
-                assert!(until.ns < LAST.as_nanos() as u64, "the move stands still at {before}");
+                assert!(until.ns < LAST.as_nanos() as u64, "no progress of the reshape at {before}");
                 moved = self.moved();
             }
         }
@@ -131,14 +132,14 @@ impl Disks {
     }
 }
 
-/// At which rate a disk reads in order, and writes, in bytes per second.
+/// A disk's sequential read and write rates, in bytes per second.
 fn rates() -> (f64, f64) {
     const LEN: u64 = 256 * MIB;
     let rate = |writes: bool| {
         let mut sim = Sim::new(SimOptions::seeded(1));
         let (env, server) = (sim.env(), Server::new(&sim.handle(), &machine()));
         let took = sim.run(async move {
-            let drive = Member::new(&env, server.drives()[0].attach(&env).expect("it is there"));
+            let drive = Member::new(&env, server.drives()[0].attach(&env).expect("attached"));
             let (began, next) = (env.now(), Rc::new(Cell::new(0)));
             let tasks = (0..4).map(|_| {
                 let (drive, next) = (drive.clone(), next.clone());
@@ -153,7 +154,7 @@ fn rates() -> (f64, f64) {
                             }
                             false => drive.read(at, [buf].into_iter().collect()).await,
                         };
-                        done.result.expect("it can be done");
+                        done.result.expect("the measurement succeeds");
                     }
                 })
             });
@@ -168,17 +169,17 @@ fn rates() -> (f64, f64) {
     (rate(false), rate(true))
 }
 
-/// Nobody else asks for anything: the disks do hardly anything but copying.
+/// No host I/O: the disks do hardly anything but copy.
 #[test]
 fn an_idle_volume_is_moved_at_the_rate_at_which_its_disks_copy() {
     let (reads, writes) = rates();
     for way in WAYS {
         let mut disks = with_a_volume(2);
         disks.begin(way);
-        // The beginning is saved first, and windows are small until there is room for larger ones.
+        // The first windows are saved first, and are small until there is space for larger ones.
         while disks.moved() < 1536 * MIB {
             disks.bench.wait(1);
-            assert!(disks.bench.sim.now().ns < LAST.as_nanos() as u64, "the move stands still");
+            assert!(disks.bench.sim.now().ns < LAST.as_nanos() as u64, "no progress of the reshape");
         }
         let (began, before) = disks.after_windows(1);
         let (ended, after) = disks.after_windows(6);
@@ -194,14 +195,14 @@ fn an_idle_volume_is_moved_at_the_rate_at_which_its_disks_copy() {
             could / MIB as f64,
             does / could
         );
-        assert!(does >= 0.8 * could, "{way:?}: {does} bytes a second, and {could} could be");
+        assert!(does >= 0.8 * could, "{way:?}: {does} bytes per second of {could} possible");
     }
 }
 
-/// What hosts wait for, each request, in nanoseconds.
+/// The latency of each host request, in nanoseconds.
 type Waits = Rc<RefCell<Vec<u64>>>;
 
-/// A host of the database profile: 8 KiB at random places, two of three are reads.
+/// A host with the database profile: 8 KiB, random, two of three are reads.
 async fn host(volume: Rc<Volume>, number: u64, bytes: u64, waits: Waits) {
     const LEN: ByteCount = ByteCount(8 << 10);
     let (env, mut rng) = (volume.shard().env().clone(), Rng::new(number, "host", ""));
@@ -211,28 +212,29 @@ async fn host(volume: Rc<Volume>, number: u64, bytes: u64, waits: Waits) {
         match rng.chance(1, 3) {
             true => {
                 let data = Buf::copy_of(&[7; LEN.0 as usize]).freeze();
-                volume.write(range, data, Durability::Cached).await.expect("it is written");
+                volume.write(range, data, Durability::Cached).await.expect("the write succeeds");
             }
-            false => volume.read(range, Buf::unpooled(LEN)).await.0.expect("it is read"),
+            false => volume.read(range, Buf::unpooled(LEN)).await.0.expect("the read succeeds"),
         }
         waits.borrow_mut().push(env.now().since(began).as_nanos() as u64);
     }
 }
 
-/// What of a hundred requests the slowest but one waits for, in milliseconds, and how many there were.
+/// The p99 latency in milliseconds, and the number of requests.
 fn p99(waits: &Waits) -> (f64, usize) {
     let mut waits = waits.take();
     waits.sort_unstable();
     (waits[waits.len() * 99 / 100] as f64 / 1e6, waits.len())
 }
 
-/// A database of eight requests at a time goes on as if nothing were, but for what the task takes of the disks' time.
+/// A database with eight outstanding requests is slowed down only by the task's share of the disks'
+/// time.
 #[test]
 fn hosts_beside_a_move_wait_hardly_longer() {
     const MEASURED: u64 = 60;
     for way in WAYS {
         let mut disks = with_a_volume(3);
-        let volume = disks.bench.shards[0].volume_named("data").expect("it is served");
+        let volume = disks.bench.shards[0].volume_named("data").expect("the volume is online");
         let (bytes, waits) = (disks.bench.show("data").capacity_bytes, Waits::default());
         for number in 0..8 {
             let host = host(volume.clone(), number, bytes, waits.clone());
@@ -255,7 +257,7 @@ fn hosts_beside_a_move_wait_hardly_longer() {
             beside / without,
             moved as f64 / MIB as f64 / MEASURED as f64
         );
-        assert!(moved > 0, "{way:?}: hosts do not stop it");
-        assert!(beside <= 1.5 * without, "{way:?}: p99 of {beside} ms, and {without} ms without it");
+        assert!(moved > 0, "{way:?}: the reshape proceeds under host I/O");
+        assert!(beside <= 1.5 * without, "{way:?}: p99 of {beside} ms, and {without} ms without the reshape");
     }
 }

@@ -1,4 +1,4 @@
-//! Moves to another layout that are stopped by an operator while something goes wrong.
+//! Reshapes stopped by an operator, with errors meanwhile.
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
@@ -9,10 +9,11 @@ use std::cell::Cell;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What a host writes over strip 0.
+/// The content that a host writes to strip 0.
 const NEW: u8 = 251;
 
-/// A volume that has begun to move, and cannot record so much as its first window: its drives are full from so many events after the order on.
+/// A volume whose reshape has begun, and cannot record its first window: its drives have no space
+/// from this many events after the command on.
 fn left_closed(steps: u64) -> Bench {
     let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
     reshape(&mut bench, order(WAYS[0]));
@@ -25,8 +26,9 @@ fn left_closed(steps: u64) -> Bench {
     bench
 }
 
-/// A record of the first window failed, some drives have it, and the move is stopped. Hosts that wrote before the stop was recorded as well had their
-/// writes written over by the next start, which found the window saved.
+/// A record of the first window failed, some drives have it, and the reshape is stopped. Hosts
+/// wrote before the stop was recorded as well; the next start found the window saved and overwrote
+/// these writes.
 #[test]
 fn what_hosts_write_while_a_move_is_stopped_counts_though_a_record_of_it_failed() {
     let (mut stopped, mut answered) = (0, 0);
@@ -51,7 +53,7 @@ fn what_hosts_write_while_a_move_is_stopped_counts_though_a_record_of_it_failed(
             end(&mut bench, End::Killed);
             bench.boot(&NAMES);
             let what = format!("{steps} events, and {events} after the stop");
-            let now = bench.try_read("data", 0, STRIP).expect("it is served");
+            let now = bench.try_read("data", 0, STRIP).expect("the volume is online");
             let is = |byte: u8| now.iter().all(|found| *found == byte);
             assert!(is(NEW) || !has_new && is(byte(0)), "{what}: strip 0 holds {} ...", now[0]);
             bench.write("data", 0, byte(0), STRIP);
@@ -64,11 +66,11 @@ fn what_hosts_write_while_a_move_is_stopped_counts_though_a_record_of_it_failed(
             }
         }
     }
-    assert!(stopped > 5 && answered > 5, "{stopped} stops, {answered} writes");
+    assert!(stopped > 5 && answered > 5, "{stopped} stops, {answered} acknowledged writes");
 }
 
-/// Where it cannot be recorded that a move is stopped, it goes on, and hosts notice nothing. The volume was taken from its hosts once, and stayed offline
-/// when its drives had room again.
+/// If the stop of a reshape cannot be recorded, the reshape continues, and hosts get no errors. The
+/// volume was once detached from its hosts, and stayed offline when its drives had space again.
 #[test]
 fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host_and_told_to_whoever_asked() {
     let mut not_stopped = 0;
@@ -83,8 +85,8 @@ fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host_and_told_to_whoever_aske
         let id = task(&mut bench).task;
         let is_asked = bench.ask(Command::TaskStop { task: id }).is_ok();
         bench.wait(2);
-        // Whoever asked was answered before that was known: only the log said so.
-        let told = format!("to try it again, run 'softroc task stop {id}'");
+        // The command was acknowledged before the error was known: only the log reported it.
+        let told = format!("to try again, run 'softroc task stop {id}'");
         let is_stopped = task(&mut bench).state == TaskState::Stopped;
         assert_eq!(bench.has_event(&told), is_asked && !is_stopped, "{steps} events");
         not_stopped += u32::from(is_asked && !is_stopped);
@@ -95,5 +97,5 @@ fn a_stop_that_cannot_be_recorded_is_noticed_by_no_host_and_told_to_whoever_aske
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{steps} events");
         expect_content(&mut bench, bytes);
     }
-    assert!(not_stopped > 1, "{not_stopped} could not be stopped");
+    assert!(not_stopped > 1, "{not_stopped} stops were refused");
 }

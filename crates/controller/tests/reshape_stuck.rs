@@ -1,4 +1,4 @@
-//! Volumes on their way to another layout that cannot go on: what hosts get of the window that is being moved.
+//! Reshapes that cannot continue, and host I/O to the window that is being moved.
 
 use crate::common::events::at_every_event;
 use crate::common::events::{End, end};
@@ -10,13 +10,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Drives with room for a few windows.
+/// Drives with space for a few windows.
 const ROOM: u64 = (1 << 20) + (128 << 10);
 
-/// A host reads and writes every strip of the volume, what the strip holds already. How many requests have not ended, and how many failed.
+/// A host reads and rewrites every strip of the volume. Returns the number of requests that have
+/// not ended, and of failed ones.
 fn ask_for_all(bench: &mut Bench, bytes: u64) -> Rc<Cell<(u64, u64)>> {
     let left = Rc::new(Cell::new((0, 0)));
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     for (strip, writes) in (0..bytes / STRIP).flat_map(|strip| [(strip, false), (strip, true)]) {
         let (volume, told) = (volume.clone(), left.clone());
         left.set((left.get().0 + 1, 0));
@@ -38,7 +39,7 @@ fn ask_for_all(bench: &mut Bench, bytes: u64) -> Rc<Cell<(u64, u64)>> {
     left
 }
 
-/// Lets a volume begin to move, and so many events happen.
+/// Begins a reshape, and lets this many events happen.
 fn begun(way: Way, steps: u64) -> (Bench, u64) {
     let mut bench = prepared(way, 1, ROOM);
     let bytes = bench.show("data").capacity_bytes;
@@ -49,18 +50,19 @@ fn begun(way: Way, steps: u64) -> (Bench, u64) {
     (bench, bytes)
 }
 
-/// The task of a move, if it is not over.
+/// The task of a reshape, if it has not ended.
 fn moving(bench: &mut Bench) -> Option<u64> {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
     let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
     tasks.iter().find(moves).map(|task| task.task)
 }
 
-/// So many events after the beginning the task is paused, and the process killed: the task's number, unless there is nothing to pause.
+/// This many events after the start the task is paused, and the process killed. Returns the task's
+/// number, unless there is nothing to pause.
 fn paused_and_killed(steps: u64) -> Option<(Bench, u64, u64)> {
     let (mut bench, bytes) = begun(WAYS[1], steps);
     let task = moving(&mut bench)?;
-    // The window lasts until that is stored.
+    // The window lasts until the pause is stored.
     bench.sim.drive("a").unwrap().hold();
     bench.ask(Command::TaskPause { task }).ok()?;
     bench.wait(4);
@@ -69,8 +71,9 @@ fn paused_and_killed(steps: u64) -> Option<(Bench, u64, u64)> {
     Some((bench, bytes, task))
 }
 
-/// A drive went out that a RAID 0 cannot spare, while a window was saved and closed: nobody went on with it, and hosts waited for it for ever. They
-/// get what hosts of a volume get that has lost a drive.
+/// A drive that a RAID 0 needs was lost while a window was saved and closed: the reshape stopped,
+/// and hosts waited for the window without end. Now they get the errors of a volume with a lost
+/// drive.
 #[test]
 fn hosts_of_a_volume_that_is_lost_on_its_way_do_not_wait_for_it() {
     let mut failed = 0;
@@ -83,11 +86,11 @@ fn hosts_of_a_volume_that_is_lost_on_its_way_do_not_wait_for_it() {
         assert_eq!(waiting, 0, "{steps} events: {waiting} requests wait, {errors} failed");
         failed += u64::from(errors > 0);
     }
-    assert!(failed > 5, "it is on its way then: {failed}");
+    assert!(failed > 5, "the volume was reshaping: {failed}");
 }
 
-/// A drive that a RAID 0 cannot spare does not take what is moved to it: the window is saved and stays so. Hosts read it where it is saved, and are told
-/// that they cannot write there; nobody waits for the next attempt, which fails as well.
+/// A drive that a RAID 0 needs refuses the data moved to it: the window stays saved. Hosts read the
+/// saved copy, and their writes there fail; no request waits for the retry, which fails as well.
 #[test]
 fn hosts_do_not_wait_for_a_saved_window_that_a_drive_does_not_take() {
     let mut bench = prepared(WAYS[3], 1, ROOM);
@@ -100,14 +103,15 @@ fn hosts_do_not_wait_for_a_saved_window_that_a_drive_does_not_take() {
         bench.wait(1);
         let (waiting, failed) = hosts.get();
         assert_eq!(waiting, 0, "{failed} failed");
-        assert!((1..20).contains(&failed), "writes to what is saved fail, and no others: {failed}");
+        assert!((1..20).contains(&failed), "only writes to the saved window fail: {failed}");
     }
     bench.sim.drive("c").unwrap().clear_write_errors();
     arrive(&mut bench);
     expect_content(&mut bench, bytes);
 }
 
-/// A window that a start found saved was closed until the task was resumed: a task that is paused moves it, and then stands still.
+/// A saved window found by a start was closed until the task was resumed. Now a paused task moves
+/// it, and pauses afterwards.
 #[test]
 fn a_paused_task_moves_the_window_that_a_start_found_saved() {
     let mut paused = 0;
@@ -125,11 +129,12 @@ fn a_paused_task_moves_the_window_that_a_start_found_saved() {
         expect_content(&mut bench, bytes);
         assert_eq!(bench.show("data").state, VolumeState::Optimal);
     }
-    assert!(paused > 5, "it is on its way then: {paused}");
+    assert!(paused > 5, "the volume was reshaping: {paused}");
 }
 
-/// The same where the volume is not served when its task is begun again, since drives are away: a task that is paused slept for ever then, and the
-/// window stayed closed to hosts that write when the drives were back and the volume was started.
+/// The same for a volume that is offline when its task is resumed, since drives are missing: a
+/// paused task slept without end, and the window stayed closed for writes when the drives had
+/// returned and the volume was started.
 #[test]
 fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
     let mut saved = 0;
@@ -140,7 +145,7 @@ fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
         bench.wait(90);
         assert_eq!(bench.show("data").state, VolumeState::Offline);
         ["b", "c"].iter().for_each(|name| bench.sim.drive(name).unwrap().come_back());
-        // It is started by itself where drives that were missing are just tried again.
+        // The volume is started automatically, as missing drives are just retried.
         let start =
             Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: true };
         let started = bench.ask(start);
@@ -150,11 +155,11 @@ fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
         bench.wait(120);
         assert_eq!(hosts.get(), (0, 0), "{steps} events");
     }
-    assert!(saved > 5, "it is on its way then: {saved}");
+    assert!(saved > 5, "the volume was reshaping: {saved}");
 }
 
-/// A step failed that records a window, and the task was paused: another task was begun in its place, and went on. Or it stood still, and the
-/// window was closed to hosts that write until somebody resumed it.
+/// The record of a window failed, and the task was paused: another task was begun in its place, and
+/// continued. Or the task stopped, and the window was closed for writes until it was resumed.
 #[test]
 fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
     let mut paused = 0;
@@ -171,17 +176,19 @@ fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
         assert_eq!(hosts.get(), (0, 0), "{steps} events");
         if is_paused && bench.show("data").reshape.is_some() {
             paused += 1;
-            bench.ask(Command::TaskResume { task }).expect("it stood still, and no other one was begun");
+            bench.ask(Command::TaskResume { task }).expect("it was paused, and no other task was begun");
         }
         arrive(&mut bench);
         expect_content(&mut bench, bytes);
         assert_eq!(bench.show("data").state, VolumeState::Optimal);
     }
-    assert!(paused > 5, "it is on its way then: {paused}");
+    assert!(paused > 5, "the volume was reshaping: {paused}");
 }
 
-/// A drive is missing when windows are saved and moved, the process ends anywhere, and the drive is back at the next start: what it lacks is not read
-/// from it. That it lacks what is saved may stand in marks alone, which a start takes away, as what is saved was whole on the drives that were there.
+/// A drive is missing while windows are saved and moved, a kill follows at any event, and the drive
+/// is back at the next start: its stale blocks are not read. That it lacks saved data may be
+/// recorded in marks only; a start clears them, as the saved copy was complete on the present
+/// drives.
 #[test]
 fn a_drive_that_was_away_when_a_window_was_saved_is_not_read_there() {
     let way = WAYS[0];
@@ -197,7 +204,7 @@ fn a_drive_that_was_away_when_a_window_was_saved_is_not_read_there() {
         bench.sim.drive("b").unwrap().come_back();
         bench.boot(&["a", "b", "c", "d", "e"]);
         for strip in 0..bytes / STRIP {
-            let read = bench.try_read("data", strip * STRIP, STRIP).expect("it is served");
+            let read = bench.try_read("data", strip * STRIP, STRIP).expect("the volume is online");
             let is_so = read.iter().all(|is| *is == byte(strip));
             assert!(is_so, "event {event}: strip {strip} holds {} ...", read[0]);
         }

@@ -1,4 +1,4 @@
-//! Drives that come back, are replaced, are told that they are out, or are forgotten.
+//! Drives that return, are replaced, learn that they were removed, or are forgotten.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, DRIVE, MIB, drive_options};
@@ -31,7 +31,7 @@ fn replace(drive: &str, with: &str) -> Command {
     Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
 }
 
-/// The label that a drive carries now.
+/// The present label of a drive.
 fn label(bench: &Bench, drive: &str) -> ondisk::Label {
     let mut glimpse = ondisk::foreign::Glimpse::new(ByteCount(DRIVE));
     let drive = bench.sim.drive(drive).unwrap();
@@ -76,7 +76,7 @@ fn a_drive_that_missed_writes_comes_back_stale_in_what_it_missed_and_is_not_beli
             (VolumeState::Degraded, u16::from(level == "raid1")),
             "{level}"
         );
-        // Nothing of it is read, and no other drive may go that it would have to stand in for.
+        // The drive is not read, and no further drive may fail that it would be needed for.
         bench.expect("data", 0, 2, MIB / 2);
         assert_eq!(bench.ask(offline("a")).is_ok(), level == "raid1", "{level}");
         if level == "raid1" {
@@ -94,7 +94,7 @@ fn a_drive_that_missed_writes_comes_back_stale_in_what_it_missed_and_is_not_beli
     }
 }
 
-/// Lets time pass until every drive holds what it should.
+/// Advances time until every drive is current.
 fn wait_until_whole(bench: &mut Bench) {
     for _ in 0..100 {
         if bench.show("data").state == VolumeState::Optimal {
@@ -102,15 +102,15 @@ fn wait_until_whole(bench: &mut Bench) {
         }
         bench.wait(1);
     }
-    panic!("it is not whole again: {:?}", bench.show("data").reasons);
+    panic!("the volume is not optimal again: {:?}", bench.show("data").reasons);
 }
 
-/// A drive did not answer the flush by which its rebuild was to count, and went out meanwhile. Its region was written without it, and
-/// the label called it stale there; then the flush failed, and the rebuild was recorded all the same: the drive came
-/// back, and its old bytes were read (`torture --seed 2021300`).
+/// A drive failed the flush that completes its rebuild, and was removed meanwhile. Its region was
+/// written without it, and the label had it as stale there; then the rebuild was recorded all the
+/// same: the drive returned, and its old bytes were read (`torture --seed 2021300`).
 #[test]
 fn a_rebuild_that_ends_after_its_drive_went_out_does_not_count() {
-    // Whatever the drive is asked for last.
+    // Whichever operation of the drive is the last.
     for operation in 1.. {
         let mut bench = bench(17, "raid5");
         bench.ask(offline("b")).unwrap();
@@ -125,12 +125,16 @@ fn a_rebuild_that_ends_after_its_drive_went_out_does_not_count() {
             bench.sim.run_until(until).unwrap();
         }
         if drive.stats().started < last {
-            assert!(operation > 4, "it was whole at once");
+            assert!(operation > 4, "the volume was optimal at once");
             break;
         }
         drive.hold();
         if let Err(error) = bench.ask(offline("b")) {
-            assert_eq!(error.kind, ErrorKind::WrongState, "{error}: it went out by itself meanwhile");
+            assert_eq!(
+                error.kind,
+                ErrorKind::WrongState,
+                "{error}: the drive was removed automatically meanwhile"
+            );
         }
         bench.write("data", 0, 3, MIB / 2);
         bench.wait(100);
@@ -144,7 +148,7 @@ fn a_rebuild_that_ends_after_its_drive_went_out_does_not_count() {
     }
 }
 
-/// A rebuild is cut off at any event; what is called current afterwards is.
+/// A rebuild is interrupted at any event; regions recorded as current afterwards are current.
 #[test]
 fn a_rebuild_that_is_interrupted_goes_on_and_vouches_for_nothing_too_early() {
     for how in [End::Killed, End::PowerCut] {
@@ -181,7 +185,8 @@ fn a_rebuild_that_is_interrupted_goes_on_and_vouches_for_nothing_too_early() {
     }
 }
 
-/// A drive is replaced while it serves, cut off at any event: one of the two has the place, and what it holds.
+/// An online drive is replaced, interrupted at any event: one of the two drives has the slot and
+/// its data.
 #[test]
 fn a_replacement_in_place_that_is_interrupted_leaves_the_old_drive_or_the_new_one() {
     for how in [End::Killed, End::PowerCut] {
@@ -217,8 +222,9 @@ fn a_replacement_in_place_that_is_interrupted_leaves_the_old_drive_or_the_new_on
     }
 }
 
-/// A drive was pulled out while its volume was served, and put back. What was open of it was dead, and it was not opened anew: it was
-/// refused, for one reason and then for another, until the controller was started again.
+/// A drive was pulled from an online volume, and plugged in again. Its open handle was dead, and
+/// was not reopened: the drive was refused, for changing reasons, until the controller was
+/// restarted.
 #[test]
 fn a_drive_that_was_pulled_out_is_used_again_when_it_is_back() {
     for tried_before in [false, true] {
@@ -261,7 +267,7 @@ fn a_drive_that_was_missing_at_the_start_is_used_again_without_another() {
     }
 }
 
-/// A drive that was out was restored from an image of an earlier day, and was readmitted as having missed nothing.
+/// A removed drive was restored from an older image, and was readmitted as current.
 #[test]
 fn an_earlier_image_of_a_drive_that_is_out_is_not_taken_for_it() {
     let mut bench = bench(3, "raid5");
@@ -281,7 +287,8 @@ fn an_earlier_image_of_a_drive_that_is_out_is_not_taken_for_it() {
     );
     let why = bench.refused(ErrorKind::WrongState, online("b"));
     assert!(why.contains("drive replace data:1 --with b --destroy-data"), "{why}");
-    // The same for one that is called online: a copy from before the last start is older than what is confirmed.
+    // The same for `drive online`: a copy from before the last start is older than the confirmed
+    // generation.
     let mut bench = self::bench(4, "raid5");
     bench.shut_down();
     let earlier = image(&bench, "b");
@@ -300,8 +307,8 @@ fn an_earlier_image_of_a_drive_that_is_out_is_not_taken_for_it() {
     bench.expect("data", 0, 2, STRIPE);
 }
 
-/// Of two mirrors one was taken out by an operator and moved to another machine, where it came up as if it were all of
-/// the volume.
+/// An operator took one of two mirrors offline and moved it to another host, where it started as
+/// the whole volume.
 #[test]
 fn a_drive_that_is_taken_out_knows_it() {
     let mut bench = Bench::in_order(5, 1, 2);
@@ -321,8 +328,8 @@ fn a_drive_that_is_taken_out_knows_it() {
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
 }
 
-/// A file system below the drives filled up while labels were written, twice; a drive that had taken neither label was
-/// called an earlier copy of itself after the next start.
+/// The file system below the drives filled up during label writes, twice; a drive that had taken
+/// neither label counted as an older copy of itself after the next start.
 #[test]
 fn attempts_for_which_there_was_no_space_make_no_drive_stale() {
     let mut bench = bench(6, "raid5");
@@ -339,8 +346,8 @@ fn attempts_for_which_there_was_no_space_make_no_drive_stale() {
     bench.expect(name, 0, 1, MIB / 2);
 }
 
-/// That a drive had failed could not be recorded for want of space. Nothing but a restart got the volume going again, and
-/// meanwhile the region of the write that had skipped the drive was unmarked.
+/// A drive failure could not be recorded for want of space. Only a restart brought the volume back,
+/// and meanwhile the region of the write that had skipped the drive was unmarked.
 #[test]
 fn a_failure_that_could_not_be_recorded_is_recorded_when_there_is_space() {
     let mut bench = bench(7, "raid5");
@@ -362,7 +369,7 @@ fn a_failure_that_could_not_be_recorded_is_recorded_when_there_is_space() {
         (bench.show("data").state, bench.drive("b").state),
         (VolumeState::Degraded, DriveState::Failed)
     );
-    // The write that failed left parity behind that is not to be trusted without the drive.
+    // The failed write left stale parity, which must not be used without the drive.
     bench.start_accepting("data");
     bench.write("data", 0, 3, STRIPE);
     bench.expect("data", 0, 3, STRIPE);
@@ -426,7 +433,7 @@ fn a_drive_that_cannot_take_a_place_is_refused_with_a_sentence() {
     assert!(why.contains("drive a is drive 0 of 'data'"), "{why}");
     bench.refused(ErrorKind::NotFound, replace("data:7", "small"));
     bench.refused(ErrorKind::Unavailable, replace("data:1", "/nowhere"));
-    // The one that failed may take its own place, as one that holds nothing.
+    // The failed drive may take its own slot, as a blank one.
     let why = bench.refused(ErrorKind::InUse, replace("data:1", "b"));
     assert!(why.contains("drive b is drive 1"), "{why}");
     let destroy = Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
@@ -461,7 +468,8 @@ fn a_drive_that_is_filled_to_replace_one_that_serves_is_dropped_when_it_fails() 
     assert_ne!(bench.drive("d").state, DriveState::Filling);
 }
 
-/// The drive that is being replaced fails: the one that was being filled takes its place, stale where it was not.
+/// The drive being replaced fails: its replacement takes the slot, stale where it is not filled
+/// yet.
 #[test]
 fn a_drive_that_was_being_filled_takes_over_from_one_that_fails() {
     let mut bench = bench(12, "raid5");
@@ -490,7 +498,7 @@ fn a_write_that_is_interrupted_while_a_drive_is_rebuilt_needs_no_operator() {
     bench.ask(online("b")).unwrap();
     bench.write("data", 0, 3, STRIPE);
     bench.restart(&[]);
-    // A drive is stale there. The journal tells what was interrupted.
+    // A drive is stale there. The journal covers the interrupted writes.
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     bench.expect("data", 0, 3, STRIPE);
     bench.expect("data", STRIPE, 1, STRIPE);
@@ -513,8 +521,8 @@ fn a_drive_is_forgotten_if_nobody_needs_it() {
     assert_eq!(bench.sim.drive("a").unwrap().read_true(ByteOffset::ZERO, ByteCount(1)).len(), 1);
 }
 
-/// A drive that had held something else took a place in a volume that nobody had written to. Reads found what it held,
-/// or zeroes, by turns; and the first write made redundancy of whatever was found.
+/// A used drive took a slot in an unwritten volume. Reads returned its old content or zeros, by
+/// turns; and the first write computed redundancy from either.
 #[test]
 fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
     for level in ["raid1", "raid5", "raid1e"] {
@@ -530,10 +538,10 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
         bench.ask(crate::common::fail_drive("b")).unwrap();
         bench.ask(replace("data:1", "x")).unwrap();
         let info = bench.show("data");
-        assert_eq!(info.state, VolumeState::Optimal, "{level}: there is nothing to rebuild");
+        assert_eq!(info.state, VolumeState::Optimal, "{level}: nothing to rebuild");
         bench.expect("data", 0, 0, capacity);
         bench.write("data", MIB / 4, 5, 5000);
-        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}: nothing was written without it");
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}: no write happened without it");
         let look = |bench: &mut Bench| {
             bench.expect("data", 0, 0, MIB / 4);
             bench.expect("data", MIB / 4, 5, 5000);
@@ -552,8 +560,8 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
     }
 }
 
-/// An operator gave his word for a volume that missed a drive, while the failure of a second one was on its way into the
-/// labels: it covered what that one held as well, of which he knew nothing.
+/// An operator accepted stale parity for a missing drive, while the failure of a second drive was
+/// being recorded: that covered the second drive as well, of which the operator did not know.
 #[test]
 fn an_operators_word_waits_until_every_failure_is_recorded() {
     let mut bench = Bench::in_order(21, 1, 4);
@@ -570,7 +578,7 @@ fn an_operators_word_waits_until_every_failure_is_recorded() {
     };
     let free =
         |bench: &Bench| DRIVES.iter().for_each(|drive| bench.sim.drive(drive).unwrap().cancel_failures());
-    // The region of a write that failed is in doubt, and a drive is out.
+    // The region of the failed write is unsynced, and a drive is out.
     fill(&bench, &["a", "c", "d"]);
     bench.sim.drive("b").unwrap().vanish();
     assert!(bench.try_write("data", 0, 2, STRIPE).unwrap().is_err());
@@ -579,12 +587,12 @@ fn an_operators_word_waits_until_every_failure_is_recorded() {
     bench.sim.drive("d").unwrap().cancel_failures();
     bench.wait(10);
     assert_eq!(bench.drive("b").state, DriveState::Failed);
-    // Another one fails, and that cannot be recorded.
+    // Another drive fails, and that cannot be recorded.
     fill(&bench, &["a", "c"]);
     bench.sim.drive("d").unwrap().vanish();
     assert!(bench.try_write("data", 0, 3, STRIPE).unwrap().is_err());
     let why = bench.refused(ErrorKind::WrongState, accept());
-    assert!(why.contains("has just failed, and this is not recorded yet"), "{why}");
+    assert!(why.contains("has just failed, and its failure is not recorded yet"), "{why}");
     bench.wait(30);
     free(&bench);
     bench.wait(10);

@@ -1,4 +1,4 @@
-//! One storage under several names, and a name that leads to another storage than before.
+//! One storage under several names, and a name that leads to a different storage than before.
 
 use crate::common::*;
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeState};
@@ -13,7 +13,7 @@ fn add(drive: &str) -> Command {
     Command::DriveAdd { drive: drive.into(), size_bytes: None }
 }
 
-/// A disk that tells its world-wide identifier.
+/// A disk with a world-wide identifier.
 fn disk(wwn: &str, partition: Option<u32>) -> DriveOptions {
     let partition = partition.map(|number| Partition { disk: "sda".to_owned(), number });
     let hardware = Hardware {
@@ -54,9 +54,10 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
         Command::LogAdd { drives: vec!["a".into(), "twin".into()], destroy_data: false, same_disk_ok: true };
     let error = bench.ask(log).unwrap_err();
     assert!(error.message.contains("are the same storage"), "{error}");
-    assert_eq!(end(&a), before, "what it held is put back");
+    assert_eq!(end(&a), before, "the old content is restored");
     bench.create("data", "raid1", &["a", "b"]);
-    // Whatever may be lost of it, the drive of a volume that runs is none under another name either.
+    // A drive of an online volume is refused under another name too, even with permission to
+    // destroy data.
     let order = CreateVolume {
         name: "more".into(),
         level: "raid1".into(),
@@ -72,7 +73,8 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     bench.expect("data", 0, 1, LEN);
 }
 
-/// A drive that was registered under a second name had the label of the first one after the next start, and neither was used.
+/// A drive registered under a second name had the label of the first one after the next start, and
+/// neither was used.
 #[test]
 fn a_second_door_that_is_registered_and_not_named_is_noticed() {
     let mut bench = Bench::in_order(7, 2, 4);
@@ -93,7 +95,7 @@ fn a_second_door_that_is_registered_and_not_named_is_noticed() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// A second path to a disk was one more drive.
+/// A second path to a disk counted as another drive.
 #[test]
 fn a_second_path_is_listed_and_not_used_until_the_first_is_gone() {
     let mut bench = Bench::in_order(2, 2, 2);
@@ -125,7 +127,7 @@ fn a_second_path_is_listed_and_not_used_until_the_first_is_gone() {
     bench.expect("data", 0, 1, LEN);
 }
 
-/// Partitions of one disk say its serial number, and were one drive to StorCLI.
+/// Partitions of one disk have its serial number, and StorCLI showed one drive.
 #[test]
 fn partitions_are_drives_of_their_own_and_an_array_of_two_of_one_disk_says_so() {
     let mut bench = Bench::in_order(3, 2, 1);
@@ -142,7 +144,8 @@ fn partitions_are_drives_of_their_own_and_an_array_of_two_of_one_disk_says_so() 
     assert!(told, "{notes:?}");
 }
 
-/// A volume was made on a file that was gone, and was offline seconds later: the file had been removed and made again under its name.
+/// A volume was created on a deleted file, and was offline seconds later: the file had been removed
+/// and created again under its name.
 #[test]
 fn an_order_uses_what_is_at_a_path_now() {
     let mut bench = Bench::in_order(4, 2, 4);
@@ -156,7 +159,7 @@ fn an_order_uses_what_is_at_a_path_now() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     assert_eq!(bench.drive("a").size_bytes, Some(80 * MIB));
     assert!(new.stats().started > 0);
-    // What is gone without another in its place is not there.
+    // A deleted file without a new one in its place is missing.
     bench.sim.drive("c").unwrap().delete_file();
     let error =
         bench.ask(Command::SpareAdd(controller::AddSpare { drive: "c".into(), ..Default::default() }));
@@ -189,7 +192,7 @@ fn a_drive_a_little_smaller_takes_part() {
     });
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 1, LEN);
-    // Free space of an array ends where it would on a drive a little smaller.
+    // Free space of an array ends where it would on a slightly smaller drive.
     assert_eq!(bench.show("data").array_free_bytes, 0);
 }
 

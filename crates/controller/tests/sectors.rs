@@ -1,4 +1,4 @@
-//! The sectors that hosts of a volume are told of, and hosts that do not heed them.
+//! The sector sizes advertised to hosts, and hosts that ignore them.
 
 use crate::common::{Bench, drive_options};
 use controller::{Command, Reply, SectorFormat, SetPolicy, VolumeInfo};
@@ -6,7 +6,7 @@ use platform::{BlockTarget, TargetGeometry};
 use platform_sim::DriveOptions;
 use units::SectorSize;
 
-/// A machine with three drives of physical sectors of 4 KiB, and `small` with others.
+/// A host with three drives of 4 KiB physical sectors, and `small` with others.
 fn bench() -> Bench {
     let mut bench = Bench::in_order(3, 1, 0);
     let large = DriveOptions { physical_sector: SectorSize::B4096, ..drive_options() };
@@ -29,9 +29,9 @@ fn set(bench: &mut Bench, volume: &str, format: SectorFormat) -> Vec<String> {
     }
 }
 
-/// What a host that connects now is told.
+/// The sizes advertised to a new connection.
 fn told(bench: &Bench, volume: &str) -> TargetGeometry {
-    bench.shards[0].volume_named(volume).expect("it is served").geometry()
+    bench.shards[0].volume_named(volume).expect("the volume is online").geometry()
 }
 
 fn sizes(geometry: &TargetGeometry) -> (u64, u64, u64) {
@@ -40,7 +40,8 @@ fn sizes(geometry: &TargetGeometry) -> (u64, u64, u64) {
 }
 
 fn about(volume: &VolumeInfo) -> (String, String) {
-    let policy = volume.policies.iter().find(|policy| policy.name == "sector").expect("it is told");
+    let policy =
+        volume.policies.iter().find(|policy| policy.name == "sector").expect("the sizes are advertised");
     (policy.configured.clone(), policy.reason.clone())
 }
 
@@ -62,11 +63,11 @@ fn hosts_that_connect_are_told_what_was_chosen_and_it_outlives_the_controller() 
     bench.restart(&["a", "b", "c", "x", "y", "z"]);
     assert_eq!(sizes(&told(&bench, "large")), (4096, 4096, 4096));
     assert_eq!(about(&bench.show("small")).0, "512e");
-    assert!(set(&mut bench, "small", SectorFormat::Default)[0].contains("when they connect again"));
+    assert!(set(&mut bench, "small", SectorFormat::Default)[0].contains("when they reconnect"));
     assert_eq!(sizes(&told(&bench, "small")), (512, 512, 1));
 }
 
-/// Whatever hosts were told, what they write is written: a format is no promise of theirs.
+/// Writes of any alignment succeed, whatever was advertised: hosts need not respect it.
 #[test]
 fn a_write_of_less_than_a_sector_is_carried_out_all_the_same() {
     let mut bench = bench();
@@ -95,7 +96,8 @@ fn hosts_that_are_not_told_of_large_sectors_are_a_warning_that_says_what_to_run(
     assert!(!about(&bench.show("v")).1.contains(warning));
 }
 
-/// A partition that begins at sector 63 makes nearly every write unaligned; a few are nobody's business.
+/// A partition that begins at sector 63 makes nearly every write unaligned; a few such writes cause
+/// no event.
 #[test]
 fn writes_that_are_not_aligned_are_told_of_once_and_only_where_drives_have_large_sectors() {
     let mut bench = bench();
@@ -115,7 +117,7 @@ fn writes_that_are_not_aligned_are_told_of_once_and_only_where_drives_have_large
     let events = bench.events();
     let told: Vec<_> = events.iter().filter(|event| event.text.contains(text)).collect();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].text.starts_with("1000 of the last 1000 writes of hosts to 'large'"), "{:?}", told[0]);
+    assert!(told[0].text.starts_with("1000 of the last 1000 host writes to 'large'"), "{:?}", told[0]);
     assert!(about(&bench.show("large")).1.contains("are not aligned"));
     assert!(!about(&bench.show("small")).1.contains("are not aligned"));
     round(&mut bench, 63 * 512);

@@ -1,5 +1,5 @@
-//! A journal that comes and goes while hosts write (`volume set --write-hole`): what they do is undisturbed, what is said of the
-//! write hole is so at every event, and what cannot be is refused with what to do.
+//! A journal that is added and removed while hosts write (`volume set --write-hole`): hosts get no
+//! errors, the reported write hole protection is true at every event, and refusals name a solution.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
@@ -15,30 +15,31 @@ fn set(volume: &str, write_hole: WriteHole) -> Command {
     Command::VolumePolicy(SetPolicy { volume, write_hole, ..SetPolicy::default() })
 }
 
-/// What is configured, and what is in force.
+/// The configured and the effective setting.
 fn write_hole(bench: &mut Bench, volume: &str) -> (String, String) {
     let policies = bench.show(volume).policies;
-    let policy = policies.iter().find(|policy| policy.name == "write-hole").expect("it is told");
+    let policy = policies.iter().find(|policy| policy.name == "write-hole").expect("the policy is listed");
     (policy.configured.clone(), policy.current.clone())
 }
 
 fn prepared(seed: u64, shards: usize, how: WriteHole) -> Bench {
     let mut bench = Bench::in_order(seed, shards, 3);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_hole = Some(how)).expect("it is made");
+    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_hole = Some(how)).expect("created");
     bench.write("data", 0, OLD, ALL);
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
     bench.settle("data");
     bench
 }
 
-/// The process dies or the power goes at any event of the change, beside hosts that write. With it a drive is lost: who says that
-/// the journal tells all is started without a word, and every sector is what it may be. Otherwise an operator is asked.
+/// A kill or power cut at any event of the change, with concurrent host writes and a lost drive. If
+/// the label says that the journal covers all writes, the volume starts without a question, and
+/// every sector has an allowed content. Otherwise the operator is asked.
 fn changed(from: WriteHole, to: WriteHole, how: End, shards: usize) {
     let log = Log::default();
     let scene = |bench: &mut Bench| {
-        // They go on to write when it is done.
+        // The hosts continue to write after the change.
         drop(begin_work(bench, &log));
         bench.try_ask(set("data", to)).ok()?.expect("it is changed");
         Some(())
@@ -51,7 +52,7 @@ fn changed(from: WriteHole, to: WriteHole, how: End, shards: usize) {
         scene,
         |bench, _, event| {
             let lost = [None, Some("a"), Some("b"), Some("c")][event as usize % 4];
-            lost.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+            lost.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").vanish());
             bench.boot(&[]);
             let state = bench.show("data").state;
             let what = format!("{from:?} to {to:?}, {how:?} at event {event}, without {lost:?}");
@@ -60,14 +61,14 @@ fn changed(from: WriteHole, to: WriteHole, how: End, shards: usize) {
                     look(bench, &log, how, lost.is_some(), &what);
                     ends.borrow_mut().0 += 1;
                 }
-                // Not covered: an operator is asked.
+                // Not covered: the operator is asked.
                 (Some(_), VolumeState::Offline) => ends.borrow_mut().1 += 1,
                 other => panic!("{what}: {other:?}"),
             }
             if lost.is_none() {
                 bench.settle("data");
                 look(bench, &log, how, false, &what);
-                // What was begun can be done again.
+                // The interrupted command can be repeated.
                 bench.ask(set("data", to)).expect("it is changed");
                 let (configured, current) = write_hole(bench, "data");
                 assert_eq!((&configured, &current), (&current, &configured), "{what}");
@@ -75,7 +76,7 @@ fn changed(from: WriteHole, to: WriteHole, how: End, shards: usize) {
         },
     );
     let (told, asked) = ends.into_inner();
-    assert!(told > 0 && asked > 0, "both ends are met: {told} started, {asked} asked");
+    assert!(told > 0 && asked > 0, "both outcomes occur: {told} started, {asked} asked");
 }
 
 #[test]
@@ -90,23 +91,27 @@ fn a_journal_that_goes_tells_nothing_from_the_first_write_without_it() {
     changed(WriteHole::Journal, WriteHole::Resync, End::PowerCut, 1);
 }
 
-/// A journal goes when the writes that go by it are done; that it tells nothing is said before the first write without it.
+/// A journal is removed when the writes that use it are done; the label says that it does not cover
+/// all writes before the first write without it.
 #[test]
 fn a_journal_that_is_about_to_go_tells_nothing_any_more() {
     let mut bench = prepared(5, 1, WriteHole::Journal);
-    bench.write("data", STRIP - 4096, OLD, 8192); // Its region is marked; what comes next is on all drives.
-    bench.sim.drive("a").expect("it is there").stall_next(2, Duration::from_secs(20)); // What it reads, and what it writes.
+    // Its region is marked; the next write goes to all drives.
+    bench.write("data", STRIP - 4096, OLD, 8192);
+    // The time for its reads and its writes.
+    bench.sim.drive("a").expect("the drive exists").stall_next(2, Duration::from_secs(20));
     let slow = bench.begin_write("data", STRIP - 4096, 7, 8192);
     bench.wait(3);
     let asked = bench.begin_ask(set("data", WriteHole::Resync));
     bench.wait(5);
-    assert!(!slow.is_finished() && !asked.is_finished(), "it waits for the write");
+    assert!(!slow.is_finished() && !asked.is_finished(), "the removal waits for the write");
     assert_eq!(write_hole(&mut bench, "data").1, "resync");
     bench.sim.finish(&asked).expect("it ends").expect("it is changed");
     assert_eq!(write_hole(&mut bench, "data"), ("resync".to_owned(), "resync".to_owned()));
 }
 
-/// To and fro, with hosts at it: what is said is in force at once, and is so after a restart.
+/// Repeated changes with concurrent hosts: the reported setting is in force at once, and after a
+/// restart.
 #[test]
 fn it_is_said_as_it_is_and_outlives_a_restart() {
     let (mut bench, log) = (prepared(3, 2, WriteHole::Resync), Log::default());
@@ -119,7 +124,7 @@ fn it_is_said_as_it_is_and_outlives_a_restart() {
         assert!(notes.iter().any(|note| note.contains("journal")), "{notes:?}");
         assert_eq!(write_hole(&mut bench, "data"), (name.to_owned(), name.to_owned()));
         for worker in &workers {
-            bench.sim.finish(worker).expect("hosts go on");
+            bench.sim.finish(worker).expect("hosts continue");
         }
         look(&mut bench, &log, End::Killed, false, name);
         for at in [2 * STRIP, 4 * STRIP] {
@@ -133,7 +138,7 @@ fn it_is_said_as_it_is_and_outlives_a_restart() {
     assert_eq!(bench.count_events("has no journal any more"), 2);
 }
 
-/// `explain` tells the journal's I/Os of a volume that has one, and nothing of one that has none.
+/// `explain` shows the journal's I/Os for a volume with a journal, and none without.
 #[test]
 fn the_journals_writes_are_explained() {
     let mut bench = prepared(4, 1, WriteHole::Journal);
@@ -146,7 +151,7 @@ fn the_journals_writes_are_explained() {
         }
     };
     let (text, json) = explain(&mut bench, "write", 4096, 8192);
-    // 8 KiB of data and 8 KiB of parity behind a head of a block, on two drives.
+    // 8 KiB of data and 8 KiB of parity after a header block, on two drives.
     assert!(text.contains("2 durable writes of a record of 20 KiB (40 KiB)"), "{text}");
     assert_eq!(json["journal"]["bytes_written"], 40960);
     assert_eq!(json["stripes"][0]["journal"]["writes"], 2);
@@ -155,16 +160,16 @@ fn the_journals_writes_are_explained() {
     assert!(text.contains("no record; a full stripe needs none"), "{text}");
     assert_eq!(json["journal"]["writes"], 0);
     let (text, _) = explain(&mut bench, "read", 0, 4096);
-    assert!(!text.contains("record"), "nobody asks for the record of a read: {text}");
+    assert!(!text.contains("record"), "reads have no record: {text}");
     let (text, json) = explain(&mut bench, "write-zeroes", 4096, 8192);
-    assert!(text.contains("a record of 12 KiB"), "zeroes are not carried: {text}");
+    assert!(text.contains("a record of 12 KiB"), "records contain no zeros: {text}");
     assert_eq!(json["journal"]["record_bytes"], 12288);
     bench.ask(set("data", WriteHole::Resync)).expect("it is changed");
     let (text, json) = explain(&mut bench, "write", 4096, 8192);
     assert!(!text.contains("record") && json["journal"].is_null(), "{text}");
 }
 
-/// What `explain` says of a record is what is on the drives.
+/// The record size in `explain` agrees with the drives.
 #[test]
 fn a_record_is_as_long_as_was_explained() {
     let mut bench = prepared(5, 1, WriteHole::Journal);
@@ -180,9 +185,9 @@ fn a_record_is_as_long_as_was_explained() {
         other => panic!("{other:?}"),
     };
     let written = |bench: &Bench| -> u64 {
-        DRIVES.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).sum()
+        DRIVES.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
     };
-    // Its region is marked by the first write, the second is the one that counts.
+    // The first write marks its region, the second one is measured.
     bench.write("data", 2 * STRIP - 4096, 8, 8192);
     let before = written(&bench);
     bench.write("data", 2 * STRIP - 4096, 9, 8192);
@@ -201,8 +206,8 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     bench.create_with("mirror", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB)).expect("made");
     let why = bench.refused(ErrorKind::Invalid, set("mirror", WriteHole::Journal));
     assert!(why.contains("no parity"), "{why}");
-    bench.create_with("last", "raid5", &DRIVES, sized).expect("there is room");
-    // Journals of others take the room, half of what is left each.
+    bench.create_with("last", "raid5", &DRIVES, sized).expect("there is space");
+    // Journals of other volumes take the space, each half of the rest.
     let mut others = 0;
     loop {
         let name = format!("other{others}");
@@ -218,7 +223,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let why = bench.refused(ErrorKind::OutOfSpace, set("last", WriteHole::Journal));
     assert!(why.contains(&format!("{others} other volume")) && why.contains("--write-hole resync"), "{why}");
     assert_eq!(write_hole(&mut bench, "last"), ("resync".into(), "resync".into()));
-    bench.ask(set("other0", WriteHole::Resync)).expect("it is given up");
-    bench.ask(set("last", WriteHole::Journal)).expect("there is room again");
+    bench.ask(set("other0", WriteHole::Resync)).expect("the journal is given up");
+    bench.ask(set("last", WriteHole::Journal)).expect("there is space again");
     assert_eq!(write_hole(&mut bench, "last"), ("journal".into(), "journal".into()));
 }

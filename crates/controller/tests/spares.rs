@@ -1,4 +1,4 @@
-//! Hot spares: who stands in, who does not and why, and what is told of it.
+//! Hot spares: which spare takes a slot, which does not and why, and the events about it.
 
 use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
@@ -14,7 +14,7 @@ fn hardware(enclosure: &str, slot: &str) -> Hardware {
     Hardware { enclosure: Some(enclosure.into()), slot: Some(slot.into()), ..Hardware::default() }
 }
 
-/// Members `a`, `b`, `c` of a RAID 5 that is settled.
+/// Members `a`, `b`, `c` of an idle RAID 5.
 fn with_volume(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 2, 3);
     bench.boot(&[]);
@@ -49,7 +49,8 @@ fn tasks(bench: &mut Bench, kind: TaskKind) -> Vec<TaskInfo> {
     }
 }
 
-/// Puts an ISO 9660 volume descriptor on a drive, which nobody should overwrite unasked.
+/// Writes an ISO 9660 volume descriptor to a drive, which must not be overwritten without
+/// confirmation.
 fn hold_something(drive: &platform_sim::SimDrive) {
     let mut sector = vec![0; 512];
     sector[..7].copy_from_slice(b"\x01CD001\x01");
@@ -81,7 +82,7 @@ fn until_optimal(bench: &mut Bench) {
     panic!("{:?} {:?}", bench.show("data"), bench.events());
 }
 
-/// Who sits in a slot of `data`.
+/// The drive in a slot of `data`.
 fn in_slot(bench: &mut Bench, slot: usize) -> (String, DriveState) {
     let drive = bench.show("data").drives[slot].clone();
     (drive.name, drive.state)
@@ -101,25 +102,25 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     assert_eq!(rebuilds[0].drive.as_deref(), Some("s"));
     let taken = "drive s takes the slot of drive b; rebuilding onto s (regions: 1)";
     assert!(bench.has_event(taken), "{:?}", bench.events());
-    assert!(rebuilds[0].cause.contains("spare s takes the place of drive b"), "{rebuilds:?}");
+    assert!(rebuilds[0].cause.contains("spare s takes the slot of drive b"), "{rebuilds:?}");
     assert!(rebuilds[0].total_blocks > 0);
     bench.expect("data", 0, 7, 256 << 10);
     let (spares, coverage) = spares(&mut bench);
-    assert_eq!(spares, vec![], "it is no spare any more");
+    assert_eq!(spares, vec![], "the drive is no longer a spare");
     assert_eq!(coverage[0].reasons, ["there are no spares"]);
     until_optimal(&mut bench);
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
     assert_eq!((rebuild.state, rebuild.percent), (TaskState::Done, 100));
     assert!(bench.has_event("the rebuild of drive s of 'data' is complete"), "{:?}", bench.events());
-    // The same after a restart: the labels say who sits where.
+    // The same after a restart: the labels have the slots.
     bench.restart(&[]);
     assert_eq!(in_slot(&mut bench, 1), ("s".to_owned(), DriveState::Online));
     fail(&mut bench, "c");
     bench.expect("data", 0, 7, 256 << 10);
 }
 
-/// While a rebuild is paused, its drive fails and a spare takes the slot. The task stayed in the list as paused, and when it was
-/// resumed it went on with the spare.
+/// While a rebuild is paused, its drive fails and a spare takes the slot. The task stayed in the
+/// list as paused, and after its resume it continued with the spare.
 #[test]
 fn a_paused_rebuild_ends_when_another_drive_takes_its_slot() {
     let mut bench = with_volume(2);
@@ -134,12 +135,12 @@ fn a_paused_rebuild_ends_when_another_drive_takes_its_slot() {
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
     bench.ask(Command::TaskPause { task: rebuild.task }).unwrap();
     bench.wait(1);
-    assert_eq!(tasks(&mut bench, TaskKind::Rebuild)[0].state, TaskState::Paused, "before it was done");
+    assert_eq!(tasks(&mut bench, TaskKind::Rebuild)[0].state, TaskState::Paused, "before the task was done");
     fail(&mut bench, "s");
     bench.write("data", 0, 8, 256 << 10);
     bench.wait(2);
     let state = tasks(&mut bench, TaskKind::Rebuild)[0].state;
-    assert_eq!(state, TaskState::Paused, "nothing has its slot: the drive may be brought back");
+    assert_eq!(state, TaskState::Paused, "no drive has its slot: the drive may be brought back");
     add_spare(&mut bench, "t");
     bench.wait(2);
     let all = tasks(&mut bench, TaskKind::Rebuild);
@@ -207,13 +208,13 @@ fn what_a_spare_took_over_goes_back_and_it_is_a_spare_again() {
     assert_eq!((back.state, back.drive.as_deref()), (TaskState::Done, Some("new")));
     let (listed, _) = spares(&mut bench);
     assert_eq!((listed[0].drive.as_str(), listed[0].dedicated_to.clone()), ("s", vec!["data".to_owned()]));
-    // Nothing is left of it in the array, whoever looks.
+    // The array has no trace of it, whichever host reads the labels.
     bench.restart(&[]);
     bench.settle("data");
     fail(&mut bench, "a");
     bench.expect("data", 0, 9, 512 << 10);
     bench.wait(2);
-    assert_eq!(in_slot(&mut bench, 0).0, "s", "it stands in once more");
+    assert_eq!(in_slot(&mut bench, 0).0, "s", "the spare is active once more");
 }
 
 #[test]
@@ -226,11 +227,11 @@ fn spares_are_what_they_are_after_a_restart() {
     add(&mut bench, dedicated);
     let before = spares(&mut bench);
     assert_eq!(before.0[1].dedicated_to, ["data"]);
-    assert_eq!(before.1[0].covered_by, ["t", "s"], "the dedicated one would be taken first");
+    assert_eq!(before.1[0].covered_by, ["t", "s"], "the dedicated spare would be taken first");
     bench.power_cycle(&[]);
     assert_eq!(spares(&mut bench), before);
     assert_eq!(bench.drive("s").state, DriveState::Spare);
-    // Even when the controller has forgotten everything.
+    // Even with an empty state folder.
     bench.sim.remove_stored("drives.toml");
     bench.sim.remove_stored("tasks.json");
     bench.restart(&["a", "b", "c", "s", "t"]);
@@ -245,7 +246,7 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
         change(&mut options);
         options
     };
-    // The array uses all that its drives have.
+    // The array uses all the space of its drives.
     bench.sim.add_drive("small", other(&|options| options.size = ByteCount(DRIVE - (64 << 10))));
     bench.sim.add_drive("turning", other(&|options| options.rotational = true));
     bench.sim.add_drive("coarse", other(&|options| options.logical_sector = SectorSize::B4096));
@@ -258,7 +259,7 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     let reasons = coverage[0].reasons.join("; ");
     for part in [
         "drive small is too small",
-        "drive turning is a rotating drive, but an SSD is needed",
+        "drive turning is a rotational drive, but an SSD is needed",
         "drive coarse has sectors of 4096 bytes",
     ] {
         assert!(reasons.contains(part), "{reasons}");
@@ -268,8 +269,8 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     assert_eq!(in_slot(&mut bench, 1), ("b".to_owned(), DriveState::Failed));
     assert!(bench.has_event("no spare can replace drive b of 'data'"), "{:?}", bench.events());
     let told = bench.events().iter().filter(|event| event.text.contains("no spare can replace")).count();
-    assert_eq!(told, 1, "it is said once");
-    // What the policy allows is taken after all.
+    assert_eq!(told, 1, "reported once");
+    // A drive allowed by the policy is taken in the end.
     policy(&mut bench, SetPolicy { mixed_kinds: Some(true), ..SetPolicy::default() });
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 1).0, "turning");
@@ -308,7 +309,7 @@ fn an_unused_drive_is_taken_in_an_emergency_only_where_that_is_wished_and_if_it_
     }
     fail(&mut bench, "c");
     bench.wait(2);
-    assert_eq!(in_slot(&mut bench, 2).0, "c", "off unless it is wished");
+    assert_eq!(in_slot(&mut bench, 2).0, "c", "off unless configured");
     policy(&mut bench, SetPolicy { emergency_spare: Some(true), ..SetPolicy::default() });
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 2).0, "empty");
@@ -325,7 +326,7 @@ fn a_drive_that_an_operator_took_out_for_a_while_gets_no_spare() {
     bench.ask(crate::common::take_offline("b")).unwrap();
     bench.wait(200);
     assert_eq!(in_slot(&mut bench, 1).0, "b");
-    // Declared failed for good, it does.
+    // After `drive fail` of the drive, a spare takes the slot.
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     fail(&mut bench, "b");
     bench.wait(2);
@@ -365,11 +366,11 @@ fn a_drive_that_predicts_its_failure_is_copied_to_a_spare_while_it_serves() {
     assert_eq!(copies.len(), 1, "{copies:?}");
     assert_eq!(copies[0].cause, "drive w predicts its failure");
     assert_eq!(copies[0].drive.as_deref(), Some("s"));
-    // It took the place without redundancy having been missing for a moment, and the old one is free.
+    // It took the slot without a loss of redundancy, and the old drive is free.
     assert_eq!((copies[0].state, in_slot(&mut bench, 2).0), (TaskState::Done, "s".to_owned()));
     assert!(!bench.events().iter().any(|event| event.text.contains("degraded")), "{:?}", bench.events());
     assert_eq!(bench.drive("w").state, DriveState::Unused);
-    // A spare that does so stands by for nothing.
+    // A spare that predicts its failure is not ready.
     bench.sim.add_drive("v", DriveOptions { health: Some(failing), ..drive_options() });
     add_spare(&mut bench, "v");
     bench.wait(400);
@@ -389,7 +390,7 @@ fn the_guard_leaves_alone_what_it_is_told_to() {
     add_spare(&mut bench, "s");
     policy(&mut bench, SetPolicy { drive_guard: Some(false), ..SetPolicy::default() });
     bench.wait(1000);
-    assert!(bench.has_event("serves on; replace it (predictive-failure copy is off)"));
+    assert!(bench.has_event("stays online; replace it (predictive-failure copy is off)"));
     assert_eq!(tasks(&mut bench, TaskKind::Replace).len(), 0);
     policy(&mut bench, SetPolicy { drive_guard: Some(true), ..SetPolicy::default() });
     bench.wait(2);
@@ -414,7 +415,7 @@ fn a_blank_drive_in_the_bay_of_a_failed_one_takes_its_place() {
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 2).0, "new");
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
-    assert!(rebuild.cause.contains("drive new appeared where drive old was"), "{rebuild:?}");
+    assert!(rebuild.cause.contains("drive new was inserted in the bay of drive old"), "{rebuild:?}");
 }
 
 #[test]
@@ -429,7 +430,7 @@ fn a_spare_that_fails_is_reported_before_it_is_needed() {
     assert_eq!((listed[0].ready, coverage[0].covered_by.len()), (false, 0));
     drive.come_back();
     bench.wait(400);
-    assert!(bench.has_event("spare s is there again"), "{:?}", bench.events());
+    assert!(bench.has_event("spare s is present again"), "{:?}", bench.events());
     assert!(spares(&mut bench).0[0].ready);
 }
 
@@ -455,8 +456,9 @@ fn what_cannot_be_a_spare_is_refused() {
     bench.refused(ErrorKind::WrongState, Command::SpareRemove { drive: "held".into() });
 }
 
-/// The process is killed while a spare is filled and a host writes, so that the start waits for an operator. The spare was shown as online then:
-/// what it lacks is on no drive if one more goes.
+/// The process is killed while a spare is rebuilt and a host writes, so that the start waits for an
+/// operator. The spare was shown as online then: its missing blocks are on no drive if another one
+/// fails.
 #[test]
 fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     let mut bench = Bench::in_order(41, 1, 4);
@@ -466,7 +468,7 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     bench.write("data", 0, 5, MIB);
     bench.settle("data");
     add_spare(&mut bench, "d");
-    bench.sim.drive("b").expect("it is there").fail_now();
+    bench.sim.drive("b").expect("the drive exists").fail_now();
     drop(bench.begin_write("data", 0, 6, MIB));
     let is_rebuilding = |bench: &mut Bench| bench.show("data").drives[1].state == DriveState::Rebuilding;
     let wait = |bench: &mut Bench, time: Duration| {
@@ -477,7 +479,7 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     while !is_rebuilding(&mut bench) {
         wait(&mut bench, Duration::from_micros(200));
         looks += 1;
-        assert!(looks < 10_000, "no spare takes its place");
+        assert!(looks < 10_000, "no spare takes its slot");
     }
     drop(bench.begin_write("data", 0, 7, MIB));
     wait(&mut bench, Duration::from_millis(2));
@@ -490,19 +492,20 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     assert_eq!([0, 2].map(|slot| shown.drives[slot].state), [DriveState::Online; 2]);
 }
 
-/// Nobody had written to the volume yet: nothing was copied, so nothing was recorded, and the replacement waited at 0 % for ever.
+/// The volume was unwritten: nothing was copied, so nothing was recorded, and the replacement
+/// waited at 0 % without end.
 #[test]
 fn a_drive_of_a_volume_that_nobody_has_written_is_replaced() {
     let mut bench = Bench::new(30, 2, 6);
     bench.boot(&[]);
     bench.create("data", "raid6", &["a", "b", "c", "d", "e"]);
     let replace = Command::DriveReplace { drive: "b".into(), with: "f".into(), destroy_data: false };
-    bench.ask(replace).expect("it begins");
+    bench.ask(replace).expect("the replacement begins");
     bench.wait(60);
     assert_eq!(in_slot(&mut bench, 1), ("f".to_owned(), DriveState::Online));
     let copies = tasks(&mut bench, TaskKind::Replace);
     assert!(copies.iter().all(|task| task.state == TaskState::Done), "{copies:?}");
-    // The way back, by the guard: what stood in for a drive that failed gives its slot back.
+    // The reverse copyback: the active hot spare of a failed drive gives its slot back.
     let (spare, _) = add_spare(&mut bench, "b");
     assert_eq!(spare.kind, SpareKind::Global);
     fail(&mut bench, "c");

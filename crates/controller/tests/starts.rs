@@ -1,10 +1,11 @@
-//! Volumes that more than one would start at the same time.
+//! Volumes with two concurrent starts.
 
 use crate::common::{Bench, MIB};
 use controller::{Command, StartTask, Startable, VolumeState};
 
-/// While a task took a volume from the shards to give it back hidden, it looked as if nobody served it: an operator's start replayed
-/// its journal beside that, over what may have been written since, and attached it a second time.
+/// While a task detached a volume to attach it again, hidden, the volume looked offline. An
+/// operator's start replayed its journal concurrently, over possibly newer writes, and attached it
+/// a second time.
 #[test]
 fn a_volume_that_is_offered_anew_is_not_started_beside_that() {
     for seed in 0..4 {
@@ -19,23 +20,20 @@ fn a_volume_that_is_offered_anew_is_not_started_beside_that() {
             limit_bytes_per_s: Some(MIB),
             ..StartTask::default()
         };
-        bench.ask(Command::TaskStart(start)).expect("it is started");
+        bench.ask(Command::TaskStart(start)).expect("the volume is started");
         let mut steps = 0;
         while bench.shards.iter().any(|shard| !shard.volumes().is_empty()) {
             bench.sim.step();
             steps += 1;
-            assert!(steps < 1_000_000, "it is taken from the shards");
+            assert!(steps < 1_000_000, "the volume is detached from the shards");
         }
-        // The controller hears of that a moment later.
+        // The controller gets the report a moment later.
         let looks_unserved = |bench: &mut Bench| bench.show("data").state == VolumeState::Offline;
-        assert!(
-            (0..100).any(|_| looks_unserved(&mut bench)),
-            "seed {seed}: nobody could start it beside that"
-        );
+        assert!((0..100).any(|_| looks_unserved(&mut bench)), "seed {seed}: no concurrent start is possible");
         let start =
             Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
-        bench.ask(start).expect("it is served, whoever saw to it");
-        assert_eq!(bench.count_events("'data' was started"), 0, "seed {seed}: the task gives it back");
+        bench.ask(start).expect("the volume is online, whichever start did it");
+        assert_eq!(bench.count_events("'data' was started"), 0, "seed {seed}: the task attaches it again");
         bench.wait(30);
         let attached: Vec<usize> = bench.shards.iter().map(|shard| shard.volumes().len()).collect();
         assert_eq!(attached, [1, 1], "seed {seed}: hosts have it again");

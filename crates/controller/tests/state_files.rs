@@ -1,5 +1,5 @@
-//! Files of the state folder that are damaged, and a state folder that is full: nothing is lost that another copy or a label knows, nothing is
-//! overwritten, and what cannot be stored is refused.
+//! Damaged files of the state folder, and a full state folder: no state is lost that another copy
+//! or a label has, nothing is overwritten, and changes that cannot be stored are refused.
 
 use crate::common::events::{End, end};
 use crate::common::{self, Bench, DRIVE, MIB};
@@ -12,7 +12,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const MEMBERS: [&str; 3] = ["a", "b", "c"];
 
-/// The files whose damage is tried.
+/// The damaged files.
 const FILES: [&str; 8] = [
     "alarm.toml",
     "arrays.toml",
@@ -24,7 +24,7 @@ const FILES: [&str; 8] = [
     "tasks.json",
 ];
 
-/// What may be found in the place of a file.
+/// The contents of a damaged file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Damage {
     Empty,
@@ -49,7 +49,7 @@ const DAMAGES: [Damage; 8] = [
 ];
 
 impl Damage {
-    /// Does that to a file. What is there then, if it can be read.
+    /// Damages a file. Returns its content, if readable.
     fn deal(self, bench: &mut Bench, file: &str) -> Option<Vec<u8>> {
         let mut content = bench.sim.stored(file).unwrap_or_else(|| panic!("{file} is stored"));
         match self {
@@ -142,7 +142,7 @@ fn check_every(days: u32) -> Command {
     Command::TaskSchedule(set)
 }
 
-/// Events with that code that are newer.
+/// Newer events with that code.
 fn events_after(bench: &mut Bench, code: &str, after: u64) -> Vec<Event> {
     bench.events().into_iter().filter(|event| event.number > after && event.code == code).collect()
 }
@@ -151,7 +151,7 @@ fn last_event(bench: &mut Bench) -> u64 {
     bench.events().last().map_or(0, |event| event.number)
 }
 
-/// What has to be the same, whatever happened to a file.
+/// The state that must be the same after damage to a file.
 #[derive(PartialEq, Debug)]
 struct Known {
     serial: String,
@@ -181,8 +181,8 @@ fn known(bench: &mut Bench) -> Known {
     }
 }
 
-/// A volume of three drives, a spare, a drive that failed once, a log, a schedule, an alarm that is off, and a volume that was deleted while one of its
-/// drives was away.
+/// A volume of three drives, a spare, a drive that failed once, a log, a schedule, a disabled
+/// alarm, and a volume that was deleted while one of its drives was missing.
 fn prepared(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 1, 8);
     bench.add_drives(&["x"], 8 * MIB);
@@ -192,12 +192,12 @@ fn prepared(seed: u64) -> Bench {
     bench.settle("data");
     bench.create("gone", "raid1", &["e", "f"]);
     bench.settle("gone");
-    bench.sim.drive("f").expect("it is there").vanish();
-    bench.try_write("gone", 0, 1, 4096).expect("it ends").expect("the other one has it");
+    bench.sim.drive("f").expect("the drive exists").vanish();
+    bench.try_write("gone", 0, 1, 4096).expect("it ends").expect("the other copy has it");
     bench.ask(Command::VolumeDelete { volume: "gone".into(), disconnect_hosts: false }).expect("deleted");
     bench.create("short", "raid1", &["g", "h"]);
     bench.settle("short");
-    let bad = bench.sim.drive("h").expect("it is there");
+    let bad = bench.sim.drive("h").expect("the drive exists");
     bad.refuse_writes(ByteRange::new(ByteOffset::ZERO, ByteCount(MIB)));
     bench.write("short", 0, 1, 64 << 10);
     assert_eq!(bench.drive("h").state, DriveState::Failed);
@@ -217,13 +217,13 @@ fn prepared(seed: u64) -> Bench {
     bench
 }
 
-/// Every file × every damage × a start. The files were replaced by defaults: another serial number, other numbers, no drives, and a volume
-/// that was deleted came back.
+/// Every file × every damage × a start. The files were replaced by defaults: another serial number,
+/// other numbers, no drives, and a deleted volume returned.
 #[test]
 fn a_damaged_file_costs_nothing_that_is_known_elsewhere() {
     let mut bench = prepared(1);
     bench.restart(&[]);
-    bench.sim.drive("f").expect("it is there").come_back();
+    bench.sim.drive("f").expect("the drive exists").come_back();
     bench.wait(30);
     let mut before = known(&mut bench);
     bench.shut_down();
@@ -232,7 +232,7 @@ fn a_damaged_file_costs_nothing_that_is_known_elsewhere() {
     let whole = known(&mut bench);
     assert_eq!(before.volumes, whole.volumes);
     before = whole;
-    assert_eq!(before.volumes.len(), 1, "what was deleted stays deleted: {before:?}");
+    assert_eq!(before.volumes.len(), 1, "the deleted volume stays deleted: {before:?}");
     bench.shut_down();
     let files = all_stored(&bench);
     for file in FILES {
@@ -253,30 +253,31 @@ fn a_damaged_file_costs_nothing_that_is_known_elsewhere() {
             match damage {
                 Damage::Missing => assert_eq!(bench.sim.stored(&aside), None, "{what}"),
                 Damage::Unreadable | Damage::Folder => {
-                    assert!(bench.sim.is_stored_unreadable(&aside), "{what}: it is kept");
+                    assert!(bench.sim.is_stored_unreadable(&aside), "{what}: the file is kept");
                 }
-                _ => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: it is kept as it was"),
+                _ => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: the file is kept unchanged"),
             }
             bench.expect("data", 0, 7, MIB / 2);
             let last = last_event(&mut bench);
             bench.shut_down();
             bench.restart(&[]);
             let told = events_after(&mut bench, "controller.state-unreadable", last);
-            assert!(told.is_empty(), "{what}: it is told once: {told:?}");
+            assert!(told.is_empty(), "{what}: reported once: {told:?}");
             assert_eq!(known(&mut bench).volumes, before.volumes, "{what}: after another start");
             bench.shut_down();
         }
     }
 }
 
-/// The number of the newest event that is stored.
+/// The number of the newest stored event.
 fn files_last_event(files: &BTreeMap<String, Vec<u8>>) -> u64 {
     let text = String::from_utf8(files["events.jsonl"].clone()).expect("text");
     let last = text.lines().last().expect("an event");
     serde_json::from_str::<Event>(last).expect("an event").number
 }
 
-/// No version of a file can be read: what labels and the other files know is used, and what is not known is called so.
+/// No version of a file is readable: state from labels and the other files is used, and the rest is
+/// reported as unknown.
 #[test]
 fn where_no_version_can_be_read_labels_and_other_files_tell() {
     let mut bench = prepared(2);
@@ -302,13 +303,13 @@ fn where_no_version_can_be_read_labels_and_other_files_tell() {
         assert!(kept(&bench, 1) && kept(&bench, 2), "{file}");
         bench.shut_down();
     }
-    // Numbers are provisional until an operator removes what was kept.
+    // Numbers are provisional until an operator removes the kept file.
     put_back(&mut bench, &files);
     bench.sim.put_stored("numbers.toml", Some(Vec::new()));
     bench.sim.put_stored("numbers.toml.previous", None);
     for _ in 0..2 {
         bench.restart(&[]);
-        let told = info(&mut bench).provisional_numbers.expect("they are provisional");
+        let told = info(&mut bench).provisional_numbers.expect("the numbers are provisional");
         assert!(told.contains("remove numbers.toml.unreadable-1"), "{told}");
         assert!(bench.drive("a").numbers.is_some_and(|numbers| numbers.provisional));
         let health = health(&mut bench);
@@ -321,7 +322,7 @@ fn where_no_version_can_be_read_labels_and_other_files_tell() {
     assert!(bench.drive("a").numbers.is_some_and(|numbers| !numbers.provisional));
 }
 
-/// So many damaged files are kept, and then nothing takes their place: neither deleted nor overwritten.
+/// A limited number of damaged files is kept; after that none is deleted or overwritten.
 #[test]
 fn damaged_files_are_kept_in_a_bounded_number() {
     let mut bench = prepared(3);
@@ -333,8 +334,8 @@ fn damaged_files_are_kept_in_a_bounded_number() {
     bench.sim.put_stored("tasks.json", Some(vec![9; 9]));
     bench.restart(&[]);
     let why = bench.refused(ErrorKind::Failed, check_every(3));
-    assert!(why.contains("8 files of that name are kept already; move tasks.json.unreadable-1"), "{why}");
-    assert!(schedules(&mut bench).iter().all(|one| one.every_days != 3), "it is not in effect");
+    assert!(why.contains("8 files of that name exist already; move tasks.json.unreadable-1"), "{why}");
+    assert!(schedules(&mut bench).iter().all(|one| one.every_days != 3), "the setting is not in effect");
     let told = health(&mut bench);
     assert!(told.status >= WellBeing::Warning, "{told:?}");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -354,7 +355,7 @@ fn files_of_an_earlier_version_are_read_and_get_their_copies() {
     let before = known(&mut bench);
     bench.shut_down();
     for name in bench.sim.stored_names() {
-        let text = String::from_utf8(bench.sim.stored(&name).expect("it is listed")).expect("text");
+        let text = String::from_utf8(bench.sim.stored(&name).expect("the drive is listed")).expect("text");
         let old = match text.starts_with("# SoftROC") {
             true => text.split_once('\n').expect("a line").1.to_owned(),
             false => text,
@@ -371,7 +372,8 @@ fn files_of_an_earlier_version_are_read_and_get_their_copies() {
     }
 }
 
-/// The state folder was full, and orders that are kept there alone were answered with success: they were gone after a kill.
+/// The state folder was full, and commands whose result is stored only there returned success: the
+/// result was gone after a kill.
 #[test]
 fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     let mut bench = prepared(5);
@@ -400,9 +402,9 @@ fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     assert!(told.status >= WellBeing::Warning, "{told:?}");
     let tells = |file: &str| told.findings.iter().any(|one| one.subject == format!("state file {file}"));
     assert!(tells("tasks.json") && tells("drives.toml"), "{told:?}");
-    assert_eq!(known(&mut bench), before, "nothing is in effect");
-    // What labels hold goes on: a spare takes the place of a drive that fails.
-    bench.sim.drive("b").expect("it is there").fail_now();
+    assert_eq!(known(&mut bench), before, "no setting is in effect");
+    // State in labels still changes: a spare takes the slot of a failed drive.
+    bench.sim.drive("b").expect("the drive exists").fail_now();
     bench.try_write("data", 0, 7, 4096).expect("it ends").expect("redundant");
     for _ in 0..100 {
         if bench
@@ -417,7 +419,7 @@ fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     }
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").drives);
     let last = last_event(&mut bench);
-    // There is room again: what waited is stored by itself.
+    // There is space again: pending state is stored automatically.
     bench.sim.fail_stores(0);
     bench.wait(60);
     let stored = events_after(&mut bench, "controller.state-stored", last);
@@ -432,7 +434,7 @@ fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     bench.expect("data", 0, 7, MIB / 2);
 }
 
-/// The process dies at any moment while a file is replaced that could not be read: one version or the other is there.
+/// A kill at any event while an unreadable file is replaced: one version or the other is there.
 #[test]
 fn a_crash_while_a_damaged_file_is_replaced_loses_no_version() {
     let mut bench = prepared(6);
@@ -457,7 +459,8 @@ fn a_crash_while_a_damaged_file_is_replaced_loses_no_version() {
     }
 }
 
-/// A clock that was 400 days ahead when schedules were set, and then was set right: they were due in 400 days.
+/// The clock was 400 days ahead when schedules were set, and was then corrected: they were due in
+/// 400 days.
 #[test]
 fn schedules_follow_a_clock_that_is_set_right() {
     let day: u64 = 86_400;
@@ -476,17 +479,17 @@ fn schedules_follow_a_clock_that_is_set_right() {
         let now = info(&mut bench).started_unix_s + if restarts { 3600 } else { 0 };
         let now = if restarts { now } else { now - 400 * day + 3600 };
         for one in schedules(&mut bench).iter().filter(|one| one.on) {
-            let next = one.next_unix_s.expect("it is on");
+            let next = one.next_unix_s.expect("the schedule is on");
             let latest = now + 600 + u64::from(one.every_days) * day;
             assert!(next <= latest, "{one:?} at {now}");
         }
         bench.wait(3 * day);
         let done = tasks(&mut bench).iter().filter(|task| task.kind == controller::TaskKind::Check).count();
-        assert!(done >= 1, "it was checked within a period: {:?}", tasks(&mut bench));
+        assert!(done >= 1, "checked within a period: {:?}", tasks(&mut bench));
     }
 }
 
-/// A volume was deleted while it had a task. The task waited for ever, or failed.
+/// A volume was deleted while it had a task. The task waited without end, or failed.
 #[test]
 fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
     for (at, is_shared) in [(0, false), (1, false), (2, false), (0, true), (2, true)] {
@@ -494,9 +497,9 @@ fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
         bench.add_drives(&["a", "b", "c", "d", "e"], DRIVE + 2 * MIB);
         bench.boot(&[]);
         let size = |wanted: &mut controller::CreateVolume| wanted.size_bytes = Some(MIB);
-        bench.create_with("data", "raid5", &MEMBERS, size).expect("it is made");
+        bench.create_with("data", "raid5", &MEMBERS, size).expect("created");
         if is_shared {
-            bench.create_with("other", "raid5", &MEMBERS, size).expect("it is made");
+            bench.create_with("other", "raid5", &MEMBERS, size).expect("created");
         }
         bench.write("data", 0, 7, MIB / 2);
         bench.settle("data");
@@ -522,13 +525,13 @@ fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
             bench.ask(Command::TaskPause { task }).expect("paused");
         }
         bench.wait(2);
-        let before = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("it is listed");
+        let before = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
         assert!(!before.state.is_over(), "{at}: {before:?}");
         bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
         bench.wait(5);
-        let after = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("it is listed");
+        let after = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
         if is_shared && at == 2 {
-            // It fills a drive of the array, for its other volume.
+            // The task rebuilds a drive of the array, for its other volume.
             assert!(!matches!(after.state, TaskState::Failed | TaskState::Cancelled), "{after:?}");
             continue;
         }

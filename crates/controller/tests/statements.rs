@@ -1,4 +1,4 @@
-//! What is said of drives, volumes and tasks is calculated from what is so, and names what is to blame.
+//! Messages about drives, volumes and tasks are derived from the present state, and name the cause.
 
 use crate::common::{Bench, MIB, drive_options, fail_drive};
 use controller::{
@@ -20,14 +20,14 @@ fn spare(drive: &str) -> Command {
     Command::SpareAdd(AddSpare { drive: drive.into(), ..AddSpare::default() })
 }
 
-/// What `health` has to do about a drive.
+/// The recommended action of `health` for a drive.
 fn todo_of(bench: &mut Bench, drive: &str) -> Option<String> {
-    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("it is answered") };
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
     let subject = format!("drive {drive}");
     health.findings.into_iter().find(|finding| finding.subject == subject)?.todo
 }
 
-/// A copy stood at "99 %, 0 s left" for as long as the new drive took to flush.
+/// A copy stood at "99 %, 0 s left" while the new drive was flushed.
 #[test]
 fn a_task_whose_work_is_being_recorded_says_so_and_no_time_that_is_left() {
     let mut bench = Bench::new(1, 1, 0);
@@ -54,11 +54,12 @@ fn a_task_whose_work_is_being_recorded_says_so_and_no_time_that_is_left() {
         }
         bench.sim.run_until(bench.sim.now() + Duration::from_millis(5)).unwrap();
     }
-    assert!(seen > 0, "it was seen while that was so");
+    assert!(seen > 0, "seen during the flush");
     assert_eq!(bench.show("data").drives[1].name, "c");
 }
 
-/// "Drive b is being rebuilt" was said for as long as it was not current, also when its rebuild had failed or was paused.
+/// "Drive b is being rebuilt" was shown until the drive was current, also when its rebuild had
+/// failed or was paused.
 #[test]
 fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     let mut bench = Bench::new(12, 1, 3);
@@ -74,7 +75,7 @@ fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     assert_eq!(rebuild.state, TaskState::Failed);
     let reason = bench.drive("b").reason.unwrap();
     assert!(reason.starts_with("the rebuild of drive b of 'data' failed"), "{reason}");
-    assert!(bench.show("data").reasons.contains(&reason), "the volume says the same");
+    assert!(bench.show("data").reasons.contains(&reason), "the volume's message agrees");
     bench.start_accepting("data");
     bench.wait(60);
     assert_eq!(bench.drive("b").reason, None);
@@ -85,7 +86,7 @@ fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     let is_open = |task: &TaskInfo| task.kind == TaskKind::Rebuild && !task.state.is_over();
     bench.pause_ms(50);
-    let open = tasks(&mut bench).into_iter().find(is_open).expect("it has begun");
+    let open = tasks(&mut bench).into_iter().find(is_open).expect("the rebuild has begun");
     let reason = bench.drive("b").reason.unwrap();
     assert!(reason.contains("is running") && reason.contains("regions left: 1"), "{reason}");
     bench.ask(Command::TaskPause { task: open.task }).unwrap();
@@ -97,7 +98,7 @@ fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     assert_eq!(bench.drive("b").reason, None);
 }
 
-/// To replace the missing drive of a volume that is offline was the advice, and was refused.
+/// The advice for an offline volume was to replace its missing drive, which was refused.
 #[test]
 fn what_is_to_be_done_about_a_drive_of_a_volume_that_is_not_started_is_about_the_volume() {
     let mut bench = Bench::new(3, 1, 3);
@@ -110,7 +111,7 @@ fn what_is_to_be_done_about_a_drive_of_a_volume_that_is_not_started_is_about_the
     let replace = Command::DriveReplace { drive: "data:1".into(), with: "c".into(), destroy_data: true };
     bench.refused(ErrorKind::WrongState, replace);
     assert_eq!(todo_of(&mut bench, "b").as_deref(), Some("softroc volume show data"));
-    // Where it serves, the advice works.
+    // For an online volume the advice works.
     let mut bench = Bench::new(4, 1, 3);
     bench.boot(&["a", "b", "c"]);
     bench.create("data", "raid1", &["a", "b"]);
@@ -122,7 +123,8 @@ fn what_is_to_be_done_about_a_drive_of_a_volume_that_is_not_started_is_about_the
         .unwrap();
 }
 
-/// The array's own drives were full, so that nothing could be recorded. The spare was said to be unusable, and was not asked again.
+/// The array's own drives were full, so that nothing could be recorded. The spare was reported as
+/// unusable, and was not retried.
 #[test]
 fn a_spare_is_not_blamed_for_what_an_array_cannot_record() {
     let mut bench = Bench::new(5, 1, 3);
@@ -136,10 +138,10 @@ fn a_spare_is_not_blamed_for_what_an_array_cannot_record() {
     bench.wait(150);
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     let drive = bench.drive("c");
-    assert_eq!((drive.state, drive.reason), (DriveState::Spare, None), "it is as good as it was");
-    let Ok(Reply::Spares { spares, .. }) = bench.ask(Command::SpareList {}) else { panic!("it is answered") };
+    assert_eq!((drive.state, drive.reason), (DriveState::Spare, None), "the spare is usable again");
+    let Ok(Reply::Spares { spares, .. }) = bench.ask(Command::SpareList {}) else { panic!("a health reply") };
     assert!(spares[0].ready, "{spares:?}");
-    let said = bench.count_events("but could not: ");
+    let said = bench.count_events("but this failed: ");
     assert_eq!(said, 1, "{:?}", bench.events());
     bench.sim.drive("a").unwrap().cancel_failures();
     bench.wait(150);
@@ -148,7 +150,8 @@ fn a_spare_is_not_blamed_for_what_an_array_cannot_record() {
     assert_eq!((info.state, info.drives[1].name.as_str()), (VolumeState::Optimal, "c"));
 }
 
-/// A spare that cannot be written is to blame, and known as failed from then on: the next one has the slot.
+/// A spare with a failed write is the cause, and is listed as failed from then on: the next spare
+/// takes the slot.
 #[test]
 fn a_spare_that_cannot_be_written_has_failed_and_the_next_one_has_the_slot() {
     let mut bench = Bench::new(6, 1, 4);
@@ -169,7 +172,7 @@ fn a_spare_that_cannot_be_written_has_failed_and_the_next_one_has_the_slot() {
     assert_eq!(bench.drive("c").state, DriveState::Failed);
 }
 
-/// "'fast' cannot be started: " ended there, and in other sentences the reasons were "()".
+/// "'fast' cannot be started: " ended there, and in other messages the reasons were "()".
 #[test]
 fn a_volume_that_cannot_be_started_says_why() {
     let mut bench = Bench::new(7, 1, 0);
@@ -184,18 +187,20 @@ fn a_volume_that_cannot_be_started_says_why() {
     bench.wait(5);
     assert_eq!(bench.show("fast").state, VolumeState::Offline);
     let start = Command::VolumeStart { volume: "fast".into(), accept_stale_parity: false, degraded: false };
-    let error = bench.ask(start).expect_err("its drive is not there");
+    let error = bench.ask(start).expect_err("its drive is missing");
     assert!(error.message.contains("drive b") && !error.message.contains("()"), "{error}");
     for text in bench.events().into_iter().map(|event| event.text) {
         assert!(!text.contains("()") && !text.trim_end().ends_with(':'), "{text}");
     }
 }
 
-/// A measurement of a volume looked for its address in the folder of another controller.
+/// A measurement of a volume took its address from the folder of another controller.
 #[test]
 fn the_controller_says_where_volumes_are_served() {
     let mut bench = Bench::new(8, 1, 1);
     bench.boot(&[]);
-    let Ok(Reply::Info { info }) = bench.ask(Command::Info {}) else { panic!("it is answered") };
+    let Ok(Reply::Info { info }) = bench.ask(Command::Info {}) else {
+        panic!("the measurement command is listed")
+    };
     assert_eq!(info.nbd, ["unix:/run/nbd.sock"]);
 }

@@ -1,4 +1,5 @@
-//! Drives that an operator suspends: out of service until an operator resumes them, and never where they hold the last copy of anything.
+//! Drives suspended by an operator: out of service until an operator resumes them, and refused for
+//! drives with the only copy of data.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, DRIVE, MIB, drive_options, take_offline};
@@ -19,7 +20,7 @@ fn resume(drive: &str) -> Command {
     Command::DriveResume { drive: drive.into() }
 }
 
-/// A volume on the first drives that are named; `d` is a hot spare.
+/// A volume on the first named drives; `d` is a hot spare.
 fn served(seed: u64, level: &str, drives: &[&str]) -> Bench {
     let mut bench = Bench::in_order(seed, 2, 4);
     bench.boot(&["a", "b", "c", "d"]);
@@ -45,7 +46,7 @@ fn settle(bench: &mut Bench) {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
-/// Every drive in turn is what is missing, and hosts read what they wrote.
+/// With any one drive missing, hosts read their written data.
 fn is_whole(bench: &mut Bench, byte: u8) {
     settle(bench);
     for drive in ["a", "c", "b"] {
@@ -56,7 +57,8 @@ fn is_whole(bench: &mut Bench, byte: u8) {
     }
 }
 
-/// It stays out though it answers, longer than the policy has a drive stay suspended, and over restarts; no spare takes its slot.
+/// The drive stays suspended though it responds, longer than the policy's limit, and over restarts;
+/// no spare takes its slot.
 #[test]
 fn a_drive_that_an_operator_suspended_comes_back_when_an_operator_resumes_it() {
     let mut bench = served(1, "raid5", &["a", "b", "c"]);
@@ -66,12 +68,12 @@ fn a_drive_that_an_operator_suspended_comes_back_when_an_operator_resumes_it() {
     for restart in 0..3 {
         let drive = bench.drive("b");
         assert_eq!(drive.state, DriveState::Suspended, "restart {restart}");
-        let suspension = drive.suspension.expect("it is told");
+        let suspension = drive.suspension.expect("the drive has a reason");
         assert_eq!((suspension.by, suspension.fails_in_s), (SuspendedBy::Operator, None));
         bench.write("data", 0, 2 + restart, LEN);
         bench.wait(400);
         assert_eq!(bench.drive("b").state, DriveState::Suspended, "after a time, restart {restart}");
-        assert_eq!(bench.drive("d").state, DriveState::Spare, "nothing takes its slot");
+        assert_eq!(bench.drive("d").state, DriveState::Spare, "no spare takes its slot");
         match restart {
             0 => bench.restart(&[]),
             1 => bench.power_cycle(&[]),
@@ -94,8 +96,8 @@ fn a_drive_that_an_operator_suspended_comes_back_when_an_operator_resumes_it() {
     assert!(why.contains("is not suspended"), "{why}");
 }
 
-/// Within ten seconds of a start, an order to resume a drive was refused that had been suspended after the start: "it may still carry out writes from
-/// before".
+/// Within ten seconds of a start, a resume was refused for a drive suspended after that start: "it
+/// may still carry out writes from before".
 #[test]
 fn a_drive_that_was_suspended_since_the_start_is_resumed_at_once() {
     let mut bench = served(8, "raid5", &["a", "b", "c"]);
@@ -105,7 +107,7 @@ fn a_drive_that_was_suspended_since_the_start_is_resumed_at_once() {
     bench.write("data", 0, 2, LEN);
     bench.ask(resume("b")).unwrap();
     settle(&mut bench);
-    // One that was suspended before the start is waited for.
+    // A drive suspended before the start must return its writes first.
     bench.ask(suspend("b")).unwrap();
     bench.restart(&[]);
     let why = bench.refused(ErrorKind::WrongState, resume("b"));
@@ -115,8 +117,8 @@ fn a_drive_that_was_suspended_since_the_start_is_resumed_at_once() {
     is_whole(&mut bench, 2);
 }
 
-/// The last copy of anything is not given up for a while, whatever is accepted: not where a level has no more redundancy, nor where a rebuild
-/// or a resync is not done.
+/// The only copy of data is never suspended, whatever is accepted: not at a level without
+/// redundancy left, nor during a rebuild or a resync.
 #[test]
 fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
     let is_refused = |bench: &mut Bench, kind| {
@@ -125,7 +127,7 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
         for (accepted, dry_run) in [(None, false), (None, true), (Some(accepts_all), false)] {
             let command = Command::DriveSuspend { drive: "b".into(), accepted, dry_run };
             let why = bench.refused(kind, command);
-            assert!(why.contains("last copy of anything") && why.contains("softroc task list"), "{why}");
+            assert!(why.contains("only copy of data") && why.contains("softroc task list"), "{why}");
         }
         assert_eq!(bench.drive("b").state, DriveState::Online);
     };
@@ -134,7 +136,7 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
     let mut bench = served(3, "raid5", &["a", "b", "c"]);
     bench.ask(take_offline("a")).unwrap();
     is_refused(&mut bench, ErrorKind::WrongState);
-    // Drive a is back, and lacks what was written without it.
+    // Drive a is back, and lacks writes.
     bench.write("data", 0, 2, LEN);
     bench.sim.drive("a").unwrap().stall_next(200, Duration::from_millis(200));
     bench.ask(Command::DriveOnline { drive: "a".into() }).unwrap();
@@ -143,7 +145,7 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
     settle(&mut bench);
     bench.ask(suspend("b")).unwrap();
     bench.expect("data", 0, 2, LEN);
-    // A crash leaves parity that may not agree.
+    // After a crash parity may be stale.
     let mut bench = Bench::in_order(9, 2, 3);
     bench.boot(&[]);
     bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
@@ -153,12 +155,12 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
     is_refused(&mut bench, ErrorKind::LosesData);
 }
 
-/// What it costs is said first, and what is accepted is no more than was said.
+/// The cost is reported first, and the confirmation covers only that cost.
 #[test]
 fn what_a_suspension_costs_is_said_and_accepted_first() {
     let mut bench = served(4, "raid5", &["a", "b", "c"]);
     let dry = Command::DriveSuspend { drive: "b".into(), accepted: None, dry_run: true };
-    let Ok(Reply::Drive { drive, notes, costs }) = bench.ask(dry) else { panic!("it is said") };
+    let Ok(Reply::Drive { drive, notes, costs }) = bench.ask(dry) else { panic!("the cost is reported") };
     assert_eq!(drive.state, DriveState::Online);
     assert!(notes[0].contains("has no redundancy left without drive b"), "{notes:?}");
     assert!(costs[0].last_redundancy && costs[0].lost_places == 0);
@@ -172,10 +174,11 @@ fn what_a_suspension_costs_is_said_and_accepted_first() {
     let event =
         events.iter().find(|event| event.text.contains("suspended by an operator")).expect("an event");
     assert_eq!(event.code, "drive.suspended-by-operator");
-    assert!(format!("{event:?}").contains("ann"), "who asked for it is known: {event:?}");
+    assert!(format!("{event:?}").contains("ann"), "the account is recorded: {event:?}");
 }
 
-/// An operator who works on a server keeps its drive from being failed by policy, or from coming and going.
+/// An operator who works on a server prevents its drive from failing by policy, or from returning
+/// repeatedly.
 #[test]
 fn a_drive_that_a_time_limit_suspended_is_kept_out_or_resumed_by_an_operator() {
     let mut bench = served(5, "raid5", &["a", "b", "c"]);
@@ -188,15 +191,16 @@ fn a_drive_that_a_time_limit_suspended_is_kept_out_or_resumed_by_an_operator() {
     bench.ask(suspend("b")).unwrap();
     assert_eq!(bench.drive("b").suspension.map(|of| of.by), Some(SuspendedBy::Operator));
     bench.wait(400);
-    assert_eq!(bench.drive("b").state, DriveState::Suspended, "it does not fail by policy");
+    assert_eq!(bench.drive("b").state, DriveState::Suspended, "the drive does not fail by policy");
     bench.sim.drive("b").unwrap().release();
     bench.wait(60);
-    assert_eq!(bench.drive("b").state, DriveState::Suspended, "it does not come back by itself");
+    assert_eq!(bench.drive("b").state, DriveState::Suspended, "the drive does not return automatically");
     bench.ask(resume("b")).unwrap();
     is_whole(&mut bench, 2);
 }
 
-/// After a crash a write of the process before may still be under way to a drive of another machine: an operator waits as well.
+/// After a crash a late write of the old process may still reach a drive of another host: an
+/// operator's resume waits as well.
 #[test]
 fn no_suspended_drive_is_resumed_right_after_a_start() {
     let mut bench = served(6, "raid5", &["a", "b", "c"]);
@@ -218,15 +222,15 @@ fn what_cannot_be_suspended_or_resumed_is_refused_with_what_to_do() {
     let why = bench.refused(ErrorKind::WrongState, suspend("e"));
     assert!(why.contains("belongs to no volume"), "{why}");
     let why = bench.refused(ErrorKind::WrongState, resume("e"));
-    assert!(why.contains("no suspended drive"), "{why}");
+    assert!(why.contains("not a suspended drive"), "{why}");
     bench.ask(take_offline("b")).unwrap();
     let why = bench.refused(ErrorKind::WrongState, resume("b"));
     assert!(why.contains("softroc drive online b"), "{why}");
     let why = bench.refused(ErrorKind::WrongState, suspend("b"));
-    assert!(why.contains("is out already"), "{why}");
+    assert!(why.contains("is out of service already"), "{why}");
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     settle(&mut bench);
-    // The one that is filled would take the place of a drive that leaves.
+    // The drive in the rebuild would take the slot of a drive that leaves.
     bench.sim.drive("e").unwrap().stall_next(200, Duration::from_millis(100));
     let replace = Command::DriveReplace { drive: "b".into(), with: "e".into(), destroy_data: true };
     bench.ask(replace).unwrap();
@@ -234,8 +238,8 @@ fn what_cannot_be_suspended_or_resumed_is_refused_with_what_to_do() {
     assert!(why.contains("is being replaced by drive e"), "{why}");
 }
 
-/// The process is killed, or the power goes, at any event of a suspension beside writes of a host: the drive is suspended or in service
-/// afterwards, and nothing that was flushed is lost with any other drive.
+/// A kill or power cut at any event of a suspension with concurrent host writes: afterwards the
+/// drive is suspended or in service, and no flushed data is lost with any other drive.
 #[test]
 fn a_suspension_that_is_interrupted_loses_nothing() {
     for how in [End::Killed, End::PowerCut] {
@@ -253,7 +257,7 @@ fn a_suspension_that_is_interrupted_loses_nothing() {
             let written = bench.begin_write("data", 0, 2, LEN);
             bench.sim.finish(&written).ok()?.ok()?;
             let suspended = bench.sim.finish(&suspended).ok()?;
-            suspended.expect("it is not refused");
+            suspended.expect("the resume is accepted");
             let volume = bench.shards[0].volume_named("data")?;
             bench.sim.run(async move { volume.flush().await }).ok()?.ok()?;
             Some(())

@@ -1,4 +1,5 @@
-//! Drives that do not answer in time: they are suspended, come back by themselves, and fail by policy.
+//! Drives that do not respond in time: they are suspended, return automatically, and fail by
+//! policy.
 
 use crate::common::Bench;
 use controller::{AddSpare, Command, DriveState, LimitSource, SetPolicy, VolumeState};
@@ -8,7 +9,8 @@ use std::time::Duration;
 const DRIVES: [&str; 4] = ["a", "b", "c", "d"];
 const LEN: u64 = 256 << 10;
 
-/// A RAID 5 on `a`, `b` and `c` whose drive `b` has stopped to answer: a write has found that. `d` is a hot spare.
+/// A RAID 5 on `a`, `b` and `c` whose drive `b` has stopped responding, as a write has detected.
+/// `d` is a hot spare.
 fn suspended(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 2, 4);
     bench.boot(&DRIVES);
@@ -27,7 +29,7 @@ fn fall_silent(bench: &mut Bench, byte: u8) {
     assert_eq!(bench.drive("b").state, DriveState::Suspended);
 }
 
-/// Every drive in turn is what is missing, and hosts read what they wrote.
+/// With any one drive missing, hosts read their written data.
 fn is_whole(bench: &mut Bench, byte: u8) {
     for _ in 0..60 {
         if bench.show("data").state == VolumeState::Optimal {
@@ -46,16 +48,19 @@ fn is_whole(bench: &mut Bench, byte: u8) {
     }
 }
 
-/// A server was stopped for a minute. Its drive was called failed for good, a spare was filled with all that it held, and it could be used
-/// again when an operator had cleared it.
+/// A server was stopped for a minute. Its drive was failed permanently, a spare was rebuilt
+/// completely, and the drive was usable only after an operator had cleared it.
 #[test]
 fn a_drive_that_does_not_answer_comes_back_by_itself_with_what_it_missed() {
     let mut bench = suspended(1);
-    assert!(bench.has_event("operation timed out): 'data' is degraded; another failure loses data; it is used again when it answers"));
+    assert!(bench.has_event(
+        "operation timed out): 'data' is degraded; another failure loses data; \
+        it is used again when it responds"
+    ));
     let info = bench.show("data");
     assert_eq!((info.state, info.may_lose), (VolumeState::Degraded, 0));
     bench.wait(60);
-    assert_eq!(bench.drive("d").state, DriveState::Spare, "nothing takes its slot");
+    assert_eq!(bench.drive("d").state, DriveState::Spare, "no spare takes its slot");
     bench.write("data", 0, 3, LEN);
     bench.sim.drive("b").unwrap().release();
     is_whole(&mut bench, 3);
@@ -63,7 +68,7 @@ fn a_drive_that_does_not_answer_comes_back_by_itself_with_what_it_missed() {
     assert_eq!(bench.drive("d").state, DriveState::Spare);
 }
 
-/// The drive came back after the controller had been stopped, or killed.
+/// The drive returned after a shutdown or kill of the controller.
 #[test]
 fn a_suspended_drive_comes_back_after_a_restart() {
     for is_killed in [false, true] {
@@ -78,7 +83,7 @@ fn a_suspended_drive_comes_back_after_a_restart() {
     }
 }
 
-/// A drive that stays silent has failed, after the time that the policy says, and a spare takes its slot.
+/// A drive that stays unresponsive fails after the time of the policy, and a spare takes its slot.
 #[test]
 fn a_drive_that_stays_silent_fails_by_policy() {
     for limit in [None, Some(600)] {
@@ -91,7 +96,7 @@ fn a_drive_that_stays_silent_fails_by_policy() {
         bench.wait(seconds - 60);
         assert_eq!(bench.drive("b").state, DriveState::Suspended);
         bench.wait(90);
-        assert!(bench.has_event(&format!("drive b failed (it did not answer for {seconds} s)")));
+        assert!(bench.has_event(&format!("drive b failed (it did not respond for {seconds} s)")));
         assert_eq!(bench.drive("b").state, DriveState::Failed);
         bench.settle("data");
         let info = bench.show("data");
@@ -99,11 +104,11 @@ fn a_drive_that_stays_silent_fails_by_policy() {
         bench.expect("data", 0, 2, LEN);
         bench.sim.drive("b").unwrap().release();
         bench.wait(60);
-        assert_eq!(bench.drive("b").state, DriveState::Failed, "it is not trusted by itself");
+        assert_eq!(bench.drive("b").state, DriveState::Failed, "the drive is not trusted automatically");
     }
 }
 
-/// Each return costs a resync: one that does not answer again and again fails.
+/// Each return costs a resync: a drive that stops responding again and again fails.
 #[test]
 fn a_drive_that_is_suspended_again_and_again_fails_by_policy() {
     let mut bench = suspended(4);
@@ -122,7 +127,8 @@ fn a_drive_that_is_suspended_again_and_again_fails_by_policy() {
     bench.expect("data", 0, 14, LEN);
 }
 
-/// Volumes went offline when a drive that nobody could spare took longer than half a minute, and an operator had to start them. They wait for it.
+/// Volumes went offline when a drive that they need took longer than half a minute, and an operator
+/// had to start them. Now they wait for it.
 #[test]
 fn a_drive_that_nobody_can_spare_is_waited_for() {
     for (level, drives) in [("raid0", &["a", "b", "c"][..]), ("raid5", &["a", "b", "c"][..])] {
@@ -144,15 +150,12 @@ fn a_drive_that_nobody_can_spare_is_waited_for() {
             bench.sim.finish(write).unwrap().unwrap();
         }
         bench.expect("data", 0, 2, 4 * LEN);
-        assert_eq!(
-            bench.count_events("did not answer") + bench.count_events("does not answer"),
-            0,
-            "{level}"
-        );
+        assert_eq!(bench.count_events("not answer") + bench.count_events("not respond"), 0, "{level}");
     }
 }
 
-/// What cuts off several drives at once, such as a switch, took one after the other out, and with the second the volume was lost.
+/// The failure of a switch removed its drives one after the other, and the second one took the
+/// volume offline.
 #[test]
 fn drives_that_fall_silent_together_are_suspended_together_or_not_at_all() {
     for (seed, level, silent, is_spared) in [
@@ -188,7 +191,8 @@ fn drives_that_fall_silent_together_are_suspended_together_or_not_at_all() {
     }
 }
 
-/// Hosts wait for a drive no longer than its class may take, though what the controller has to record goes to that drive as well.
+/// Hosts wait for a drive no longer than the limit of its class, though the controller's records go
+/// to that drive as well.
 #[test]
 fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
     let mut bench = Bench::new(9, 2, 3);
@@ -200,7 +204,7 @@ fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
     bench.write("data", 0, 1, LEN);
     bench.wait(60);
     bench.sim.drive("b").unwrap().hold();
-    // A region that is not marked: the mark goes to all drives first.
+    // An unmarked region: the mark goes to all drives first.
     let begun = bench.sim.now();
     bench.write("data", 0, 2, LEN);
     let waited = bench.sim.now() - begun;
@@ -213,7 +217,8 @@ fn hosts_wait_for_a_silent_drive_as_long_as_its_class_may_take() {
     is_whole_without_spare(&mut bench);
 }
 
-/// The second silent drive is found by the record of the first one's suspension. That had 30 s whatever the class of the drive.
+/// The second unresponsive drive is detected by the record of the first one's suspension. That
+/// record had 30 s whatever the class of the drive.
 #[test]
 fn a_second_silent_drive_is_found_within_the_limit_of_its_class() {
     let limits = LimitsByClass::default().remote;
@@ -227,7 +232,7 @@ fn a_second_silent_drive_is_found_within_the_limit_of_its_class() {
         for drive in ["b", "c"] {
             bench.sim.drive(drive).unwrap().hold();
         }
-        // Its region is marked. Of the four drives one has neither the block nor its parity.
+        // Its region is marked. One of the four drives has neither the block nor its parity.
         let begun = bench.sim.now();
         bench.write("data", nth * LEN, 2, 4096);
         let waited = bench.sim.now() - begun;
@@ -245,7 +250,8 @@ fn a_second_silent_drive_is_found_within_the_limit_of_its_class() {
     }
 }
 
-/// A small write reads first, with what redundancy has instead of what a silent drive should read: it waited 30 s for that.
+/// A small write reads first, and uses redundancy instead of an unresponsive drive: it waited 30 s
+/// for that.
 #[test]
 fn a_small_write_waits_for_a_silent_remote_drive_for_three_seconds_at_most() {
     let mut is_named = false;
@@ -268,7 +274,7 @@ fn a_small_write_waits_for_a_silent_remote_drive_for_three_seconds_at_most() {
             bench.expect("data", strip * LEN + 4096, 1, LEN - 4096);
         }
     }
-    assert!(is_named, "the event says what took too long");
+    assert!(is_named, "the event names the slow operation");
 }
 
 fn is_whole_without_spare(bench: &mut Bench) {
@@ -278,7 +284,8 @@ fn is_whole_without_spare(bench: &mut Bench) {
     bench.expect("data", 0, 2, LEN);
 }
 
-/// A controller that is told to stop does not wait for a drive that nobody can spare, nor for a change that waits for it.
+/// A shutdown of the controller does not wait for a drive that a volume needs, nor for a change
+/// that waits for it.
 #[test]
 fn a_controller_stops_though_a_drive_that_nobody_can_spare_is_silent() {
     let mut bench = Bench::new(10, 2, 3);
@@ -301,7 +308,8 @@ fn a_controller_stops_though_a_drive_that_nobody_can_spare_is_silent() {
     assert_eq!(bench.show(name).state, VolumeState::Optimal);
 }
 
-/// An operator could not see which limits hold, nor how long a drive that is suspended has left.
+/// The limits in effect, and the remaining time of a suspended drive, were not visible to an
+/// operator.
 #[test]
 fn a_drive_tells_its_limits_why_it_is_suspended_and_how_long_it_has_left() {
     let mut bench = Bench::in_order(12, 2, 3);
@@ -310,7 +318,7 @@ fn a_drive_tells_its_limits_why_it_is_suspended_and_how_long_it_has_left() {
     bench.create("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
     bench.write("data", 0, 1, LEN);
-    let limits = bench.drive("b").work.expect("it is asked for alone").limits;
+    let limits = bench.drive("b").work.expect("a query for one drive").limits;
     let told: Vec<(&str, u64, LimitSource)> =
         limits.iter().map(|limit| (limit.operation.as_str(), limit.limit_ms, limit.from)).collect();
     let default = LimitSource::Default;
@@ -324,17 +332,17 @@ fn a_drive_tells_its_limits_why_it_is_suspended_and_how_long_it_has_left() {
     assert_eq!(told, expected);
     assert_eq!(bench.drive("b").suspension, None);
     fall_silent(&mut bench, 2);
-    let suspended = bench.drive("b").suspension.expect("it is suspended");
+    let suspended = bench.drive("b").suspension.expect("the drive is suspended");
     assert_eq!(suspended.why, "a write takes longer than 5s");
-    let left = suspended.fails_in_s.expect("it fails by policy");
+    let left = suspended.fails_in_s.expect("the drive fails by policy");
     assert!((290..=300).contains(&left), "{left}");
     bench.wait(100);
-    let later = bench.drive("b").suspension.expect("it is suspended").fails_in_s;
+    let later = bench.drive("b").suspension.expect("the drive is suspended").fails_in_s;
     assert_eq!(later, Some(left - 100));
-    // Labels do not tell which limit it was, and the time counts anew.
+    // Labels do not record the limit, and the time starts again.
     bench.restart(&[]);
-    let again = bench.drive("b").suspension.expect("it is suspended");
-    assert_eq!(again.why, "it did not answer in time");
+    let again = bench.drive("b").suspension.expect("the drive is suspended");
+    assert_eq!(again.why, "it did not respond in time");
     assert!(again.fails_in_s > later, "{again:?}");
     bench.sim.drive("b").unwrap().release();
     is_whole_without_spare(&mut bench);

@@ -1,4 +1,4 @@
-//! Background tasks: started, paced, paused, stopped, scheduled; patrols over all drives.
+//! Background tasks: started, paced, paused, stopped, scheduled; patrols of all drives.
 
 use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
@@ -49,7 +49,7 @@ fn schedules(bench: &mut Bench) -> Vec<ScheduleInfo> {
     }
 }
 
-/// Drives `a` and `b` that belong to nobody.
+/// Unused drives `a` and `b`.
 fn with_drives(seed: u64) -> Bench {
     let mut bench = Bench::new(seed, 1, 2);
     bench.boot(&["a", "b"]);
@@ -80,13 +80,13 @@ fn a_patrol_reads_all_drives_and_says_what_it_found() {
     let info = patrol(&mut bench, &["b"]);
     let info = until_over(&mut bench, info.task);
     assert_eq!((info.state, info.found.unreadable, info.found.repaired), (TaskState::Done, 1, 0));
-    assert_eq!(bench.drive("b").medium_errors, 1, "it is counted against the drive");
+    assert_eq!(bench.drive("b").medium_errors, 1, "the error is counted against the drive");
     let text = format!("drive b cannot read bytes {} to {}", 5 * MIB + 4096, 5 * MIB + 4096 + 8192);
     assert!(bench.has_event(&text), "{:?}", bench.events());
 }
 
-/// The storing of tasks ended as soon as nothing was to be stored, although tasks that were still ending had news to
-/// come: the shutdown waited for ever for that to be stored. Torture found it.
+/// The task that stores task states ended as soon as nothing was to be stored, although ending
+/// tasks still had updates: the shutdown waited for these without end. Found by torture.
 #[test]
 fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
     for offset_us in (0..20_000).step_by(1000) {
@@ -103,8 +103,8 @@ fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
     }
 }
 
-/// A rebuild that could not do one region failed, and was never tried again while the controller ran, though what had
-/// stopped it had passed long ago: redundancy stayed missing. Torture found it.
+/// A rebuild that failed in one region was never retried by the running controller, though the
+/// cause had passed long ago: redundancy stayed reduced. Found by torture.
 #[test]
 fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     let mut bench = Bench::new(12, 1, 3);
@@ -119,11 +119,11 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     bench.wait(30);
     let failed = rebuild(&mut bench).unwrap();
     assert_eq!((failed.state, bench.drive("b").stale_regions), (TaskState::Failed, 1), "{failed:?}");
-    // The region was left in doubt, which takes the operator's word.
+    // The region stayed unsynced, and the start needs the operator's confirmation.
     bench.start_accepting("data");
     bench.wait(60);
     assert_eq!(bench.drive("b").stale_regions, 0, "{:?}", rebuild(&mut bench));
-    assert_eq!(rebuild(&mut bench).unwrap().task, failed.task, "it went on");
+    assert_eq!(rebuild(&mut bench).unwrap().task, failed.task, "the rebuild continued");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
 
@@ -155,7 +155,7 @@ fn a_patrol_keeps_its_limit() {
     assert!((16 * MIB..=21 * MIB).contains(&done), "{done}");
     let rate = show(&mut bench, info.task).rate_mib_s.unwrap();
     assert!((3.0..=5.0).contains(&rate), "{rate}");
-    // And a new one from now on.
+    // A new schedule from now on.
     let set = SetTask { task: info.task, limit_bytes_per_s: Some(0), share_percent: Some(100) };
     bench.ask(Command::TaskSet(set)).unwrap();
     bench.wait(5);
@@ -170,7 +170,7 @@ fn a_check_keeps_its_limit_in_bytes_of_the_volume_however_many_shards_and_drives
     bench.create("data", "raid5", &["a", "b", "c"]);
     bench.write("data", 0, 5, MIB);
     bench.settle("data");
-    // Its one region is one shard's: the other one has nothing to do.
+    // One shard owns its only region: the other one has nothing to do.
     let limit = 4 * MIB;
     let start = StartTask {
         what: Startable::Check,
@@ -208,7 +208,7 @@ fn a_paused_task_stands_still_and_goes_on_where_it_was_even_after_a_restart() {
     assert_eq!((again.state, again.done_blocks), (TaskState::Paused, stood.done_blocks));
     bench.ask(Command::TaskResume { task: id }).unwrap();
     bench.wait(1);
-    assert!(show(&mut bench, id).done_blocks < stood.total_blocks, "it does not begin at the end");
+    assert!(show(&mut bench, id).done_blocks < stood.total_blocks, "the check does not begin at the end");
     let over = until_over(&mut bench, id);
     assert_eq!((over.state, over.done_blocks), (TaskState::Done, over.total_blocks));
     assert!(bench.has_event("task resume"), "{:?}", bench.events());
@@ -297,7 +297,7 @@ fn a_check_finds_what_does_not_agree_and_a_repair_mends_it() {
     let found = check(&mut bench, Startable::Check);
     assert_eq!((found.state, found.found.mismatches, found.found.repaired), (TaskState::Done, 1, 0));
     assert_eq!(found.blamed.iter().map(|blamed| (blamed.slot, blamed.stripes)).collect::<Vec<_>>(), [(2, 1)]);
-    assert!(bench.has_event("drive c is wrong"), "{:?}", bench.events());
+    assert!(bench.has_event("drive c has wrong blocks"), "{:?}", bench.events());
     let mended = check(&mut bench, Startable::Repair);
     assert_eq!((mended.found.mismatches, mended.found.repaired), (1, 1));
     assert_eq!(check(&mut bench, Startable::Check).found.mismatches, 0);
@@ -330,7 +330,7 @@ fn hosts_do_not_see_a_volume_that_is_being_zeroed() {
     bench.wait(1);
     bench.expect("data", 0, 0, MIB);
     bench.settle("data");
-    // The ends only.
+    // Only the ends.
     bench.write("data", 0, 5, 2 * MIB);
     let start = StartTask { what: Startable::InitFast, volume: Some("data".into()), ..StartTask::default() };
     let id = task(bench.ask(Command::TaskStart(start))).task;
@@ -354,7 +354,7 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
         assert_eq!((tasks.len(), tasks[0].state), (1, TaskState::Done), "{tasks:?}");
     };
     of_kind(&mut bench, TaskKind::Relocate);
-    assert_eq!(bench.show("data").may_lose, 1, "it survives another one now");
+    assert_eq!(bench.show("data").may_lose, 1, "the volume tolerates another failure now");
     bench.settle("data");
     bench.restart(&[]);
     bench.settle("data");
@@ -418,7 +418,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
     let before = rebuild(&mut bench);
     assert_eq!(before.limit_bytes_per_s, Some(8 * MIB));
     bench.restart(&[]);
-    assert!(bench.drive("s").stale_regions <= left, "what was recorded stays");
+    assert!(bench.drive("s").stale_regions <= left, "the recorded progress stays");
     bench.wait(1);
     let after = rebuild(&mut bench);
     assert_eq!(
@@ -437,7 +437,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
-/// The first 02:00 after the world began, at 22:13:20.
+/// The first 02:00 after the start of the simulation, at 22:13:20.
 const FIRST_NIGHT: u64 = 1_700_013_600;
 
 #[test]
@@ -451,7 +451,7 @@ fn a_patrol_is_on_every_week_unless_told_otherwise() {
     assert_eq!(list(&mut bench)[0].cause, "it is due by its schedule");
     let again = schedules(&mut bench).remove(0);
     assert_eq!((again.last_unix_s, again.next_unix_s), (Some(FIRST_NIGHT), Some(FIRST_NIGHT + 7 * DAY)));
-    // Not again at once after a restart.
+    // Not again right after a restart.
     bench.shut_down();
     bench.restart(&[]);
     bench.wait(HOUR);
@@ -476,7 +476,11 @@ fn schedules_are_set_and_kept() {
         ..SetSchedule::default()
     };
     let set = schedule(&mut bench, check);
-    assert_eq!((set.on, set.next_unix_s), (true, Some(FIRST_NIGHT + 3 * HOUR)), "setting it switches it on");
+    assert_eq!(
+        (set.on, set.next_unix_s),
+        (true, Some(FIRST_NIGHT + 3 * HOUR)),
+        "setting a schedule enables it"
+    );
     bench.shut_down();
     bench.restart(&[]);
     assert_eq!(schedules(&mut bench)[1], set);
@@ -488,8 +492,8 @@ fn schedules_are_set_and_kept() {
     assert!(list(&mut bench).iter().all(|task| task.kind != TaskKind::Patrol));
 }
 
-/// A patrol was paused while it had a range written anew: that part was paused with it, nobody could resume it, and the
-/// shutdown waited for it for ever. Torture found it.
+/// A patrol was paused during the repair of a range: the repair was paused with it, could not be
+/// resumed, and the shutdown waited for it without end. Found by torture.
 #[test]
 fn a_patrol_that_is_paused_while_it_repairs_does_not_hold_up_the_shutdown() {
     for offset_us in (0..8000).step_by(400) {

@@ -1,4 +1,4 @@
-//! Fault tolerance as `show` states it, and orders that would cost data.
+//! Fault tolerance in `show`, and commands that would cost data.
 
 use crate::common::Bench;
 use controller::{Command, DriveCost, ErrorKind, Reply, VolumeState};
@@ -9,7 +9,7 @@ fn fail(accept_data_loss: bool, dry_run: bool) -> Command {
     Command::DriveFail { drive: "b".into(), accept_data_loss, accepted: None, dry_run }
 }
 
-/// RAID 5 without a journal, killed behind a write: its resync is not done.
+/// RAID 5 without a journal, killed during a write: its resync is not done.
 fn resyncing() -> Bench {
     let mut bench = Bench::new(31, 1, 3);
     bench.boot(&["a", "b", "c"]);
@@ -21,7 +21,8 @@ fn resyncing() -> Bench {
     bench
 }
 
-/// `volume show` said that a volume in its resync may lose a drive, and `drive fail` took one out: what was on it was lost.
+/// `volume show` reported a fault tolerance of one drive for a volume in a resync, and `drive fail`
+/// removed one: its data was lost.
 #[test]
 fn a_drive_whose_loss_costs_data_is_taken_out_only_by_an_order_that_accepts_it() {
     let mut bench = resyncing();
@@ -30,16 +31,16 @@ fn a_drive_whose_loss_costs_data_is_taken_out_only_by_an_order_that_accepts_it()
     assert_eq!((info.state, info.may_lose, info.may_lose_at_most), (VolumeState::Optimal, 0, 0));
     let why = bench.refused(ErrorKind::LosesData, fail(false, false));
     assert!(why.contains("'data' would lose data") && why.contains("drive fail --yes b"), "{why}");
-    assert_eq!(bench.show("data").state, VolumeState::Optimal, "nothing was changed");
-    // What it costs is answered, and nothing is done.
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "the command changed nothing");
+    // The reply reports the cost, and nothing is done.
     let Ok(Reply::Drive { notes, .. }) = bench.ask(fail(false, true)) else { panic!("no answer") };
     assert!(notes.iter().any(|note| note.contains("would lose data")), "{notes:?}");
-    assert_eq!(bench.show("data").state, VolumeState::Optimal, "nothing was changed");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "the command changed nothing");
     bench.ask(fail(true, false)).unwrap();
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
 }
 
-/// After the resync the same order costs redundancy only, and says so.
+/// After the resync the same command costs redundancy only, and says so.
 #[test]
 fn a_drive_that_redundancy_replaces_is_taken_out_without_more_ado() {
     let mut bench = resyncing();
@@ -57,7 +58,7 @@ fn fail_if(accepted: &[DriveCost]) -> Command {
     Command::DriveFail { drive, accept_data_loss: false, accepted, dry_run: false }
 }
 
-/// What it costs now to take the drive out.
+/// The present cost of failing the drive.
 fn costs(bench: &mut Bench) -> Vec<DriveCost> {
     match bench.ask(fail(false, true)) {
         Ok(Reply::Drive { costs, .. }) => costs,
@@ -65,8 +66,8 @@ fn costs(bench: &mut Bench) -> Vec<DriveCost> {
     }
 }
 
-/// An operator was told that a drive's failure costs redundancy, the state got worse before the answer, and the yes accepted that data
-/// were lost.
+/// An operator was told that failing a drive costs redundancy. The state got worse before the
+/// confirmation, which then accepted the loss of data.
 #[test]
 fn a_yes_accepts_no_more_than_was_told() {
     let mut bench = resyncing();
@@ -76,18 +77,19 @@ fn a_yes_accepts_no_more_than_was_told() {
     bench.write("data", 0, 6, MIB);
     bench.restart(&["a", "b", "c"]);
     let why = bench.refused(ErrorKind::LosesData, fail_if(&told));
-    assert!(why.contains("'data' would lose data") && why.contains("more than was accepted"), "{why}");
+    assert!(why.contains("'data' would lose data") && why.contains("larger than the accepted"), "{why}");
     bench.refused(ErrorKind::LosesData, fail_if(&[]));
-    assert_eq!(bench.show("data").state, VolumeState::Optimal, "nothing was changed");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "the command changed nothing");
     let told = costs(&mut bench);
     assert!(told[0].loses_data(), "{told:?}");
-    // It became better: what was accepted includes that.
+    // The state improved: the confirmation covers that.
     bench.settle("data");
-    bench.ask(fail_if(&told)).expect("it costs less than was accepted");
+    bench.ask(fail_if(&told)).expect("the cost is lower than the accepted one");
     bench.expect("data", 0, 6, MIB);
 }
 
-/// Blocks of a volume are lost, and their drive keeps no zeros for them: the failure of another drive costs nothing more, and was refused.
+/// Blocks of a volume are lost, and their drive keeps no zeros for them. The failure of another
+/// drive costs no more data, and was refused.
 #[test]
 fn what_is_lost_already_needs_no_word() {
     let mut bench = Bench::new(32, 1, 5);
@@ -95,23 +97,25 @@ fn what_is_lost_already_needs_no_word() {
     bench.create("data", "raid5", &["a", "b", "c", "d"]);
     bench.write("data", 0, 5, MIB / 2);
     bench.settle("data");
-    bench.ask(crate::common::fail_drive("a")).expect("the level survives it");
+    bench.ask(crate::common::fail_drive("a")).expect("the level tolerates it");
     let blocks = units::ByteRange::new(units::ByteOffset(4096), units::ByteCount(1024));
-    let drive = bench.sim.drive("b").expect("it is there");
+    let drive = bench.sim.drive("b").expect("the drive exists");
     drive.make_stuck(blocks, None);
     drive.refuse_writes(blocks);
     let (failed, with) = ("a".to_owned(), "e".to_owned());
-    bench.ask(Command::DriveReplace { drive: failed, with, destroy_data: true }).expect("it is replaced");
+    bench
+        .ask(Command::DriveReplace { drive: failed, with, destroy_data: true })
+        .expect("the drive is replaced");
     while bench.show("data").state != VolumeState::Optimal {
         bench.wait(3);
     }
     bench.settle("data");
     let info = bench.show("data");
-    assert_eq!((info.lost_bytes, info.may_lose), (2 * 1024, 1), "what is lost needs no redundancy");
-    bench.ask(crate::common::fail_drive("c")).expect("it costs nothing more");
+    assert_eq!((info.lost_bytes, info.may_lose), (2 * 1024, 1), "lost blocks need no redundancy");
+    bench.ask(crate::common::fail_drive("c")).expect("no further data is lost");
     let failed = |bench: &mut Bench| {
         let sectors = (0..MIB / 2).step_by(512);
         sectors.filter(|at| bench.try_read("data", *at, 512).is_err()).count()
     };
-    assert_eq!(failed(&mut bench), 4, "the sectors that were lost, and no other");
+    assert_eq!(failed(&mut bench), 4, "only the lost sectors");
 }

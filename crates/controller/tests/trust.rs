@@ -1,4 +1,4 @@
-//! What is not to be trusted stays so: over renames, stops and starts.
+//! Unsynced regions stay unsynced over renames, stops and starts.
 
 use crate::common::*;
 use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, StartTask, Startable, VolumeState};
@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, DriveCount, StripSize, StripeIndex};
 
-/// A mirror whose one marked region was quiet. The clearing of its mark waits for the flush of a drive, which takes 20 seconds.
+/// A mirror whose one marked region was idle. Clearing its mark waits for the flush of a drive,
+/// which takes 20 seconds.
 fn clearing(seed: u64) -> Option<Bench> {
     let mut bench = Bench::new(seed, 1, 2);
     bench.boot(&["a", "b"]);
@@ -17,7 +18,7 @@ fn clearing(seed: u64) -> Option<Bench> {
     bench.settle("v");
     bench.write("v", 0, 1, 4096);
     let drive = bench.sim.drive("a").unwrap();
-    // Every ten seconds drives are asked how they are: that is not to take the time.
+    // Every ten seconds the drives' health is queried: that query must not get the delay.
     bench.wait(6);
     drive.stall_next(1, Duration::from_secs(20));
     let is_asked = (0..9).any(|_| {
@@ -27,21 +28,23 @@ fn clearing(seed: u64) -> Option<Bench> {
     (is_asked && bench.show("v").dirty_regions == 1).then_some(bench)
 }
 
-/// A clearing of marks that waited for a slow drive's flush went on after the shards had let go of the volume and served
-/// it again: it unmarked a region that the new attachment counted on and was writing.
+/// A clearing of marks that waited for a slow drive's flush continued after the shards had detached
+/// the volume and attached it again: it unmarked a region that the new attachment had marked and
+/// was writing.
 #[test]
 fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_written_after_it() {
-    // As happens when a volume is zeroed as a whole.
+    // As for zeroing a whole volume.
     let stopped = |seed: &u64| {
         let mut bench = clearing(*seed)?;
         let (what, volume, limit) = (Startable::InitFull, Some("v".to_owned()), Some(1));
         let start = StartTask { what, volume, limit_bytes_per_s: limit, ..StartTask::default() };
         let Reply::Task { task, .. } = bench.ask(Command::TaskStart(start)).unwrap() else { panic!() };
         bench.wait(1);
-        // Where it was another operation that the drive took its time for, nothing waits, and it is over by now.
+        // If the drive was slow with another operation, nothing waits, and the clearing is over by
+        // now.
         bench.ask(Command::TaskStop { task: task.task }).is_ok().then_some(bench)
     };
-    let mut bench = (1..20).find_map(|seed| stopped(&seed)).expect("a clearing that is under way");
+    let mut bench = (1..20).find_map(|seed| stopped(&seed)).expect("a clearing is in progress");
     bench.wait(1);
     for second in 0..30 {
         bench.write("v", 0, 2, 4096);
@@ -51,11 +54,11 @@ fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_writte
     }
 }
 
-/// A region was quiet, and is written again while the clearing of its mark waits for a slow drive's flush: what is written meanwhile is
-/// covered by no flush, and the shard counts on the mark.
+/// An idle region is written again while the clearing of its mark waits for a slow drive's flush:
+/// no flush covers the new writes, and the shard relies on the mark.
 #[test]
 fn a_region_that_is_written_again_while_its_mark_is_about_to_go_keeps_it() {
-    let mut bench = clearing(1).expect("it waits");
+    let mut bench = clearing(1).expect("the clearing waits");
     for second in 0..30 {
         bench.write("v", 0, 2, 4096);
         let dirty = bench.show("v").dirty_regions;
@@ -65,9 +68,9 @@ fn a_region_that_is_written_again_while_its_mark_is_about_to_go_keeps_it() {
     bench.settle("v");
 }
 
-/// A degraded array's write failed on one drive after parity had been written. The shard distrusted the region, but a
-/// stop in order forgot that, and after the next start a strip of the missing drive, which nobody had written,
-/// was computed from parity that did not fit.
+/// A degraded array's write failed on one drive after parity had been written. The shard's unsynced
+/// state of the region was lost in a clean stop, and after the next start an unwritten strip of the
+/// missing drive was computed from stale parity.
 #[test]
 fn a_stripe_that_a_failed_write_left_unfinished_is_not_trusted_after_a_stop_and_a_start() {
     let mut bench = Bench::new(1, 1, 3);
@@ -94,18 +97,18 @@ fn a_stripe_that_a_failed_write_left_unfinished_is_not_trusted_after_a_stop_and_
     bench.shut_down();
     bench.restart(&["a", "b", "c"]);
     if bench.shards[0].volume_named("v").is_none() {
-        return; // It waits for the operator, which is an honest answer too.
+        return; // The volume may wait for the operator as well.
     }
     for i in 4..strips {
         if let Ok(bytes) = bench.try_read("v", i * strip, strip) {
-            assert!(bytes.iter().all(|byte| *byte == 5), "strip {i} was not written, and reads otherwise");
+            assert!(bytes.iter().all(|byte| *byte == 5), "strip {i} was not written, and reads differently");
         }
     }
 }
 
-/// An operator's word for a degraded volume that was being written made an end of all doubt at once: parity was taken
-/// as it was, P at odds with Q, and the marks went. Now the word holds until redundancy agrees again, a crash before
-/// that needs it once more, and what the second parity is for is there again in the end.
+/// Accepting stale parity for a degraded volume once cleared all marks at once: parity was used
+/// unchanged, with P and Q in disagreement. Now the acceptance lasts until redundancy agrees again,
+/// a crash before that requires it once more, and the second parity is current in the end.
 #[test]
 fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() {
     let names = ["a", "b", "c", "d", "e"];
@@ -119,7 +122,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
         bench.write("v", i * strip, 5, strip);
     }
     bench.settle("v");
-    // Written, and not yet quiet: the region is marked when the process is killed. Then a drive dies.
+    // Written, and not idle yet: the region is marked at the kill. Then a drive fails.
     bench.write("v", 0, 5, 4096);
     bench.forget();
     bench.sim.kill();
@@ -134,12 +137,12 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     let refused = bench.refused(ErrorKind::WrongState, start(false));
     assert!(refused.contains("--accept-stale-parity"), "{refused}");
     bench.ask(start(true)).unwrap();
-    assert!(bench.has_event(", and blocks of the missing drive may read wrongly"), "{:?}", bench.events());
+    assert!(bench.has_event("; stale parity was accepted in"), "{:?}", bench.events());
     let shown = bench.show("v");
     assert_eq!(shown.state, VolumeState::Degraded);
-    assert!(shown.resync.is_some(), "it is not done at once");
+    assert!(shown.resync.is_some(), "the resync is not done at once");
     assert!(!shown.reasons.iter().any(|why| why.contains("accept")), "{:?}", shown.reasons);
-    // Killed before it is done: the same once more.
+    // Killed during the resync: acceptance is required once more.
     bench.restart(&names[..4]);
     bench.refused(ErrorKind::WrongState, start(false));
     bench.ask(start(true)).unwrap();
@@ -149,7 +152,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     for i in 0..strips {
         bench.expect("v", i * strip, 5, strip);
     }
-    // Settled is settled: no word is needed after that.
+    // After the resync no acceptance is required.
     bench.shut_down();
     bench.restart(&names[1..4]);
     assert_eq!(bench.show("v").state, VolumeState::Degraded);
@@ -158,7 +161,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     }
 }
 
-/// Makes Q old in every stripe of a volume of RAID 6 over five drives, which has so many bytes of each.
+/// Makes Q stale in every stripe of a RAID 6 volume over five drives, with this many bytes of each.
 fn spoil_q(bench: &mut Bench, member_bytes: u64) {
     let geometry =
         Geometry::new(Level::Raid6, DriveCount(5), StripSize::KIB_64, ByteCount(member_bytes)).unwrap();
@@ -169,9 +172,9 @@ fn spoil_q(bench: &mut Bench, member_bytes: u64) {
     }
 }
 
-/// A spare took the slot of a drive that an operator had failed, and another drive failed while that was being recorded. Shards were told
-/// which slots are in service, that slot among them, before they were told of its new drive: what hosts asked for in between was read from
-/// the old one, and was old (`torture --seed 6709`).
+/// A spare took the slot of a drive failed by an operator, and another drive failed while that was
+/// being recorded. Shards got the list of slots in service, with that slot, before the slot's new
+/// drive: host reads in between returned old data of the failed drive (`torture --seed 6709`).
 #[test]
 fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
     for seed in 0..4 {
@@ -181,9 +184,10 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
         bench.write("v", 0, 1, MIB);
         bench.settle("v");
         bench.ask(crate::common::fail_drive("b")).unwrap();
-        // What it misses is not in the label yet, as the region is marked.
+        // The label does not have its missed writes yet, as the region is marked.
         bench.write("v", 0, 2, MIB);
-        // Neither labels nor data get to that drive: hosts are answered when its failure is recorded.
+        // Neither labels nor data reach that drive: host requests complete when its failure is
+        // recorded.
         bench.sim.drive("c").unwrap().hold();
         let is_over = Rc::new(Cell::new(false));
         let hosts: Vec<_> = (0..8).map(|host| write_and_read(&bench, host * 65536, &is_over)).collect();
@@ -192,20 +196,17 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
         is_over.set(true);
         for host in hosts {
             let (reads, old) = bench.sim.finish(&host).unwrap();
-            assert!(
-                reads > 0 && old == 0,
-                "seed {seed}: {old} of {reads} reads returned what was there before"
-            );
+            assert!(reads > 0 && old == 0, "seed {seed}: {old} of {reads} reads returned old data");
         }
         assert_eq!(bench.drive("c").state, DriveState::Suspended, "seed {seed}");
     }
 }
 
-/// Writes to the second half of a MiB, and when that is answered reads a strip of the first, again and again: how often, and how often what
-/// was read is not what was written last.
+/// Writes to the second half of a MiB, and after the acknowledgement reads a strip of the first,
+/// repeatedly. Returns the number of reads, and of those that differ from the last write.
 fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> platform::JoinHandle<(u32, u32)> {
     let shard = (at / 65536) as usize % bench.shards.len();
-    let volume = bench.shards[shard].volume_named("v").expect("the volume is served");
+    let volume = bench.shards[shard].volume_named("v").expect("the volume is online");
     let (env, is_over) = (volume.shard().env().clone(), is_over.clone());
     let strip = |at| units::ByteRange::new(units::ByteOffset(at), ByteCount(65536));
     env.clone().spawn("write and read", async move {
@@ -223,8 +224,8 @@ fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> platform:
     })
 }
 
-/// A write is on all drives but one, and that this one failed cannot be recorded for want of space: after a crash it would be believed. So
-/// the write is not acknowledged. It waits, and is answered when there is space.
+/// A write is on all drives but one, whose failure cannot be recorded for want of space: after a
+/// crash it would count as current. So the write waits, and is acknowledged when there is space.
 #[test]
 fn a_write_that_skipped_a_drive_is_not_acknowledged_before_that_is_recorded() {
     let names = ["a", "b", "c"];
@@ -242,7 +243,7 @@ fn a_write_that_skipped_a_drive_is_not_acknowledged_before_that_is_recorded() {
     }
     bench.wait(60);
     assert!(bench.has_event("cannot be recorded"), "{:?}", bench.events());
-    assert!(!written.is_finished(), "it is on one drive less than anybody knows");
+    assert!(!written.is_finished(), "the write is on one drive less than recorded");
     for name in ["a", "c"] {
         bench.sim.drive(name).unwrap().cancel_failures();
     }

@@ -1,4 +1,4 @@
-//! Moves to another layout that a crash left before they had begun.
+//! Reshapes interrupted by a crash before they had begun.
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
@@ -23,13 +23,14 @@ fn begin(bench: &mut Bench) -> Option<()> {
     bench.try_ask(Command::VolumeReshape(order)).ok()?.ok().map(drop)
 }
 
-/// Its drives had heard which ones it was to get, and the process ended. Too few of them were there afterwards for a start, which takes that
-/// back; until one could be made the volume was shown with the new drives among its own, and no word of a move.
+/// The drives had the label with the drives to be added, and the process ended. Too few of them
+/// were present afterwards for a start, which rolls the reshape back. Until a start was possible
+/// the volume was shown with the new drives as members, and without a reshape.
 #[test]
 fn a_volume_that_cannot_start_does_not_show_the_drives_of_a_move_that_has_not_begun() {
     at_every_event(1, End::Killed, prepared, begin, |bench, _, event| {
         for drive in ["a", "b"] {
-            bench.sim.drive(drive).expect("it is there").vanish();
+            bench.sim.drive(drive).expect("the drive exists").vanish();
         }
         bench.boot(&["c", "d"]);
         let info = bench.show("data");
@@ -39,8 +40,8 @@ fn a_volume_that_cannot_start_does_not_show_the_drives_of_a_move_that_has_not_be
     });
 }
 
-/// A start took the beginning back, and the map of regions stayed as long as the label had said for a moment: whoever took a drive's place
-/// afterwards met that, and the controller ended.
+/// A start rolled the reshape back, and for a moment the map kept the length that the label had
+/// had: a replacement of a drive then met that map, and the controller crashed.
 #[test]
 fn a_drive_takes_a_place_after_a_beginning_was_taken_back() {
     at_every_event(1, End::Killed, prepared, begin, |bench, _, event| {
@@ -48,10 +49,10 @@ fn a_drive_takes_a_place_after_a_beginning_was_taken_back() {
         if bench.show("data").reshape.is_some() {
             return;
         }
-        bench.sim.drive("b").expect("it is there").vanish();
+        bench.sim.drive("b").expect("the drive exists").vanish();
         bench.write("data", 0, 3, 1 << 20);
         let (drive, with) = ("data:1".to_owned(), "e".to_owned());
-        bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("it can be replaced");
+        bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("the replacement begins");
         bench.settle("data");
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
         bench.expect("data", 0, 3, 1 << 20);

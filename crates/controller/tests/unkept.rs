@@ -1,4 +1,4 @@
-//! Blocks that a drive does not keep whatever is written to them: what is known of them outlives the process and the power.
+//! Blocks that a drive cannot keep: their recorded state survives kills and power cuts.
 
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
@@ -9,11 +9,13 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 const ALL: u64 = 512 << 10;
 const STRIP: u64 = 64 << 10;
-/// In the first stripe, whose parity is on the fourth drive: the same columns of its first two data strips.
+/// In the first stripe, whose parity is on the fourth drive: the same columns of its first two data
+/// strips.
 const LOST: [u64; 2] = [4096, STRIP + 4096];
 const LEN: u64 = 1024;
 
-/// RAID 5 of `a`, `b`, `c` and `d`; `a` was lost and `e` has taken its slot, beside two sectors of `b` that no write repairs.
+/// RAID 5 of `a`, `b`, `c` and `d`; `a` was lost and `e` has taken its slot, and two sectors of `b`
+/// are not repaired by writes.
 fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
     bench.boot(&["a", "b", "c", "d", "e", "f"]);
     bench.create("data", "raid5", &["a", "b", "c", "d"]);
@@ -30,7 +32,7 @@ fn rebuilt(mut bench: Bench, refuses: bool) -> Bench {
     bench
 }
 
-/// Has a drive replaced, and waits until the volume is whole.
+/// Replaces a drive, and waits until the volume is optimal.
 fn replace(bench: &mut Bench, drive: &str, with: &str) {
     let (drive, with) = (drive.to_owned(), with.to_owned());
     bench.ask(Command::DriveReplace { drive, with: with.clone(), destroy_data: true }).unwrap();
@@ -42,10 +44,10 @@ fn replace(bench: &mut Bench, drive: &str, with: &str) {
         }
         bench.wait(3);
     }
-    panic!("it is not replaced: {:?}", bench.show("data"));
+    panic!("not replaced: {:?}", bench.show("data"));
 }
 
-/// Looks at every sector: `lost` cannot be read, those that were rewritten are 9, and all others 5.
+/// Checks every sector: `lost` ones are unreadable, rewritten ones are 9, and all others 5.
 fn look(bench: &mut Bench, lost: &[u64], rewritten: &[u64], when: &str) {
     for at in (0..ALL).step_by(512) {
         let is_in = |ranges: &[u64]| ranges.iter().any(|start| (*start..start + LEN).contains(&at));
@@ -57,8 +59,9 @@ fn look(bench: &mut Bench, lost: &[u64], rewritten: &[u64], when: &str) {
     }
 }
 
-/// A rebuild beside blocks that no write repairs failed for ever. It punctures these, and what is known of them and of the zeros that
-/// the drive does not keep outlives a kill and a power cut, as does what hosts write there, until the drive is replaced.
+/// A rebuild always failed if writes did not repair some blocks. Now it punctures these. Their
+/// state, and the state of the zeros that the drive does not keep, survives a kill and a power cut,
+/// and so do later host writes there, until the drive is replaced.
 #[test]
 fn what_a_drive_does_not_keep_is_known_after_a_start() {
     for refuses in [false, true] {
@@ -88,8 +91,9 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
     }
 }
 
-/// The process dies, or the power goes, at any event of a host's write of blocks that are punctured and that their drive does not keep:
-/// what was acknowledged is there, and no other block reads as anything but what was written, also when a drive is lost then.
+/// A kill or power cut at any event of a host write to punctured blocks that their drive does not
+/// keep: acknowledged data is there, and every other block reads as written, also when a drive is
+/// lost then.
 #[test]
 fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
     let ways = [(End::Killed, false), (End::PowerCut, false), (End::Killed, true), (End::PowerCut, true)];
@@ -101,7 +105,7 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
             first.and(second).ok()
         };
         at_every_event(1, how, prepare, scene, |bench, outcome, event| {
-            // With the crash, or when the resync after it is done.
+            // With the crash, or after the resync that follows.
             let at_once = event % 2 == 0;
             if at_once {
                 bench.sim.drive("c").unwrap().vanish();
@@ -110,7 +114,8 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
             for lost in if at_once { &["c"][..] } else { &["", "c"] } {
                 for at in (0..ALL).step_by(512) {
                     let is_listed = LOST.iter().any(|start| (*start..start + LEN).contains(&at));
-                    // What was rewritten is in redundancy alone: one drive more takes a block of that column.
+                    // Rewritten blocks are in redundancy only: one more lost drive loses a block of
+                    // that column.
                     let is_beside = *lost == "c" && (2 * STRIP + 4096..2 * STRIP + 4096 + LEN).contains(&at);
                     let what = format!("{how:?}, refuses {refuses}, {event}: {at} without '{lost}'");
                     match bench.try_read("data", at, 512) {
@@ -125,7 +130,7 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                 }
                 if lost.is_empty() {
                     bench.settle("data");
-                    // Where a block of `b` is in redundancy alone, that loses one of `c`.
+                    // Where a block of `b` is in redundancy only, that loses one of `c`.
                     let (drive, accept_data_loss) = ("c".into(), true);
                     bench
                         .ask(Command::DriveFail { drive, accept_data_loss, accepted: None, dry_run: false })
@@ -136,9 +141,11 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
     }
 }
 
-/// A drive was missing, and another one refused a host's write of a block. The process died before the write had failed, or while the old
-/// content was put back: its record was replayed, its block refused again, and the missing drive's block of these columns was gone with it. The same where a flush beside had
-/// the record retired while the first of two sectors was put back: nothing said by then what the second one was to hold.
+/// A drive was missing, and another one refused a host's write of a block. The process ended before
+/// the write had failed, or while the old content was restored: its record was replayed, its block
+/// refused again, and the missing drive's block of these columns was lost with it. The same where a
+/// concurrent flush invalidated the record while the first of two sectors was restored: no record
+/// held the second one's content by then.
 #[test]
 fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
     for how in [End::Killed, End::PowerCut] {
@@ -174,22 +181,23 @@ fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
     }
 }
 
-/// Another host repeatedly writes the bytes that are already there, and flushes them.
+/// Another host repeatedly rewrites unchanged bytes, and flushes them.
 fn write_and_flush_beside(bench: &Bench, at: u64) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     let env = volume.shard().env().clone();
     env.spawn("host beside", async move {
         for _ in 0..200 {
             let data = Buf::copy_of(&[5; LEN as usize]).freeze();
             let range = ByteRange::new(ByteOffset(at), ByteCount(LEN));
-            volume.write(range, data, Durability::Cached).await.expect("its drives take it");
-            volume.flush().await.expect("its drives take it");
+            volume.write(range, data, Durability::Cached).await.expect("its drives take the write");
+            volume.flush().await.expect("its drives take the flush");
         }
     });
 }
 
-/// A drive kept no write of a block, and redundancy alone had it. The drive was good again, and the process died in the middle of a host's
-/// write of the block: its record was replayed and the drive kept it. It stayed excluded, and was lost with the next drive.
+/// A drive kept no write of a block, and only redundancy had it. The drive became good again, and
+/// the process ended during a host's write of the block: its record was replayed and the drive kept
+/// it. The block stayed excluded, and was lost with the next drive.
 #[test]
 fn a_block_that_a_replay_has_written_and_its_drive_keeps_is_no_longer_excluded() {
     let prepare = || {
@@ -220,16 +228,17 @@ fn a_block_that_a_replay_has_written_and_its_drive_keeps_is_no_longer_excluded()
             };
             match bench.try_read("data", at, 512) {
                 Ok(bytes) => assert_eq!(bytes, [byte; 512], "{event}: {at}"),
-                // Until it is written, the block is in redundancy alone.
+                // Until it is written, the block is in redundancy only.
                 Err(error) => assert!(!is_written, "{event}: {at}: {error}"),
             }
         }
     });
-    assert!(replayed.get() > 0, "some of them leave a record to be replayed");
+    assert!(replayed.get() > 0, "some of them leave a record to replay");
 }
 
-/// A replay wrote a block that its drive refused by then, and went on reading what it held before. Nothing said so: an acknowledged write was
-/// gone, and the next drive that was lost was computed with the old content.
+/// A replay wrote a block that its drive then refused, while it still returned the old content. The
+/// block was not excluded: an acknowledged write was lost, and the next lost drive was computed
+/// from the old content.
 #[test]
 fn a_block_that_is_refused_in_a_replay_is_not_computed_with() {
     let prepare = || {

@@ -1,5 +1,5 @@
-//! A UPS that is listened to (`serve --ups`): what it says is seen in events and in what volumes do, and when the power goes after its
-//! battery is said to be nearly empty, nothing is lost.
+//! A monitored UPS (`serve --ups`): its states appear in events and change the write mode. When the
+//! power fails after a low-battery report, no data is lost.
 
 use crate::common::{Bench, MIB};
 use controller::{Command, ProtectionState, Reply, UpsInfo, WriteMode};
@@ -12,10 +12,10 @@ use units::ByteCount;
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const NAME: &str = "rack@upsd";
 
-/// What the server of a UPS answers: words of its state, or a line that is none. `None`: nothing.
+/// The reply of a UPS server: status words, or an invalid line. `None`: no reply.
 type Says = Rc<RefCell<Option<String>>>;
 
-/// A server of Network UPS Tools, as far as it is asked.
+/// A server of Network UPS Tools, with the necessary commands.
 async fn upsd(env: Env, says: Says) {
     let address = Address::Tcp { host: "upsd".to_owned(), port: 3493 };
     let listener: Rc<dyn Listener> = env.world().listen(&address).await.expect("it listens");
@@ -45,7 +45,7 @@ async fn upsd(env: Env, says: Says) {
     }
 }
 
-/// A machine with a UPS that says so, and a volume of that mode.
+/// A host with a UPS in this state, and a volume with this write mode.
 fn on_ups(seed: u64, mode: WriteMode, says: &str) -> (Bench, Says) {
     let mut bench = Bench::in_order(seed, 2, 3);
     bench.cache_size = ByteCount(MIB);
@@ -53,7 +53,7 @@ fn on_ups(seed: u64, mode: WriteMode, says: &str) -> (Bench, Says) {
     let says: Says = Rc::new(RefCell::new(Some(says.to_owned())));
     serve_ups(&mut bench, &says);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("it is made");
+    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("created");
     bench.settle("data");
     (bench, says)
 }
@@ -63,23 +63,24 @@ fn serve_ups(bench: &mut Bench, says: &Says) {
     env.clone().spawn("upsd", upsd(env, says.clone()));
 }
 
-/// The UPS says something else, and is heard.
+/// The UPS changes its state, and is polled.
 fn say(bench: &mut Bench, says: &Says, words: Option<&str>) {
     *says.borrow_mut() = words.map(str::to_owned);
     bench.wait(30);
 }
 
 fn ups(bench: &mut Bench) -> UpsInfo {
-    match bench.ask(Command::Info {}).expect("it answers") {
+    match bench.ask(Command::Info {}).expect("an info reply") {
         Reply::Info { info, .. } => info.ups.expect("there is a UPS"),
         other => panic!("{other:?}"),
     }
 }
 
-/// The write mode in effect, and why.
+/// The write mode in effect, and the reason.
 fn mode(bench: &mut Bench) -> (String, String) {
     let policies = bench.show("data").policies;
-    let policy = policies.into_iter().find(|policy| policy.name == "write-mode").expect("it is told");
+    let policy =
+        policies.into_iter().find(|policy| policy.name == "write-mode").expect("the policy is listed");
     (policy.current, policy.reason)
 }
 
@@ -126,7 +127,7 @@ fn always_write_back_goes_on_until_the_battery_is_nearly_empty() {
     bench.write("data", 0, 7, 5000);
     *says.borrow_mut() = Some("OB".to_owned());
     bench.wait(4);
-    assert_eq!(dirty(&mut bench), 0, "what was dirty is written when the power goes");
+    assert_eq!(dirty(&mut bench), 0, "dirty data is on the drives at the power cut");
     assert_eq!(mode(&mut bench).0, "always-write-back");
     say(&mut bench, &says, Some("OB LB"));
     assert_eq!(mode(&mut bench).0, "write-through");
@@ -141,10 +142,10 @@ fn nothing_is_lost_when_a_nearly_empty_battery_is_followed_by_a_power_cut() {
         for number in 0..40 {
             bench.write("data", number * 9000, 10 + number as u8, 5000);
         }
-        assert!(dirty(&mut bench) > 0, "nobody has flushed");
+        assert!(dirty(&mut bench) > 0, "no host has flushed");
         *says.borrow_mut() = Some("OB LB".to_owned());
         bench.wait(4);
-        // What comes when it was said already is flushed as well, while the battery lasts.
+        // Later writes are flushed as well, while the battery lasts.
         bench.write("data", 0, 99, 3000);
         bench.wait(4);
         bench.power_cycle(&DRIVES);

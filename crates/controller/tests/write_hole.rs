@@ -1,9 +1,11 @@
-//! The write hole: the process dies or the power goes at any event of writes to the same stripes, and drives are lost together
-//! with it, as many as the level survives. With the journal nobody is asked for a word, and every sector is what it may be: what
-//! was acknowledged (over a power cut: what was durable), or what was written later; of others nothing has changed.
+//! The write hole: a kill or power cut at any event of writes to the same stripes, together with as
+//! many lost drives as the level tolerates. With the journal the operator is not asked, and every
+//! sector has an allowed content: the acknowledged write (after a power cut: the durable one), or a
+//! later write; no other sector has changed.
 //!
-//! Records, revocations, what is given up and what is promised to be durable meet here: a record that comes too late, is let go of
-//! too early, or is replayed over what came after it, leaves redundancy that answers for something nobody wrote.
+//! Records, invalidations, given-up journals and durability tokens meet here: a record that is
+//! late, is freed too early, or is replayed over newer data, leaves redundancy for data that no
+//! host wrote.
 
 use crate::common::Bench;
 use crate::common::events::{End, at_every_event};
@@ -17,7 +19,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const STRIP: u64 = 65536;
 const SECTOR: u64 = 512;
 
-/// What a worker does to a range, one after the other.
+/// A worker's operations on a range, one after the other.
 #[derive(Clone, Copy, PartialEq)]
 enum Deed {
     Write(u8),
@@ -25,18 +27,18 @@ enum Deed {
     Trim,
 }
 
-/// Something that was asked for.
+/// A requested operation.
 struct Asked {
     range: ByteRange,
-    /// What its sectors are then.
+    /// The resulting content of its sectors.
     value: u8,
-    /// It is of whole stripes, and needs no record.
+    /// A full-stripe write, which needs no record.
     whole: bool,
     acknowledged: bool,
     durable: bool,
 }
 
-/// Where, how long, and what, one after the other.
+/// Offset, length and operations, one after the other.
 type Deeds = Vec<(u64, u64, Deed)>;
 
 type Log = Rc<RefCell<Vec<Asked>>>;
@@ -71,7 +73,7 @@ impl Level {
         6 * self.stripe()
     }
 
-    /// What a sector held in the beginning: something else in every strip.
+    /// The initial content of a sector: different in every strip.
     fn first(&self, at: u64) -> u8 {
         101 + (at / STRIP) as u8
     }
@@ -89,24 +91,24 @@ impl Level {
         bench
     }
 
-    /// What each worker does: the range, and the deeds. No two ranges overlap but those of one worker.
+    /// Each worker's range and operations. Only ranges of the same worker overlap.
     fn workers(&self) -> Vec<Deeds> {
         let stripe = self.stripe();
         use Deed::{DurableWrite, Trim, Write};
         vec![
-            // Two that share columns of a stripe, and so its redundancy.
+            // Two ranges that share columns of a stripe, and so its redundancy.
             (0..6)
                 .map(|n| (stripe, 8192, if n % 2 == 0 { DurableWrite(10 + n) } else { Write(10 + n) }))
                 .collect(),
             (0..6).map(|n| (stripe + STRIP + 4096, 4096 + 512 * u64::from(n), Write(20 + n))).collect(),
-            // A part, then the whole of it, then a part again.
+            // A part, then the full stripe, then a part again.
             vec![
                 (2 * stripe + 4096, 8192, DurableWrite(30)),
                 (2 * stripe, stripe, Write(31)),
                 (2 * stripe + STRIP, 4096, Write(32)),
                 (2 * stripe, stripe, Write(33)),
             ],
-            // The same, where the whole of it is given up.
+            // The same, with the full stripe trimmed.
             vec![
                 (3 * stripe + 1024, 4096, Write(40)),
                 (3 * stripe, stripe, Trim),
@@ -132,13 +134,13 @@ async fn work(volume: Rc<Volume>, log: Log, stripe: u64, deeds: Deeds) {
             Deed::DurableWrite(_) => volume.write(range, bytes, Durability::Durable).await,
             Deed::Trim => volume.trim(range).await,
         }
-        .expect("it is served");
+        .expect("the volume is online");
         let asked = &mut log.borrow_mut()[number];
         (asked.acknowledged, asked.durable) = (true, matches!(deed, Deed::DurableWrite(_)));
     }
 }
 
-/// Everybody at once, and two flushes beside them.
+/// All workers concurrently, with two flushes.
 fn scene(bench: &mut Bench, level: &Level, log: &Log, deeds: Vec<Deeds>) -> Option<()> {
     log.borrow_mut().clear();
     let volume = bench.shards[0].volume_named("data").unwrap();
@@ -151,7 +153,7 @@ fn scene(bench: &mut Bench, level: &Level, log: &Log, deeds: Vec<Deeds>) -> Opti
             for _ in 0..2 {
                 env.sleep(std::time::Duration::from_millis(2)).await;
                 let acknowledged: Vec<bool> = log.borrow().iter().map(|asked| asked.acknowledged).collect();
-                volume.flush().await.expect("it is served");
+                volume.flush().await.expect("the volume is online");
                 for (asked, was) in log.borrow_mut().iter_mut().zip(acknowledged) {
                     asked.durable |= was;
                 }
@@ -163,9 +165,9 @@ fn scene(bench: &mut Bench, level: &Level, log: &Log, deeds: Vec<Deeds>) -> Opti
         .ok()
 }
 
-/// Every sector is one of those that it may be.
+/// Checks that every sector has an allowed content.
 fn look(bench: &mut Bench, level: &Level, log: &Log, how: End, lost: &[&str], event: u64) {
-    let bytes = bench.try_read("data", 0, level.bytes()).expect("the level survives it");
+    let bytes = bench.try_read("data", 0, level.bytes()).expect("the level tolerates it");
     for (number, sector) in bytes.chunks(SECTOR as usize).enumerate() {
         let at = number as u64 * SECTOR;
         let mut may = vec![level.first(at)];
@@ -178,7 +180,8 @@ fn look(bench: &mut Bench, level: &Level, log: &Log, how: End, lost: &[&str], ev
                 may.clear();
             }
             may.push(asked.value);
-            // What is not kept of whole stripes is not to be had from a drive that is lost before the resync.
+            // Unflushed parts of full-stripe writes cannot be computed for a drive that is lost
+            // before the resync.
             is_excused |= asked.whole && !is_kept && !lost.is_empty();
         }
         let fits = may.iter().any(|value| sector.iter().all(|byte| byte == value));
@@ -191,14 +194,14 @@ fn look(bench: &mut Bench, level: &Level, log: &Log, how: End, lost: &[&str], ev
     }
 }
 
-/// Records of before the crash say something of the range that is written, and must be of no consequence.
+/// Records from before the crash cover the written range, and must have no effect.
 fn write_and_restart(bench: &mut Bench, level: &Level) {
     let (at, len) = (level.stripe(), 8192);
-    let before = bench.try_read("data", at, len).expect("the level survives it");
+    let before = bench.try_read("data", at, len).expect("the level tolerates it");
     bench.write("data", at, 200, len);
     bench.restart(&[]);
     bench.expect("data", at, 200, len);
-    // What was there before is what is looked for later.
+    // The old content is checked later.
     let volume = bench.shards[0].volume_named("data").unwrap();
     let range = ByteRange::new(ByteOffset(at), ByteCount(len));
     let bytes = Buf::copy_of(&before).freeze();
@@ -213,7 +216,7 @@ fn close(level: &Level, how: End, seed: u64) {
         || level.prepared(seed),
         |bench| scene(bench, level, &log, level.workers()),
         |bench, _, event| {
-            // Every set of drives with every way to go on, one after the other.
+            // Every set of drives with every continuation, one after the other.
             let end = ends.replace(ends.get() + 1);
             let lost = level.lost[end % level.lost.len()];
             for name in lost {
@@ -221,8 +224,14 @@ fn close(level: &Level, how: End, seed: u64) {
             }
             bench.boot(&[]);
             let state = if lost.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
-            assert_eq!(bench.show("data").state, state, "{}, event {event}: nobody is asked", level.name);
-            // Some end again at once, as they did before: what was finished at the start must not need its records any more.
+            assert_eq!(
+                bench.show("data").state,
+                state,
+                "{}, event {event}: no operator is asked",
+                level.name
+            );
+            // Some end again at once in the same way: stripes completed by the start must not need
+            // its records any more.
             match end / level.lost.len() % 4 {
                 0 => {}
                 1 => bench.restart(&[]),
@@ -248,9 +257,9 @@ fn what_a_power_cut_interrupts_is_durable_or_newer_whichever_drives_are_lost_wit
     close(&RAID6, End::PowerCut, 4);
 }
 
-/// A host was promised that a part of a stripe is durable, on the strength of its record: on its drive it was in the cache. Then the
-/// whole stripe was written, and revoked the record. The power went, and took from the caches both what was new and what
-/// had been promised.
+/// A part of a stripe was acknowledged as durable because of its record: the data was in its
+/// drive's cache. Then a full-stripe write invalidated the record. The power cut lost both the new
+/// and the durable data from the caches.
 #[test]
 fn what_was_promised_outlives_the_whole_stripe_that_is_written_over_it() {
     for (level, seed) in [(&RAID5, 5), (&RAID5, 6), (&RAID6, 7)] {

@@ -1,5 +1,5 @@
-//! When hosts are told that their writes are done (`volume set --write-mode`): what they were told outlives the end of the process,
-//! what they flushed outlives the power, and what is nowhere is said.
+//! Write modes (`volume set --write-mode`): acknowledged writes survive a restart, flushed writes
+//! survive a power cut, and lost writes are reported.
 
 use crate::common::events::{End, at_every_event, end};
 use crate::common::{self, Bench, MIB, volume};
@@ -23,10 +23,10 @@ fn set(mode: WriteMode) -> Command {
     Command::VolumePolicy(SetPolicy { volume, write_mode, ..SetPolicy::default() })
 }
 
-/// What is configured, what is in effect, and why.
+/// The configured and the effective mode, and the reason.
 fn mode(bench: &mut Bench) -> (String, String, String) {
     let policies = bench.show("data").policies;
-    let policy = policies.iter().find(|policy| policy.name == "write-mode").expect("it is told");
+    let policy = policies.iter().find(|policy| policy.name == "write-mode").expect("the policy is listed");
     (policy.configured.clone(), policy.current.clone(), policy.reason.clone())
 }
 
@@ -35,7 +35,7 @@ fn dirty(bench: &mut Bench) -> u64 {
 }
 
 fn flush(bench: &mut Bench) {
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
 }
 
@@ -43,7 +43,7 @@ fn prepared(seed: u64, shards: usize, mode: WriteMode) -> Bench {
     let mut bench = Bench::in_order(seed, shards, 4);
     bench.cache_size = ByteCount(MIB);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("it is made");
+    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("created");
     bench.write("data", 0, OLD, 6 * STRIP);
     flush(&mut bench);
     bench.settle("data");
@@ -60,18 +60,18 @@ fn what_was_answered_is_there_after_a_kill_on_however_many_shards() {
             bench.write("data", number * 9000, 10 + number as u8, 5000);
         }
         bench.write("data", 9000, 99, 700);
-        assert!(dirty(&mut bench) > 0, "nobody has flushed");
+        assert!(dirty(&mut bench) > 0, "no host has flushed");
         bench.use_shards(after);
         bench.restart(&DRIVES);
         assert_eq!(bench.show("data").state, VolumeState::Optimal);
-        assert!(dirty(&mut bench) > 0, "hosts do not wait until it is on the drives");
+        assert!(dirty(&mut bench) > 0, "hosts do not wait for the destage");
         bench.expect("data", 9000, 99, 700);
         bench.expect("data", 9700, 11, 4300);
         for number in (0..20).filter(|number| *number != 1) {
             bench.expect("data", number * 9000, 10 + number as u8, 5000);
         }
-        // A write of a part of what was found, which its host wants to be durable; and the process ends again.
-        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        // An FUA write to a part of the recovered data; and the process ends again.
+        let volume = bench.shards[0].volume_named("data").expect("the volume is online");
         let data = Buf::copy_of(&[77; 512]).freeze();
         let range = ByteRange::new(ByteOffset(9216), ByteCount(512));
         let written = async move { volume.write(range, data, Durability::Durable).await };
@@ -84,7 +84,7 @@ fn what_was_answered_is_there_after_a_kill_on_however_many_shards() {
     }
 }
 
-/// A power cut takes what nobody flushed, and that is said. What was flushed is there.
+/// A power cut loses unflushed data, and an event says so. Flushed data is there.
 #[test]
 fn what_was_flushed_outlives_the_power() {
     let mut bench = prepared(5, 2, WriteMode::WriteBack);
@@ -93,14 +93,14 @@ fn what_was_flushed_outlives_the_power() {
     bench.write("data", STRIP, 7, STRIP);
     bench.power_cycle(&DRIVES);
     bench.expect("data", 0, 6, STRIP);
-    assert!(bench.has_event("what hosts had written without a flush"), "{:?}", bench.events());
-    assert_eq!(mode(&mut bench).1, "write-back", "it goes on");
+    assert!(bench.has_event("unflushed writes that the drives did not have"), "{:?}", bench.events());
+    assert_eq!(mode(&mut bench).1, "write-back", "the volume continues");
     bench.shut_down();
     bench.power_cycle(&DRIVES);
-    assert_eq!(bench.count_events("what hosts had written without a flush"), 1, "it was stopped in order");
+    assert_eq!(bench.count_events("unflushed writes that the drives did not have"), 1, "a clean stop");
 }
 
-/// The mode changes while hosts write, with the end of the process or the power at any event.
+/// The mode changes while hosts write, with a kill or power cut at any event.
 #[test]
 fn a_mode_that_changes_loses_nothing() {
     type Told = Rc<RefCell<Vec<(u64, u8, bool)>>>;
@@ -110,20 +110,20 @@ fn a_mode_that_changes_loses_nothing() {
             let durability = if is_durable { Durability::Durable } else { Durability::Cached };
             let range = ByteRange::new(ByteOffset(at), ByteCount(3072));
             let data = Buf::copy_of(&[value; 3072]).freeze();
-            volume.write(range, data, durability).await.expect("hosts are not disturbed");
+            volume.write(range, data, durability).await.expect("hosts get no errors");
             told.borrow_mut().push((at, value, is_durable));
         }
     }
     let told = Told::default();
     let scene = |bench: &mut Bench| {
         told.borrow_mut().clear();
-        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        let volume = bench.shards[0].volume_named("data").expect("the volume is online");
         let env = volume.shard().env().clone();
         let places = [0, 3072, STRIP + 512, 2 * STRIP];
         let workers: Vec<JoinHandle<()>> =
             places.map(|at| env.spawn("worker", work(volume.clone(), told.clone(), at))).into();
         for mode in [WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::WriteBack] {
-            bench.try_ask(set(mode)).ok()?.expect("it is set");
+            bench.try_ask(set(mode)).ok()?.expect("the policy is set");
         }
         workers.iter().try_for_each(|worker| bench.sim.finish(worker).ok())
     };
@@ -137,13 +137,14 @@ fn a_mode_that_changes_loses_nothing() {
                 let counts =
                     told.iter().filter(|(of, _, durable)| *of == at && (*durable || how == End::Killed));
                 let at_least = counts.map(|(_, value, _)| *value).max().unwrap_or(OLD);
-                assert!(got >= at_least, "{how:?} at event {event}: {got} at {at}, told {at_least}");
+                assert!(got >= at_least, "{how:?} at event {event}: {got} at {at}, acknowledged {at_least}");
             }
         });
     }
 }
 
-/// The file with the memory was deleted while nobody served: the volume must not come up without what its hosts were told.
+/// The file with the memory was deleted while the controller was stopped: the volume must not start
+/// without acknowledged writes.
 #[test]
 fn memory_that_is_not_there_is_not_done_without() {
     let mut bench = prepared(7, 2, WriteMode::WriteBack);
@@ -161,14 +162,15 @@ fn memory_that_is_not_there_is_not_done_without() {
     let why = bench.refused(ErrorKind::WrongState, start.clone());
     assert!(why.contains("softroc log discard data --yes"), "{why}");
     let (_, notes) = volume(bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))));
-    assert!(notes[0].contains("not known"), "{notes:?}");
-    bench.ask(start).expect("it starts");
+    assert!(notes[0].contains("unknown"), "{notes:?}");
+    bench.ask(start).expect("the volume starts");
     bench.ask(set(WriteMode::WriteThrough)).expect("set");
     bench.refused(ErrorKind::WrongState, Command::LogDiscard(DiscardLog::lacking("data")));
 }
 
-/// A volume with `logged-write-back` and no log device answers writes when the drives have them. The memory was lost with a crash, and it
-/// stayed offline until an operator gave up "acknowledged writes" that were all there.
+/// A volume with `logged-write-back` and no log device acknowledges writes when the drives have
+/// them. After a crash that lost the memory it stayed offline until an operator gave up
+/// "acknowledged writes" that were all there.
 #[test]
 fn memory_is_not_waited_for_where_the_drives_have_every_write() {
     let mut bench = prepared(7, 2, WriteMode::LoggedWriteBack);
@@ -176,14 +178,15 @@ fn memory_is_not_waited_for_where_the_drives_have_every_write() {
     end(&mut bench, End::Killed);
     let env = bench.sim.env();
     let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
-    forgotten.expect("it ends").expect("it is deleted");
+    forgotten.expect("it ends").expect("the memory is deleted");
     bench.boot(&DRIVES);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 6, STRIP);
 }
 
-/// The process ends with data in the cache. The drives are taken to another machine, where a host writes newer data, and come back.
-/// The memory is still there; what it says is older than what is on the drives.
+/// The process ends with dirty data in the cache. The drives are moved to another host, which
+/// writes newer data, and return. The memory is still present, and its data is older than the
+/// drives' data.
 #[test]
 fn what_an_older_life_left_is_not_laid_over_a_newer() {
     let mut bench = prepared(12, 2, WriteMode::WriteBack);
@@ -210,7 +213,7 @@ fn what_an_older_life_left_is_not_laid_over_a_newer() {
 }
 
 fn drives_of(bench: &Bench) -> Vec<DriveImage> {
-    DRIVES.iter().map(|name| bench.sim.drive(name).expect("it is there").snapshot()).collect()
+    DRIVES.iter().map(|name| bench.sim.drive(name).expect("the drive exists").snapshot()).collect()
 }
 
 fn put(bench: &mut Bench, images: &[DriveImage]) {
@@ -219,59 +222,61 @@ fn put(bench: &mut Bench, images: &[DriveImage]) {
     }
 }
 
-/// Two drives fail: the volume is offline with data that only the cache has. When they are back, so is the data.
+/// Two drives fail: the volume is offline with dirty data in the cache. When they return, the data
+/// is there.
 #[test]
 fn what_a_volume_had_when_it_went_offline_comes_back_with_it() {
     let mut bench = prepared(8, 2, WriteMode::WriteBack);
     bench.write("data", 0, 6, STRIP);
     for drive in ["a", "b"] {
-        bench.sim.drive(drive).expect("it is there").vanish();
+        bench.sim.drive(drive).expect("the drive exists").vanish();
     }
     let failed = bench.try_write("data", STRIP, 8, 6 * STRIP).expect("it ends");
     assert!(failed.is_err() || bench.ask(Command::VolumeFlush { volume: "data".into() }).is_err());
     bench.wait(120);
     assert_eq!(bench.show("data").state, VolumeState::Offline);
     for drive in ["a", "b"] {
-        bench.sim.drive(drive).expect("it is there").come_back();
+        bench.sim.drive(drive).expect("the drive exists").come_back();
     }
     bench.restart(&DRIVES);
     if bench.show("data").state == VolumeState::Offline {
         let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: true };
-        bench.ask(start).expect("it starts");
+        bench.ask(start).expect("the volume starts");
     }
     bench.expect("data", 0, 6, STRIP);
     assert_ne!(bench.try_read("data", STRIP, 1).err().map(|error| error.kind), Some(IoErrorKind::Medium));
 }
 
-/// A volume is deleted with data that only the cache has. Another one of its name does not find it.
+/// A volume is deleted with dirty data in the cache. A new volume with its name does not get that
+/// data.
 #[test]
 fn a_deleted_volume_leaves_nothing() {
     let mut bench = prepared(9, 1, WriteMode::WriteBack);
     bench.write("data", 0, 6, STRIP);
     bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
-    assert!(!has_memory(&mut bench), "no other volume had a place in it");
+    assert!(!has_memory(&mut bench), "no other volume had data in it");
     let again = |wanted: &mut controller::CreateVolume| {
         (wanted.write_mode, wanted.destroy_data) = (Some(WriteMode::WriteBack), true);
     };
-    bench.create_with("data", "raid0", &["a", "b"], again).expect("it is made");
+    bench.create_with("data", "raid0", &["a", "b"], again).expect("created");
     bench.restart(&["a", "b"]);
     assert_eq!(dirty(&mut bench), 0);
-    // Of the memory that is made then, everything is as it was of the first.
+    // The new memory works like the first one.
     bench.write("data", 0, 9, STRIP);
     assert!(dirty(&mut bench) > 0 && has_memory(&mut bench));
     bench.restart(&["a", "b"]);
     bench.expect("data", 0, 9, STRIP);
 }
 
-/// Whether the machine has memory for this controller's cache.
+/// Whether the host has memory of this controller's cache.
 fn has_memory(bench: &mut Bench) -> bool {
     let env = bench.sim.env();
     let others = bench.sim.run(async move { env.world().other_memories("none of ours").await });
     others.expect("it ends").expect("listed").iter().any(|memory| memory.name == "cache")
 }
 
-/// Another controller was killed, and its volume is not known here: what it left in memory is listed, with how much of it the drives may lack,
-/// and goes by an order that names it.
+/// Another controller was killed, and its volume is unknown here: its memory is listed, with the
+/// amount of possibly undestaged data, and is deleted by a command that names it.
 #[test]
 fn memory_of_another_controller_is_listed_and_removed_by_name() {
     let mut bench = prepared(31, 2, WriteMode::WriteBack);
@@ -302,7 +307,7 @@ fn memory_of_another_controller_is_listed_and_removed_by_name() {
         (left.in_use, &volume.uuid, volume.title(), volume.dirty_bytes),
         (false, &uuid, "data", dirty)
     );
-    assert!(left.lost().contains("64 KiB that hosts wrote to data"), "{}", left.lost());
+    assert!(left.lost().contains("64 KiB of dirty data of data"), "{}", left.lost());
     bench.refused(ErrorKind::NotFound, Command::CacheRemove { memory: "cache".into() });
     bench.ask(remove()).expect("removed");
     assert!(list(&mut bench).is_empty() && bench.has_event("was removed; lost: 64 KiB"));
@@ -323,24 +328,24 @@ fn without_memory_a_volume_is_write_through_and_says_why() {
     assert_eq!(dirty(&mut bench), 0);
     bench.cache_size = ByteCount(MIB);
     bench.restart(&DRIVES);
-    assert_eq!(mode(&mut bench).1, "write-back", "the next process has some");
+    assert_eq!(mode(&mut bench).1, "write-back", "the next process has memory");
     bench.ask(set(WriteMode::WriteThrough)).expect("set");
     assert_eq!(mode(&mut bench).1, "write-through");
 }
 
-/// Drives have no space for what hosts were told is written, for longer than the volume is given back to become zeroes. There is
-/// space for these: nothing comes over them afterwards.
+/// Drives have no space for acknowledged writes, for longer than the volume is detached for
+/// zeroing. There is space for the zeros: no older data overwrites them.
 #[test]
 fn what_was_dirty_does_not_come_over_the_zeroes_of_an_initialisation() {
     for failures in 1..16 {
         let mut bench = prepared(14, 1, WriteMode::WriteBack);
         bench.write("data", 0, 6, 512);
-        for drive in DRIVES.map(|drive| bench.sim.drive(drive).expect("it is there")) {
+        for drive in DRIVES.map(|drive| bench.sim.drive(drive).expect("the drive exists")) {
             drive.fail_next(failures, Some("write"), IoErrorKind::OutOfSpace);
         }
         let what = Startable::InitFull;
         let init = StartTask { what, volume: Some("data".into()), ..StartTask::default() };
-        bench.ask(Command::TaskStart(init)).expect("it begins");
+        bench.ask(Command::TaskStart(init)).expect("the task begins");
         bench.wait(300);
         if bench.show("data").state == VolumeState::Optimal {
             bench.expect("data", 0, 0, 2 * STRIP);
@@ -350,17 +355,17 @@ fn what_was_dirty_does_not_come_over_the_zeroes_of_an_initialisation() {
     }
 }
 
-/// Of two volumes one has data that only the cache has, and the other has nothing to do with the cache. When that one was
-/// attached, it took up what the first one had there.
+/// One of two volumes has dirty data in the cache; the other one does not use the cache. An attach
+/// of the second volume took the first one's cache blocks.
 #[test]
 fn what_the_cache_has_of_a_volume_is_no_other_volumes() {
     let mut bench = prepared(15, 2, WriteMode::WriteBack);
     bench.write("data", 0, 6, STRIP);
-    assert!(dirty(&mut bench) > 0, "nobody has flushed");
-    bench.create_with("other", "jbod", &["d"], |_| {}).expect("it is made");
+    assert!(dirty(&mut bench) > 0, "no host has flushed");
+    bench.create_with("other", "jbod", &["d"], |_| {}).expect("created");
     assert_eq!(bench.show("other").cache.dirty_bytes, 0);
     let before = bench.try_read("other", 0, STRIP).expect("readable");
-    assert!(before.iter().all(|byte| *byte != 6), "it reads what was written to another volume");
+    assert!(before.iter().all(|byte| *byte != 6), "it read the data of another volume");
     bench.restart(&["a", "b", "c", "d"]);
     assert_eq!(bench.try_read("other", 0, STRIP).expect("readable"), before);
     bench.expect("data", 0, 6, STRIP);
@@ -370,13 +375,14 @@ fn what_the_cache_has_of_a_volume_is_no_other_volumes() {
     assert_eq!(bench.try_read("other", 0, STRIP).expect("readable"), before);
 }
 
-/// By name alone: flushes are answered from the cache. The end of the process takes nothing, and another mode has all on the drives.
+/// Always write-back: flushes are acknowledged from the cache. A kill loses nothing, and a change
+/// of the mode destages all data.
 #[test]
 fn always_write_back_answers_flushes() {
     let mut bench = prepared(11, 2, WriteMode::AlwaysWriteBack);
     bench.write("data", 0, 6, STRIP);
     flush(&mut bench);
-    assert!(dirty(&mut bench) > 0, "a flush was answered at once");
+    assert!(dirty(&mut bench) > 0, "the flush was acknowledged at once");
     bench.restart(&DRIVES);
     bench.expect("data", 0, 6, STRIP);
     bench.write("data", 0, 7, 512);
@@ -386,23 +392,25 @@ fn always_write_back_answers_flushes() {
     bench.expect("data", 512, 6, STRIP - 512);
 }
 
-/// A volume's drives were not there when a controller was started and stopped in order. The memory had nothing of it by then, but its
-/// label named it: the volume was refused when its drives were back.
+/// A volume's drives were missing when a controller was started and cleanly stopped. The memory had
+/// none of its data by then, but its label named the memory: the volume was refused when its drives
+/// returned.
 #[test]
 fn memory_that_a_label_names_stays_while_its_drives_are_away() {
     let mut bench = prepared(14, 2, WriteMode::WriteBack);
     flush(&mut bench);
     end(&mut bench, End::Killed);
-    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").vanish());
     bench.boot(&[]);
     bench.shut_down();
-    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("the drive exists").come_back());
     bench.restart(&DRIVES);
     bench.expect("data", 0, OLD, 6 * STRIP);
     assert_eq!(mode(&mut bench).1, "write-back");
 }
 
-/// A process without a cache finds what an earlier one left: it is destaged, nothing more is answered from it, and that is said.
+/// A process without a cache finds the memory of an earlier one: its data is destaged, no later
+/// write is acknowledged from it, and an event says so.
 #[test]
 fn a_process_without_a_cache_destages_what_an_earlier_one_left() {
     let mut bench = prepared(15, 2, WriteMode::WriteBack);
@@ -421,14 +429,14 @@ fn a_process_without_a_cache_destages_what_an_earlier_one_left() {
     end(&mut bench, End::Killed);
     let env = bench.sim.env();
     let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
-    forgotten.expect("it ends").expect("it is deleted");
+    forgotten.expect("it ends").expect("the memory is deleted");
     bench.boot(&DRIVES);
     bench.expect("data", 0, 7, STRIP);
 }
 
-/// Reads through a shard: the first byte.
+/// Reads through a shard; returns the first byte.
 fn read_through(bench: &mut Bench, shard: usize, at: u64) -> u8 {
-    let volume = bench.shards[shard].volume_named("data").expect("it is served");
+    let volume = bench.shards[shard].volume_named("data").expect("the volume is online");
     let (range, buf) = (ByteRange::new(ByteOffset(at), ByteCount(512)), Buf::unpooled(ByteCount(512)));
     let read = volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
     let (result, buf) = bench.sim.finish(&read).expect("it ends");
@@ -438,15 +446,16 @@ fn read_through(bench: &mut Bench, shard: usize, at: u64) -> u8 {
 
 /// Writes through a shard.
 fn write_through(bench: &mut Bench, shard: usize, byte: u8) {
-    let volume = bench.shards[shard].volume_named("data").expect("it is served");
+    let volume = bench.shards[shard].volume_named("data").expect("the volume is online");
     let (range, data) = (ByteRange::new(ByteOffset(0), ByteCount(512)), Buf::copy_of(&[byte; 512]).freeze());
     let env = volume.shard().env().clone();
     let write = env.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
     bench.sim.finish(&write).expect("it ends").expect("written");
 }
 
-/// An operator ends write-back twice while a destage waits for a drive. The second order was carried out at once on a shard that owned
-/// nothing dirty: it read past the cache, and what it wrote there was overwritten by the older data of the cache.
+/// An operator ends write-back twice while a destage waits for a drive. The second command took
+/// effect at once on a shard without dirty data: it read past the cache, and its writes were
+/// overwritten by the older data of the cache.
 #[test]
 fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
     for shard in 0..2 {
@@ -454,21 +463,22 @@ fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
         bench.cache_size = ByteCount(MIB);
         bench.boot(&[]);
         let wished = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
-        bench.create_with("data", "raid0", &["a", "b"], wished).expect("it is made");
+        bench.create_with("data", "raid0", &["a", "b"], wished).expect("created");
         bench.write("data", 0, OLD, 2 * STRIP);
         flush(&mut bench);
-        // Both strips of a stripe are dirty, a host flushes them, and the drive of the second one is slow.
+        // Both strips of a stripe are dirty, a host flushes them, and the drive of the second strip
+        // is slow.
         bench.write("data", 0, 6, 2 * STRIP);
-        bench.sim.drive("b").expect("it is there").stall_next(1, Duration::from_secs(20));
-        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        bench.sim.drive("b").expect("the drive exists").stall_next(1, Duration::from_secs(20));
+        let volume = bench.shards[0].volume_named("data").expect("the volume is online");
         let env = volume.shard().env().clone();
         let _flush = env.spawn("flush", async move { volume.flush().await });
         bench.wait(1);
         let _first = bench.begin_ask(set(WriteMode::WriteThrough));
         let _second = bench.begin_ask(set(WriteMode::WriteThrough));
-        // The first one waits ten seconds for its end before the second one has its turn.
+        // The first command waits ten seconds for its end before the second one runs.
         bench.wait(12);
-        assert!(dirty(&mut bench) > 0, "the drive has not taken it");
+        assert!(dirty(&mut bench) > 0, "the drive has not taken the write");
         assert_eq!(read_through(&mut bench, shard, STRIP), 6, "shard {shard} reads past the cache");
         write_through(&mut bench, shard, 7);
         bench.wait(60);
@@ -480,7 +490,8 @@ fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
     }
 }
 
-/// A process without a cache cannot destage yet what an earlier one left. A shard that owned none of that read past it.
+/// A process without a cache cannot yet destage an earlier one's data. A shard that owned none of
+/// that data read past it.
 #[test]
 fn what_an_earlier_process_left_is_read_from_the_cache_until_it_is_destaged() {
     for shard in 0..2 {
@@ -489,11 +500,11 @@ fn what_an_earlier_process_left_is_read_from_the_cache_until_it_is_destaged() {
         end(&mut bench, End::Killed);
         bench.cache_size = ByteCount::ZERO;
         bench.boot(&DRIVES);
-        for drive in DRIVES.map(|name| bench.sim.drive(name).expect("it is there")) {
+        for drive in DRIVES.map(|name| bench.sim.drive(name).expect("the drive exists")) {
             drive.fail_next(1_000, Some("write"), IoErrorKind::OutOfSpace);
         }
         bench.wait(2);
-        assert!(dirty(&mut bench) > 0, "the drives have no room for it");
+        assert!(dirty(&mut bench) > 0, "the drives have no space for it");
         assert_eq!(read_through(&mut bench, shard, 0), 6, "shard {shard} reads past the cache");
     }
 }

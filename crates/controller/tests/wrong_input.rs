@@ -1,4 +1,4 @@
-//! Wrong input: each gets one clear sentence that names the value, and changes nothing.
+//! Wrong input: one clear message with the value for each, and no change.
 
 use crate::common::{self, Bench, DRIVE, MIB, create, drive_options, volume};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, Explain, Reply, VolumeState};
@@ -11,7 +11,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// A creation that is refused: the sentence. The drives must be as they were, and free.
+/// A refused creation; returns the message. The drives must be unchanged and free.
 fn refused(bench: &mut Bench, kind: ErrorKind, change: impl FnOnce(&mut CreateVolume)) -> String {
     let mut wanted = CreateVolume {
         name: "data".into(),
@@ -24,7 +24,7 @@ fn refused(bench: &mut Bench, kind: ErrorKind, change: impl FnOnce(&mut CreateVo
     let written = |bench: &Bench| all.map(|name| bench.sim.drive(name).map(|drive| drive.stats().writes));
     let before = written(bench);
     let sentence = bench.refused(kind, Command::VolumeCreate(wanted));
-    assert_eq!(written(bench), before, "something was written: {sentence}");
+    assert_eq!(written(bench), before, "a drive was written: {sentence}");
     assert!(sentence.len() > 20 && !sentence.ends_with('.') && !sentence.contains('\n'), "{sentence}");
     sentence
 }
@@ -103,7 +103,7 @@ fn drives_that_cannot_be_opened_or_written() {
     assert!(why.contains("mem:17"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives[2] = String::new());
     assert!(why.contains("needs a name"), "{why}");
-    // Drives that were opened for a creation that was refused are free again.
+    // Drives opened for a refused creation are free again.
     assert!(matches!(bench.ask(Command::DriveList {}), Ok(Reply::Drives { drives }) if drives.is_empty()));
     bench.create("data", "raid5", &["a", "b", "c"]);
 }
@@ -115,9 +115,9 @@ fn one_drive_under_two_names() {
     assert!(why.contains("named twice"), "{why}");
     let drive = bench.sim.drive("a").unwrap();
     bench.sim.alias_drive(&drive, "other");
-    // The lock is held by ourselves: whichever name is opened second finds the drive in use.
+    // The controller itself holds the lock: the second of the two names finds the drive in use.
     let why = refused(&mut bench, ErrorKind::InUse, |create| create.drives[1] = "other".into());
-    assert!(why.contains("in use by this very process"), "{why}");
+    assert!(why.contains("in use by this process"), "{why}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_drive_that_belongs_to_a_volume() {
         create.drives = vec!["c".into(), "d".into(), "data:0".into()];
         create.destroy_data = true;
     });
-    assert!(why.contains("'data'"), "even --destroy-data takes no drive from a volume that serves: {why}");
+    assert!(why.contains("'data'"), "even --destroy-data takes no drive from an online volume: {why}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_drive_with_the_label_of_an_incomplete_volume_is_only_taken_when_that_may_be
     bench.restart(&[]);
     let why = refused(&mut bench, ErrorKind::HoldsData, |_| ());
     assert!(why.contains("drive a holds a part of the volume 'old'"), "{why}");
-    // Known to the inventory, it says so too.
+    // A registered drive gives the same message.
     bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).unwrap();
     assert_eq!(bench.show("old").state, VolumeState::Offline);
     let why = refused(&mut bench, ErrorKind::InUse, |create| {
@@ -258,7 +258,8 @@ fn out_of_space_when_file_drives_are_made() {
 
 #[test]
 fn a_drive_that_fails_while_a_volume_is_created_leaves_nothing_behind() {
-    // Where earlier labels were, both copies, the map's two, the witness and the record of initialised stripes; and two places that nobody writes.
+    // The places of both copies of earlier labels, the map's two, the witness and the record of
+    // initialised stripes; and two places that are never written.
     for (after, is_written) in [
         (0, true),
         (1, true),
@@ -357,7 +358,9 @@ fn commands_in_json_refuse_what_they_do_not_know() {
     let parse = serde_json::from_str::<Command>;
     assert_eq!(parse(r#"{"command":"volume-list"}"#).unwrap(), Command::VolumeList {});
     let create = parse(
-        r#"{"command":"volume-create","name":"x","level":"raid0","drives":["a","b"],"coercion":"none"}"#,
+        r#"{"command":"volume-create","name":"x","level":"raid0","drives":["a","b"],"coercion":"none",
+            "write_mode":"write-through","read_mode":"no-read-ahead","cache_mode":"direct",
+            "drive_cache":"unchanged"}"#,
     )
     .unwrap();
     assert_eq!(create, common::create("x", "raid0", &["a", "b"]));

@@ -1,15 +1,16 @@
-//! Drives that need no world of their own: the same code in the real and in a simulated world.
+//! Drives that run alike on a real system and in a simulation: memory, null, remote NBD exports.
 //!
-//! [`open`] understands what people write:
+//! [`open`] accepts these names:
 //!
 //! | text | drive |
 //! | --- | --- |
 //! | `mem:1G` | [`MemoryDrive`]: memory of this process |
-//! | `null:1G` | [`NullDrive`]: completes at once, reads zeroes, keeps nothing |
-//! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: an export somewhere else |
-//! | anything else | a file or block device (or whatever the world knows by that name) |
+//! | `null:1G` | [`NullDrive`]: completes at once, reads zeroes, discards writes |
+//! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: a remote export |
+//! | anything else | a file or block device (or another name that the environment knows) |
 //!
-//! A [`Window`] shows a part of a drive, to be read only; a [`Beginning`] is as much of a drive as there was before it became larger. Drives with faults on purpose are those of the simulated world.
+//! A [`Window`] is a read-only part of a drive. A [`Beginning`] is a writable drive that ends
+//! before the end of the drive below it. Drives with injected faults belong to the simulation.
 
 mod memory;
 mod nbd_drive;
@@ -26,10 +27,10 @@ use platform::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// Opens the drive that `spec` names, for one controller alone where the drive can be locked.
+/// Opens the drive that `spec` names, with an exclusive lock where the drive supports locks.
 ///
 /// # Errors
-/// When the text is no drive, or the drive cannot be opened; the sentence names it.
+/// When `spec` names no drive, or the drive cannot be opened; the message names the drive.
 pub async fn open(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
     if let Some(size) = spec.strip_prefix("mem:") {
         let size = parse_size(spec, size)?;
@@ -55,8 +56,8 @@ pub async fn open(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
     env.world().open_drive(spec).await
 }
 
-/// Opens the drive that `spec` names to be read and never written: a file or block device is opened without the right to
-/// write, and whatever it is, what comes back passes no write on.
+/// Opens the drive that `spec` names read-only. A file or block device is opened without write
+/// access, and the returned source rejects writes.
 ///
 /// # Errors
 /// As [`open`].
@@ -71,7 +72,8 @@ pub async fn open_for_reading(env: &Env, spec: &str) -> Result<Arc<dyn DriveSour
     Ok(Arc::new(Window::new(source, whole)))
 }
 
-/// Every memory and null drive is one of its own, whatever it is called.
+/// Memory and null drives have a random identity: two drives with the same name are different
+/// drives.
 fn new_identity(env: &Env, kind: &str) -> DriveIdentity {
     DriveIdentity(format!("{kind}:{:016x}", env.random()))
 }

@@ -1,13 +1,13 @@
-//! `mem:SIZE`: a drive in the memory of this process, allocated where it is written.
+//! `mem:SIZE`: a drive in the memory of this process, allocated on write.
 //!
-//! The content is cut into chunks, each behind a lock of its own, so that the shards' attachments rarely
-//! meet; nor do they in the processor's caches, where each lock has a line to itself. A request that spans chunks is not one
-//! step to a reader on another shard, as on any drive. A chunk of which much was written is put into a large page, where the
-//! world has such: random requests look up many addresses otherwise, each in tables that are not in the processor's caches. Everything
-//! completes at once. Hollow buffers are taken and nothing is copied.
+//! The content consists of chunks. Each chunk has a lock in a processor cache line of its own, so
+//! that shards rarely contend. A request that spans chunks is not atomic for readers on other
+//! shards, as on any drive. Frequently written chunks move to a large page, where the system has
+//! these: random requests then need fewer page table lookups. Every request completes immediately.
+//! Data-less buffers are accepted, and nothing is copied.
 //!
-//! What is written goes past the processor's caches, since nobody knows who reads it, or when; except where it was read just now, as whoever
-//! changes a part of a stripe does: its lines are in the caches still.
+//! Writes bypass the processor's caches, because the next reader is unknown. A write to a range
+//! that was just read (a read-modify-write) uses the caches: its cache lines are still there.
 
 use crate::request::{give_back, objection};
 use platform::{
@@ -19,28 +19,28 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{ByteCount, ByteRange, SectorSize};
 
-/// As long as a large page of the usual processors.
+/// The usual size of a large page.
 const CHUNK: usize = 2 << 20;
 
-/// A page of the usual processors.
+/// The usual size of a page.
 const PAGE: usize = 4096;
 
-/// Pages of a chunk that were written before it is worth a large one: before that it may be one label that somebody needs, and writes again and
-/// again.
-const MUCH: u32 = (CHUNK / PAGE / 4) as u32;
+/// Written pages of a chunk that justify a large page. Below that, the chunk may hold only a label,
+/// which is rewritten often.
+const LARGE_PAGE_MIN: u32 = (CHUNK / PAGE / 4) as u32;
 
-/// Chunks whose places are made together, when the first of them is asked for.
+/// Chunk slots that are allocated together, on the first access to one of them.
 const GROUP: usize = 512;
 
 /// The largest memory drive.
 pub(crate) const LARGEST: ByteCount = ByteCount(16 << 40);
 
-/// The bytes of a chunk, of which the system gives each page when it is touched. They begin where a large page may, in memory that is
-/// twice as long: what is not touched costs nothing.
+/// The bytes of a chunk. The system allocates a page on its first access. The chunk starts at a
+/// large-page boundary inside an allocation of twice its size: untouched memory costs nothing.
 struct Chunk {
     allocated: Box<[u8]>,
     starts: usize,
-    /// Which of its pages were written, by bits, until they are [`MUCH`].
+    /// The written pages, one bit each, until [`LARGE_PAGE_MIN`] are written.
     written: [u64; CHUNK / PAGE / 64],
     is_large: bool,
 }
@@ -71,7 +71,8 @@ impl Chunk {
             for page in inside / PAGE..=(inside + bytes.len() - 1) / PAGE {
                 self.written[page / 64] |= 1 << (page % 64);
             }
-            self.is_large = self.written.iter().map(|pages| pages.count_ones()).sum::<u32>() >= MUCH;
+            self.is_large =
+                self.written.iter().map(|pages| pages.count_ones()).sum::<u32>() >= LARGE_PAGE_MIN;
             if self.is_large {
                 env.world().enlarge_pages(self.bytes_mut());
             }
@@ -79,24 +80,24 @@ impl Chunk {
     }
 }
 
-/// A chunk's lock, and the chunk once something was written there: in a line of the processor's caches for itself, so that two
-/// shards which use neighbouring chunks do not take it from one another.
+/// A chunk's lock, and the chunk after the first write to it. Aligned to a processor cache line, so
+/// that shards with neighbouring chunks do not share one.
 #[derive(Default)]
 #[repr(align(64))]
-struct Place(Mutex<Option<Chunk>>);
+struct ChunkSlot(Mutex<Option<Chunk>>);
 
 struct Content {
     info: DriveInfo,
-    groups: Box<[OnceLock<Box<[Place]>>]>,
+    groups: Box<[OnceLock<Box<[ChunkSlot]>>]>,
 }
 
-/// A memory drive. What was written lasts as long as it and its attachments.
+/// A memory drive. Its content lasts as long as the drive and its attachments.
 pub struct MemoryDrive {
     content: Arc<Content>,
 }
 
 impl MemoryDrive {
-    /// A drive of zeroes. `size`: whole sectors, at most 16 TiB. `identity` must be its own.
+    /// A drive of zeroes. `size`: whole sectors, at most 16 TiB. `identity` must be unique.
     pub fn new(name: &str, identity: DriveIdentity, size: ByteCount, sector: SectorSize) -> MemoryDrive {
         let info = DriveInfo {
             name: name.to_owned(),
@@ -132,8 +133,8 @@ struct Attached {
     env: Env,
 }
 
-/// What was read last: where each of a few reads began and ended. A drive that other requests come to between a read and the write that
-/// follows from it has a few of them under way.
+/// The ranges of the last few reads. Other requests may arrive between the read and the write of a
+/// read-modify-write, so one range is not enough.
 #[derive(Default)]
 struct Recent {
     reads: Cell<[(u64, u64); 4]>,
@@ -145,7 +146,7 @@ impl Recent {
         self.reads.set([(start, start + len), a, b, c]);
     }
 
-    /// Whether a write from `start` on begins where something was read just now.
+    /// Whether a write at `start` begins in a recently read range.
     fn has(&self, start: u64) -> bool {
         self.reads.get().iter().any(|(from, to)| (*from..*to).contains(&start))
     }
@@ -189,11 +190,11 @@ impl Drive for Attached {
     }
 }
 
-fn locked(place: &Place) -> MutexGuard<'_, Option<Chunk>> {
+fn locked(place: &ChunkSlot) -> MutexGuard<'_, Option<Chunk>> {
     place.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The parts of a range, chunk by chunk: which chunk, where in it, how long.
+/// The parts of a range per chunk: chunk index, offset in the chunk, length.
 fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let (mut at, mut left) = (start as usize, len);
     std::iter::from_fn(move || {
@@ -206,13 +207,14 @@ fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> 
 }
 
 impl Content {
-    /// A chunk that is to be written: its place is made.
+    /// A chunk for writing; allocates its slot.
     fn chunk(&self, index: usize) -> MutexGuard<'_, Option<Chunk>> {
-        let group = self.groups[index / GROUP].get_or_init(|| (0..GROUP).map(|_| Place::default()).collect());
+        let group =
+            self.groups[index / GROUP].get_or_init(|| (0..GROUP).map(|_| ChunkSlot::default()).collect());
         locked(&group[index % GROUP])
     }
 
-    /// A chunk, if its place was ever made.
+    /// A chunk, if its slot is allocated.
     fn made(&self, index: usize) -> Option<MutexGuard<'_, Option<Chunk>>> {
         self.groups[index / GROUP].get().map(|group| locked(&group[index % GROUP]))
     }

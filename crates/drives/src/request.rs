@@ -1,9 +1,9 @@
-//! What every drive here does with requests: judge them, give them back.
+//! Request handling that these drives share: validation and completion.
 
 use platform::{Buf, Completion, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest};
 use smallvec::SmallVec;
 
-/// Why a drive like that cannot take the request: a defect of the caller, told apart from a fault.
+/// The reason why the drive rejects the request: a defect of the caller, not a drive fault.
 pub(crate) fn objection(info: &DriveInfo, request: &IoRequest) -> Option<IoErrorKind> {
     let writes =
         matches!(request, IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. });
@@ -17,7 +17,7 @@ pub(crate) fn objection(info: &DriveInfo, request: &IoRequest) -> Option<IoError
     (!inside || !whole).then_some(IoErrorKind::Invalid)
 }
 
-/// Gives a request back with what came of it; a read's buffers go with it.
+/// Completes a request with its result; a read returns its buffers.
 pub(crate) fn give_back(request: IoRequest, completion: Completion, result: Result<u64, IoError>) {
     let buffers = match request {
         IoRequest::Read { buffers, .. } => buffers,
@@ -26,7 +26,7 @@ pub(crate) fn give_back(request: IoRequest, completion: Completion, result: Resu
     completion.complete(IoOutcome { result, buffers, ..IoOutcome::done(0) });
 }
 
-/// Copies `bytes` to where `buffers`, taken together, have their byte `position`. Hollow ones take nothing.
+/// Copies `bytes` to byte `position` of the concatenated `buffers`. Data-less buffers are skipped.
 pub(crate) fn copy_into(buffers: &mut [Buf], mut position: usize, mut bytes: &[u8]) {
     for buf in buffers {
         let len = buf.len().as_usize();
@@ -46,7 +46,7 @@ pub(crate) fn copy_into(buffers: &mut [Buf], mut position: usize, mut bytes: &[u
     }
 }
 
-/// Fills `len` bytes from byte `position` of `buffers`, taken together, with zeroes.
+/// Fills `len` bytes from byte `position` of the concatenated `buffers` with zeroes.
 pub(crate) fn zero_into(buffers: &mut [Buf], mut position: usize, mut len: usize) {
     let zeroes = platform::buffers::zero_bytes();
     while len > 0 {

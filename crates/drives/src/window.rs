@@ -1,4 +1,4 @@
-//! A part of a drive as a drive of its own: any part, to be read and never written, or its beginning.
+//! A part of a drive as a drive of its own: a read-only range, or a writable beginning.
 
 use crate::request::{give_back, objection};
 use platform::{
@@ -11,7 +11,7 @@ use units::{ByteCount, ByteRange};
 
 /// A range of another drive, read-only.
 ///
-/// The range may reach past the drive's end, as where an image was cut off: what would be there cannot be read.
+/// The range may reach past the drive's end, as in a truncated image: that part cannot be read.
 pub struct Window {
     inner: Arc<dyn DriveSource>,
     start: ByteRange,
@@ -20,7 +20,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// That range of `inner`; what does not fill a sector at its end is left out.
+    /// The window on `range` of `inner`; a partial sector at its end is left out.
     pub fn new(inner: Arc<dyn DriveSource>, range: ByteRange) -> Window {
         let inside = inner.info();
         let size = range.len.align_down(inside.logical_sector.bytes());
@@ -28,8 +28,7 @@ impl Window {
         Window { inner, start: ByteRange::new(range.start, size), unreadable: Arc::default(), info }
     }
 
-    /// The same, of which these ranges cannot be read, whatever the drive has there: ranges of `inner`, in ascending
-    /// order and without overlaps.
+    /// The same window with unreadable ranges: ranges of `inner`, ascending and without overlaps.
     pub fn without(self, unreadable: &[ByteRange]) -> Window {
         Window { unreadable: unreadable.into(), ..self }
     }
@@ -59,7 +58,7 @@ struct Attached {
 }
 
 impl Attached {
-    /// Whether a range of the drive lies on it, and holds nothing that counts as unreadable.
+    /// Whether a range lies on the drive and has no unreadable part.
     fn is_readable(&self, range: ByteRange) -> bool {
         let behind = self.unreadable.partition_point(|bad| bad.end() <= range.start);
         let is_bad = self.unreadable.get(behind).is_some_and(|bad| bad.overlaps(range));
@@ -95,7 +94,7 @@ impl Drive for Attached {
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. } => {
                 give_back(request, completion, Err(IoError::new(IoErrorKind::ReadOnly)));
             }
-            // Nothing was written that could be flushed.
+            // A read-only drive has nothing to flush.
             IoRequest::Flush => give_back(request, completion, Ok(0)),
             IoRequest::Status { range } => {
                 let mut outcome = IoOutcome::done(range.len.0);
@@ -109,14 +108,14 @@ impl Drive for Attached {
     }
 }
 
-/// The beginning of another drive, to be used as the whole of it: what lies behind is not touched.
+/// The beginning of another drive, used as a whole drive; the rest of that drive is not touched.
 pub struct Beginning {
     inner: Arc<dyn DriveSource>,
     info: DriveInfo,
 }
 
 impl Beginning {
-    /// The first bytes of `inner`, in whole sectors.
+    /// The first `size` bytes of `inner`, rounded down to whole sectors.
     pub fn new(inner: Arc<dyn DriveSource>, size: ByteCount) -> Beginning {
         let whole = inner.info();
         let size = size.min(whole.size).align_down(whole.logical_sector.bytes());

@@ -1,4 +1,4 @@
-//! Memory and null drives, and what people may write for a drive.
+//! Memory and null drives, and valid drive names.
 
 use drives::{MemoryDrive, open};
 use platform::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 const MIB: u64 = 1 << 20;
-/// What memory is allocated at a time.
+/// The allocation unit of memory drives.
 const CHUNK: u64 = 2 * MIB;
 
 fn on_a_shard<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Env) -> F) -> T {
@@ -53,7 +53,7 @@ fn memory_keeps_what_is_written_across_its_chunks_and_for_every_attachment() {
         let other = Member::new(&env, source.attach(&env).unwrap());
         assert!(read(&other, CHUNK - 1024, 2 * CHUNK).await == bytes);
         assert!(read(&other, 0, CHUNK - 1024).await.iter().all(|byte| *byte == 0));
-        // Zeroed: whole chunks and parts of them.
+        // Zero whole chunks and parts of them.
         drive.trim(range(CHUNK - 512, CHUNK + 1024)).await.result.unwrap();
         let left = read(&drive, CHUNK - 1024, 2 * CHUNK).await;
         assert_eq!(left[..512], bytes[..512]);
@@ -107,7 +107,7 @@ fn null_reads_zeroes_whatever_was_written_and_whatever_the_buffer_held() {
     });
 }
 
-/// The table of chunks was made whole with the drive: for the largest one that was 384 MiB.
+/// Regression: the chunk table of the largest drive took 384 MiB at creation.
 #[test]
 fn the_largest_memory_drive_takes_memory_where_it_is_used() {
     on_a_shard(|env| async move {

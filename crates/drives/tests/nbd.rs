@@ -1,4 +1,5 @@
-//! The NBD drive against a server that nobody here wrote. Skipped, and says so, where nbdkit is not installed.
+//! The NBD drive against a foreign server, nbdkit. Skipped with a message where nbdkit is not
+//! installed.
 #![allow(clippy::disallowed_methods, reason = "tests look at the world from outside")]
 
 use drives::open;
@@ -13,14 +14,14 @@ use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 const MIB: u64 = 1 << 20;
 
-/// A server of its own for each test, ended with it.
+/// A server for one test; killed on drop.
 struct Server {
     process: Child,
     dir: PathBuf,
 }
 
 impl Server {
-    /// `None`, with the reason printed, if there is no nbdkit.
+    /// `None`, with the reason printed, if nbdkit is not installed.
     fn start(arguments: &[&str]) -> Option<Server> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +54,7 @@ impl Server {
         format!("nbd+unix:///?socket={}", self.dir.join("socket").display())
     }
 
-    /// Another server in place of this one, which is killed.
+    /// Kills this server and starts another one in its place.
     fn replace(mut self, arguments: &[&str]) -> Server {
         self.kill();
         for file in ["socket", "pid"] {
@@ -105,7 +106,7 @@ fn range(start: u64, len: u64) -> ByteRange {
     ByteRange::new(ByteOffset(start), ByteCount(len))
 }
 
-/// Everything a drive can be asked, with the answers checked.
+/// Every request of a drive, with checked results.
 async fn exercise(drive: &Member) {
     let bytes = pattern(3 * MIB, 1);
     write(drive, 512, &bytes[..1024], Durability::Durable).await;
@@ -113,7 +114,7 @@ async fn exercise(drive: &Member) {
     drive.flush().await.result.unwrap();
     assert_eq!(read(drive, 512, 1024).await, bytes[..1024]);
     assert!(read(drive, MIB, 3 * MIB).await == bytes);
-    // Scattered over buffers that no boundary of the wire fits.
+    // Buffers whose boundaries match no boundary of the protocol.
     let lens = [512u64, 100 << 10, 1536, 70_000, 3 * MIB - 512 - (100 << 10) - 1536 - 70_000];
     let buffers = lens.iter().map(|len| Buf::unpooled(ByteCount(*len))).collect();
     let outcome = drive.read(ByteOffset(MIB), buffers).await;
@@ -240,7 +241,7 @@ fn a_server_that_was_killed_and_started_again_goes_on_where_nothing_was_at_stake
             drive.flush().await.result.unwrap();
             write(&drive, 4096, &[2; 4096], Durability::Durable).await;
             let reading = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(8192))]);
-            // The read is with the server once this has been there and back.
+            // The flush's reply shows that the server has received the read.
             drive.flush().await.result.unwrap();
             let _server = server.replace(&["file", &file]);
             let outcome = reading.await;
@@ -314,7 +315,7 @@ fn who_is_no_nbd_server_is_found_out() {
     on_a_shard(|env| async move {
         let error = open(&env, "nbd+unix:///?socket=/nowhere/socket").await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::NotFound);
-        // A server of something else: it greets with other words.
+        // A server with another protocol sends another greeting.
         let listener = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
         let platform::Address::Tcp { port, .. } = listener.address() else { unreachable!() };
         let server = env.clone();

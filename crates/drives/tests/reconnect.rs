@@ -1,5 +1,5 @@
-//! Remote drives whose connection breaks off, in virtual time: what is at stake, what is asked again, and that no
-//! late write lands where it must not.
+//! Lost connections of remote drives, in virtual time: unflushed writes, repeated requests, and
+//! late writes that must not overwrite newer data.
 
 mod server;
 
@@ -15,7 +15,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const SEEDS: u64 = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a scenario with a server of its own and the drive it exports, over some seeds.
+/// Runs a scenario with its own server and exported drive, for several seeds.
 fn scenario<F: Future<Output = ()> + 'static>(
     flags: nbd::ExportFlags,
     body: impl Fn(Env, Rc<Server>, NbdDrive) -> F + Copy + 'static,
@@ -52,7 +52,7 @@ fn kind(outcome: &IoOutcome) -> Result<u64, IoErrorKind> {
     outcome.result.map_err(|error| error.kind)
 }
 
-/// A connected drive that holds ones, flushed.
+/// A connected drive filled with ones, flushed.
 async fn prepared(env: &Env, drive: &NbdDrive) -> Member {
     let member = attach(env, drive);
     write(&member, 0, 1, 8192, Durability::Cached).await.result.unwrap();
@@ -117,7 +117,7 @@ fn a_drive_nobody_uses_connects_again_when_somebody_does() {
 
 #[test]
 fn a_write_that_was_acknowledged_and_not_flushed_loses_the_drive() {
-    // The server's machine may have lost it, and a flush afterwards would have vouched for it.
+    // The server's host may have lost the write; a later flush would still have succeeded.
     scenario(all_flags(), |env, server, drive| async move {
         let drive = prepared(&env, &drive).await;
         write(&drive, 0, 2, 512, Durability::Cached).await.result.unwrap();
@@ -134,8 +134,8 @@ fn a_write_that_was_acknowledged_and_not_flushed_loses_the_drive() {
 
 #[test]
 fn a_write_under_way_is_written_again_but_not_before_the_old_one_can_land_no_more() {
-    // The story that this forbids: the connection breaks, the write is sent again at once and acknowledged, newer
-    // data are written over it, and then the server carries out the first one, which it still had.
+    // Forbidden sequence: the connection breaks, the write is resent and acknowledged at once,
+    // newer data are written over it, and then the server performs the first, delayed write.
     scenario(all_flags(), |env, server, drive| async move {
         let drive = prepared(&env, &drive).await;
         server.mode.set(Mode::Hold);
@@ -159,7 +159,7 @@ fn a_write_under_way_is_written_again_but_not_before_the_old_one_can_land_no_mor
 
 #[test]
 fn a_write_in_parts_is_written_again_as_a_whole() {
-    // 200 KiB go in four requests. Those that were answered were in a cache that is no more.
+    // 200 KiB take four requests. The acknowledged ones were in a cache that is lost.
     for (flags, durability) in [
         (all_flags(), Durability::Cached),
         (nbd::ExportFlags { fua: false, ..all_flags() }, Durability::Durable),
@@ -174,7 +174,7 @@ fn a_write_in_parts_is_written_again_as_a_whole() {
                 env.sleep(Duration::from_micros(10)).await;
             }
             if durability == Durability::Durable {
-                env.sleep(SECOND).await; // All parts are answered, and the flush behind them is not.
+                env.sleep(SECOND).await; // All parts have replies, the flush has none.
             }
             server.mode.set(Mode::Serve);
             server.lose_cache();
@@ -205,7 +205,7 @@ fn when_the_server_stays_away_everybody_is_told_in_time() {
         assert!(waited > SECOND * 10 && waited <= SECOND * 15, "{waited:?}");
         server.mode.set(Mode::Serve);
         server.start().await;
-        assert_eq!(kind(&drive.flush().await), Err(IoErrorKind::Gone), "it is lost for good");
+        assert_eq!(kind(&drive.flush().await), Err(IoErrorKind::Gone), "the drive stays lost");
         assert_eq!(drive.outstanding(), 0);
     });
 }
@@ -243,7 +243,7 @@ fn what_nobody_waits_for_any_more_is_not_written_later() {
         server.start().await;
         env.sleep(SECOND * 5).await;
         assert_eq!((hasty.outstanding(), server.content(0, 512)), (0, vec![1; 512]));
-        assert_eq!(kind(&read(&hasty, 0, 512).await), Ok(512), "the drive itself is well");
+        assert_eq!(kind(&read(&hasty, 0, 512).await), Ok(512), "the drive itself works");
     });
 }
 
@@ -277,7 +277,8 @@ fn attachments_stand_and_fall_together() {
                 let task = envs[shard].spawn("request", async move { kind(&request(&drive).await) });
                 sim.finish(&task).unwrap()
             };
-            // One writes, the other flushes; then both connections break, and the other uses the drive first.
+            // One writes, the other flushes; then both connections break, and the other uses the
+            // drive first.
             let write_one: fn(&Member) -> Io = |drive| write(drive, 0, 7, 512, Durability::Cached);
             assert_eq!(on(&mut sim, 0, &first, write_one), Ok(512));
             assert_eq!(on(&mut sim, 1, &second, |drive| read(drive, 0, 512)), Ok(512));
@@ -308,7 +309,8 @@ fn a_drive_that_is_dropped_while_its_server_is_away_ends() {
     });
 }
 
-/// A server that was short of memory for a moment counted as a drive with bad blocks, and was replaced.
+/// Regression: a short lack of memory on the server counted as bad blocks, and the drive was
+/// replaced.
 #[test]
 fn a_server_without_memory_is_asked_again_and_nobody_notices() {
     scenario(all_flags(), |env, server, drive| async move {
@@ -321,7 +323,7 @@ fn a_server_without_memory_is_asked_again_and_nobody_notices() {
             env.sleep(SECOND).await;
             assert_eq!(server.content(16384, 512), [if breaks_off { 2 } else { 0 }; 512]);
             if breaks_off {
-                // What waits to be sent again is sent once, by the new connection.
+                // The new connection resends a waiting request once.
                 server.break_off();
             }
             server.mode.set(Mode::Serve);
@@ -348,8 +350,9 @@ fn a_server_that_stays_without_memory_is_busy_and_not_lost() {
         for io in asked {
             assert_eq!(kind(&io.await), Err(IoErrorKind::Busy));
         }
-        assert!(env.now().since(start) <= SECOND * 16, "half of their time is the server's");
-        // A system reports a lost write-back once, by any number: the same again would vouch for what is lost.
+        assert!(env.now().since(start) <= SECOND * 16, "half of the time is for the server");
+        // A system reports a lost write-back once, with any error number: a repeated flush would
+        // hide the loss.
         let durable = write(&drive, 0, 2, 512, Durability::Durable);
         for io in [drive.flush(), durable] {
             assert_eq!(kind(&io.await), Err(IoErrorKind::Unknown));

@@ -1,4 +1,4 @@
-//! A volume by itself: a shard on this thread that serves nothing else, for arrays that live as long as their process.
+//! A volume on a shard of its own, on this thread, for arrays that live as long as their process.
 
 use crate::attachment::Attachment;
 use crate::host::Volume;
@@ -17,10 +17,10 @@ pub struct Alone {
     pub shard: mailbox::Sender<ShardMessage>,
 }
 
-/// Starts a shard on this thread, tells it what it is to know before, has it serve a volume, and answers its reports.
+/// Starts a shard on this thread, attaches a volume to it, and answers its reports.
 ///
 /// # Errors
-/// When the shard does not start, or cannot serve the volume: a sentence.
+/// When the shard does not start, or cannot serve the volume: a message.
 pub async fn attach(
     env: &Env,
     attachment: Attachment,

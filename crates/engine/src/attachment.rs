@@ -1,4 +1,4 @@
-//! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
+//! What a shard needs to serve a volume: its description, its drives, and its recorded state.
 
 use crate::memory::CacheTerms;
 use crate::volume::{VolumeId, VolumeMeter, VolumeSpec};
@@ -11,20 +11,21 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 use volume_state::{Moved, Reshape, VolumeState, Window};
 
-/// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
-/// needs.
+/// How rotating drives share a stream of reads that is deeper than one drive needs, when each has a
+/// copy of it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum StreamSharing {
-    /// Each has a long run of it in turn: together they read it as fast as they can.
+    /// Each drive reads a long run in turn: together they read at full sequential speed.
     #[default]
     Runs,
-    /// Request by request, to whoever has the fewest: each passes over what the others read, which takes as long as
-    /// reading it. Some controllers do so.
+    /// Each request goes to the drive with the fewest requests. Each drive skips what the others
+    /// read, which takes as long as reading it. Some controllers do this.
     Requests,
 }
 
-/// The sectors that hosts of a volume are told of, if they are not those of its drives. Its owner may change it while shards serve the
-/// volume: hosts that connect from then on are told so. Clones are the same.
+/// The sector sizes that a volume advertises to hosts, if they differ from those of its drives.
+/// They may change while shards serve the volume; hosts that connect later see the new ones. Clones
+/// share their state.
 #[derive(Clone, Default, Debug)]
 pub struct ToldSectors(Arc<AtomicU8>);
 
@@ -33,7 +34,7 @@ impl ToldSectors {
     const LARGE_LOGICAL: u8 = 2;
     const LARGE_PHYSICAL: u8 = 4;
 
-    /// Tells hosts of these from now on; `None`: of those that the drives have.
+    /// Advertises these sectors to hosts that connect from now on; `None`: those of the drives.
     pub fn set(&self, sectors: Option<HostSectors>) {
         let bit = |size: SectorSize, bit: u8| if size == SectorSize::B4096 { bit } else { 0 };
         let bits = sectors.map_or(0, |HostSectors { logical, physical }| {
@@ -42,7 +43,7 @@ impl ToldSectors {
         self.0.store(bits, Ordering::Relaxed);
     }
 
-    /// What hosts are told of, if it is not what the drives have.
+    /// The advertised sectors, if they differ from those of the drives.
     pub(crate) fn get(&self) -> Option<HostSectors> {
         let bits = self.0.load(Ordering::Relaxed);
         let size = |bit: u8| if bits & bit == 0 { SectorSize::B512 } else { SectorSize::B4096 };
@@ -51,35 +52,36 @@ impl ToldSectors {
     }
 }
 
-/// Those who have it closed are counted from this bit on, those who write below it.
+/// Closures are counted from this bit on, writes in progress below it.
 const CLOSED: u64 = 1 << 32;
 
-/// Who writes a volume beside the owners of its stripes, on all shards, and who has that closed. Clones are the same.
+/// Non-owner writes to a volume on all shards, and whether they are closed. Clones share their
+/// state.
 #[derive(Clone, Default, Debug)]
 pub struct BesideOwners(Arc<AtomicU64>);
 
-/// A write beside the owner; dropping ends it.
+/// A non-owner write in progress; dropping ends it.
 pub(crate) struct Beside(BesideOwners);
 
-/// Nobody writes beside the owners until this is dropped.
+/// No non-owner write begins until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Closed(BesideOwners);
 
 impl BesideOwners {
-    /// Begins a write. `None`: it is closed.
+    /// Begins a write. `None`: non-owner writes are closed.
     pub(crate) fn begin(&self) -> Option<Beside> {
         let before = self.0.fetch_add(1, Ordering::SeqCst);
         let beside = Beside(self.clone());
         (before < CLOSED).then_some(beside)
     }
 
-    /// Nobody begins from now on; some may still be writing.
+    /// No non-owner write begins from now on; some may still be in progress.
     pub(crate) fn close(&self) -> Closed {
         self.0.fetch_add(CLOSED, Ordering::SeqCst);
         Closed(self.clone())
     }
 
-    /// Whether somebody is still writing.
+    /// Whether a non-owner write is in progress.
     pub(crate) fn is_written(&self) -> bool {
         !self.0.load(Ordering::SeqCst).is_multiple_of(CLOSED)
     }
@@ -97,37 +99,39 @@ impl Drop for Closed {
     }
 }
 
-/// Where a volume's journal lies, and what its records are called until the next start.
+/// The place of a volume's journal, and the identity of its records until the next start.
 #[derive(Clone, Debug)]
 pub struct JournalPlace {
     /// The identity that its records carry.
     pub id: Uuid,
     /// Its length.
     pub len: ByteCount,
-    /// What it lies on.
+    /// The members or devices that hold it.
     pub on: JournalOn,
 }
 
-/// What a journal lies on.
+/// The members or devices that hold a journal.
 #[derive(Clone, Debug)]
 pub enum JournalOn {
-    /// The members of the volume: each has the same room for it, and a record is on one more of them than a span may lose.
+    /// The members of the volume: each reserves the same range, and a record is on one more member
+    /// than a span may lose.
     Members {
-        /// From the beginning of the room that all journals have on a member.
+        /// From the beginning of the range that all journals share on a member.
         at: ByteCount,
-        /// Where the tail of each member is, in which that room lies.
+        /// The tail of each member, which contains that range.
         tail: TailPlace,
     },
-    /// Devices of their own: a record is on all of them.
+    /// Log devices: a record is on all of them.
     Devices {
         /// From the beginning of each device.
         at: ByteOffset,
-        /// The devices: one, or several with the same on each.
+        /// The devices: one, or several mirrors.
         devices: Vec<LogDevice>,
     },
 }
 
-/// Where a volume's data log lies: what its hosts were told is durable, before its drives have it.
+/// The place of a volume's data log: it holds data that a flush acknowledged and the drives do not
+/// have yet.
 #[derive(Clone, Debug)]
 pub struct DataLogPlace {
     /// The identity that its records carry.
@@ -136,28 +140,28 @@ pub struct DataLogPlace {
     pub at: ByteOffset,
     /// Its length.
     pub len: ByteCount,
-    /// The devices: one, or several with the same on each.
+    /// The devices: one, or several mirrors.
     pub devices: Vec<LogDevice>,
 }
 
-/// By what a volume's flushes are answered.
+/// How a volume's flushes are served.
 #[derive(Clone, Default, Debug)]
 pub enum DataLogTerms {
-    /// By destaging what is dirty, and a flush of the drives.
+    /// By destaging dirty data and flushing the drives.
     #[default]
     None,
-    /// The same, but not before records of an earlier data log do not count any more.
+    /// The same, but only after the records of an earlier data log are invalid.
     Unfenced,
-    /// By records there.
+    /// By records in a data log.
     At(DataLogPlace),
 }
 
-/// A device that has journals and data logs, and no data of volumes.
+/// A device with journals and data logs, and no data of volumes.
 #[derive(Clone)]
 pub struct LogDevice {
     /// Its identity.
     pub id: Uuid,
-    /// The way to it.
+    /// How to reach it.
     pub source: Arc<dyn DriveSource>,
 }
 
@@ -167,131 +171,140 @@ impl fmt::Debug for LogDevice {
     }
 }
 
-/// What a volume does with its reads.
+/// Read-ahead and read-cache settings of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReadTerms {
     /// Streams of reads are read ahead.
     pub read_ahead: bool,
-    /// What was read is kept, as long as there is room, for whoever asks for it again.
+    /// Data that was read stays in the cache while there is memory.
     pub cached: bool,
-    /// How far ahead of a stream is read at most; `None`: as far as keeps the drives busy.
+    /// How far ahead of a stream to read at most; `None`: as far as keeps the drives busy.
     pub most_ahead: Option<ByteCount>,
 }
 
 impl ReadTerms {
-    /// Whether anything is kept.
+    /// Whether any data is cached.
     pub fn keeps_any(&self) -> bool {
         self.read_ahead || self.cached
     }
 }
 
-/// How a volume goes to another layout. All three volumes are attached, those beside it hidden: to hosts they are one.
+/// A reshape of a volume. All three volumes are attached; two are hidden, so that hosts see one
+/// volume.
 #[derive(Clone, Debug)]
 pub struct ReshapePlace {
-    /// Which bytes go in which order.
+    /// The byte ranges and their order.
     pub reshape: Reshape,
-    /// How far it is by what is recorded.
+    /// The recorded progress.
     pub moved: Moved,
-    /// The volume by the new layout, over the same data area of each drive, all of it synced.
+    /// The volume by the new layout, over the same data area of each drive, fully synced.
     pub to: VolumeId,
-    /// Where windows are saved: the new layout once more, in a place of its own on each drive.
+    /// The save area: the new layout at a separate place on each drive.
     pub save: VolumeId,
 }
 
-/// Where a window is read, and where it is written.
+/// The source and the target of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyWay {
-    /// By the old layout, to where it is saved.
+    /// From the old layout to the save area.
     Save,
-    /// By the old layout, to where it lies by the new one.
+    /// From the old layout to the new one.
     Move,
-    /// From where it is saved, to where it lies by the new layout.
+    /// From the save area to the new layout.
     MoveSaved,
 }
 
-/// A step of a reshape ([`volume_state::Step`]), as shards are told it. Each is answered by every shard before the next one is given.
+/// A step of a reshape ([`volume_state::Step`]). Every shard acknowledges it before the next one is
+/// given.
 #[derive(Clone, Debug)]
 pub enum ReshapeOrder {
-    /// The volume is served by two layouts from now on, and hosts get to see it. What is saved is read where it is saved; who writes it waits
-    /// until it is moved. Answered when no request is under way that was begun before.
+    /// Serve the volume by both layouts, and show it to hosts. Saved windows are read from the save
+    /// area; writes to them wait until they are moved. Acknowledged when all earlier requests have
+    /// ended.
     Begin(Box<ReshapePlace>),
-    /// Take the memory that copying so much needs, and keep it until [`ReshapeOrder::Open`] or [`ReshapeOrder::Leave`]. For the shard that copies, before
-    /// anything is closed: hosts that wait for a window hold memory, and it may be all there is.
+    /// Reserve the memory for copying until [`ReshapeOrder::Open`] or [`ReshapeOrder::Leave`]. Sent
+    /// to the copying shard before a window closes: hosts that wait for the window hold memory, and
+    /// could hold all of it.
     Reserve(ByteCount),
-    /// Hosts wait that ask for the window. Answered when no request to it is under way here. What caches have of it is to be drained
-    /// then ([`ShardMessage::Drain`](crate::ShardMessage::Drain)).
+    /// Requests to the window wait. Acknowledged when no request to it is in progress here. Its
+    /// cached data is drained next ([`ShardMessage::Drain`](crate::ShardMessage::Drain)).
     Close(Window),
-    /// The window is about to be written by the new layout: it is saved, or it lies over nothing that is needed. Answered when nobody is at old
-    /// stripes any more that it is written over.
+    /// The window is about to be written by the new layout: it is saved, or no needed data is in
+    /// its place. Acknowledged when no request uses the old stripes that it overwrites.
     Free {
         /// The window.
         window: Window,
-        /// Whether it is read from where it is saved.
+        /// Whether it is read from the save area.
         is_saved: bool,
     },
-    /// Copy the window, and flush the drives. For one shard: it reads and writes through those that own the stripes.
+    /// Copy the window, and flush the drives. For one shard: it reads and writes through the owners
+    /// of the stripes.
     Copy(Window, CopyWay),
-    /// The window lies where it is to be, and stays as it is: its old stripes go out of use, and the drives are flushed. Refused where anything of it
-    /// is not whole.
+    /// The window already has the right place: its old stripes go out of use, and the drives are
+    /// flushed. Refused if any part of it lacks redundancy.
     Keep(Window),
-    /// Hosts may ask for everything; so many bytes are served by the new layout.
+    /// Open all windows; this many bytes are served by the new layout.
     Open(ByteCount),
-    /// A step failed, and nobody goes on with what is closed for now: hosts do not wait. They read it where it is whole, and writes fail.
+    /// A step failed, and the reshape stops for now. Closed windows are read from their intact
+    /// place; writes to them fail.
     Leave {
-        /// It is whole where it is saved; otherwise by the old layout.
+        /// The intact place is the save area; otherwise the old layout.
         is_saved: bool,
     },
-    /// Nothing has moved, and nothing is to be: the volume is served by the old layout alone from now on, which it is already if it never was
-    /// by both. Hosts notice nothing.
+    /// Nothing has moved, and the reshape is cancelled: only the old layout serves the volume. No
+    /// effect if the reshape never began. Hosts see no change.
     TakeBack,
-    /// All is moved, and these stripes of the new layout, as it is recorded, are about to be filled: they are in use from now on.
+    /// All data has moved. These stripes of the new layout, as recorded, come into use and are
+    /// filled next.
     Widen(Range<u64>),
-    /// Fill stripes of it that nothing was moved to with zeroes, so that their redundancy agrees, and flush the drives. For one shard.
+    /// Fill stripes that received no data with zeroes, so that their redundancy agrees, and flush
+    /// the drives. For one shard.
     Fill(Range<u64>),
 }
 
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
-    /// What it is.
+    /// Its description.
     pub spec: Arc<VolumeSpec>,
     /// Its drives by slot; `None` where one is missing.
     pub sources: Vec<Option<Arc<dyn DriveSource>>>,
-    /// By slot, drives that are being filled with the content of the slot's drive while that one serves. May be
-    /// shorter than the slots are many.
+    /// By slot, drives that are being filled with the content of the slot's drive, which is still
+    /// in use. May be shorter than the number of slots.
     pub replacements: Vec<Option<Arc<dyn DriveSource>>>,
-    /// What is known of it.
+    /// Its recorded state.
     pub state: VolumeState,
-    /// Where writes are kept before they are done, if they are.
+    /// Its journal, if it has one.
     pub journal: Option<JournalPlace>,
-    /// Whether stripes that are not initialised are, in the background.
+    /// Whether uninitialised stripes are initialised in the background.
     pub initialises: bool,
-    /// Whether hosts do not get to see it: it is being initialised as a whole.
+    /// Whether it is hidden from hosts: it is being fully initialised.
     pub hidden: bool,
-    /// The sectors that its hosts are told of.
+    /// The sectors that it advertises to hosts.
     pub told: ToldSectors,
-    /// Its stripes that are in use: all, but on the way to another layout. Nothing is ever read or written where another one would be.
+    /// Its stripes in use: all, except during a reshape. No other stripe is ever read or written.
     pub live: Range<u64>,
-    /// How copies share a stream.
+    /// How copies share a stream of reads.
     pub streams: StreamSharing,
-    /// What it has of the cache.
+    /// Its part of the cache.
     pub cache: CacheTerms,
-    /// What it does with its reads.
+    /// Its read settings.
     pub reads: ReadTerms,
-    /// By what its flushes are answered. A data log is opened once the volume is attached
-    /// ([`SetDataLog`](crate::ShardMessage::SetDataLog)), not by this.
+    /// How its flushes are served. [`SetDataLog`](crate::ShardMessage::SetDataLog) opens a data log
+    /// after the volume is attached, not this.
     pub data_log: DataLogTerms,
-    /// What was found in its data log after a power cut: bytes of the volume that are to be laid over what its drives hold, of whole
-    /// sectors, no two of the same. Its cache absorbs nothing then ([`Absorb::NoMore`](crate::Absorb::NoMore)).
+    /// Data found in its data log after a power cut. It overrides the content of the drives: byte
+    /// ranges of whole sectors, without overlap. The cache then acknowledges no writes
+    /// ([`Absorb::NoMore`](crate::Absorb::NoMore)).
     pub restored: Arc<Vec<(ByteRange, Slice)>>,
-    /// Where shards count what they do for it.
+    /// Its counters.
     pub meter: VolumeMeter,
-    /// Which shards write to stripes that others own: the same for all that it is given to.
+    /// Non-owner writes: shared by all shards that serve it.
     pub beside: BesideOwners,
 }
 
 impl Attachment {
-    /// A volume over these drives, of which this is known.
+    /// A volume over these drives, with this state.
     pub fn new(
         spec: Arc<VolumeSpec>,
         sources: Vec<Option<Arc<dyn DriveSource>>>,
@@ -332,9 +345,9 @@ mod tests {
         drop(first);
         assert!(!owners.is_written());
         drop(one);
-        assert!(owners.begin().is_none(), "somebody else has it closed");
+        assert!(owners.begin().is_none(), "another closure is in effect");
         drop(other);
         assert!(owners.begin().is_some());
-        assert!(!owners.is_written(), "it ended at once");
+        assert!(!owners.is_written(), "the write has ended");
     }
 }

@@ -1,4 +1,5 @@
-//! The cache's memory, as the controller hands it over: cells to shards, and to volumes what was found in them.
+//! The cache's memory that the controller distributes: cache blocks to shards, and recovered data
+//! to volumes.
 
 use crate::volume::VolumeId;
 use platform::{Buf, KeptMemory, Slice, Words};
@@ -9,34 +10,34 @@ use units::ByteCount;
 use write_log::memory::{MemoryHead, VOLUMES, descriptor_at, volume_words, whole};
 use write_log::{CELL, Descriptor};
 
-/// Which writes the cache of a volume answers.
+/// Which writes the cache of a volume acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Absorb {
-    /// None, and nothing is dirty: what hosts ask for may go past the cache.
+    /// None, and nothing is dirty: host requests may bypass the cache.
     #[default]
     Nothing,
-    /// None, but something may be dirty still, or will be soon.
+    /// None, but the cache may be dirty still, or soon.
     NoMore,
-    /// All, when a data log has them; none while there is no data log.
+    /// All, once they are in a data log; none without a data log.
     Logged,
-    /// Those that need not be durable. What a flush covers is on the drives when it is answered.
+    /// Those without FUA. Flushed data is on the drives when the flush is acknowledged.
     Unflushed,
-    /// All. Flushes are answered at once.
+    /// All. Flushes are acknowledged at once.
     All,
 }
 
-/// Cells of the cache's memory that are given to a shard: nobody else uses them.
+/// Cache blocks for a shard's exclusive use.
 pub struct CellShare {
-    /// The numbers of the memory, as [`write_log::memory`] lays them out.
+    /// The control words of the memory, in the order of [`write_log::memory`].
     pub words: Words,
-    /// Cells in which nothing is, by their numbers.
+    /// Free cache blocks, by number.
     pub free: Vec<(u32, Buf)>,
-    /// The latest number that a write had.
+    /// The highest sequence number of a write.
     pub sequence: u64,
 }
 
 impl CellShare {
-    /// Memory that outlives nothing: of a model, whose bytes are hollow, or of whoever needs no more.
+    /// Volatile memory: data-less for a model, or for users that need no persistence.
     pub fn unkept(cells: u32, is_hollow: bool) -> CellShare {
         let bytes = MemoryHead::bytes(cells);
         let whole = if is_hollow { Buf::hollow(bytes) } else { Buf::unpooled(bytes) };
@@ -51,34 +52,34 @@ impl fmt::Debug for CellShare {
     }
 }
 
-/// What an earlier process left in a cell.
+/// Data that an earlier process left in a cache block.
 #[derive(Clone, Debug)]
 pub struct FoundCell {
-    /// Which cell.
+    /// The number of the block.
     pub slot: u32,
-    /// What its descriptor says.
+    /// Its descriptor.
     pub descriptor: Descriptor,
-    /// The whole cell.
+    /// The whole block.
     pub bytes: Slice,
 }
 
-/// The cache's memory as it was found, or made: what is in it, and what is free.
+/// The cache's memory, recovered or new: its content and its free blocks.
 #[derive(Debug)]
 pub struct CacheMemory {
     /// Its identity.
     pub id: [u8; 16],
-    /// Its numbers.
+    /// Its control words.
     pub words: Words,
-    /// The volumes that have something in it, or may soon, by their places.
+    /// The volumes with data in it, now or soon, by index.
     pub volumes: BTreeMap<u32, [u8; 16]>,
-    /// What is in its cells.
+    /// The content of its blocks.
     pub found: Vec<FoundCell>,
-    /// Cells in which nothing is.
+    /// Free blocks.
     pub free: Vec<(u32, Buf)>,
 }
 
 impl CacheMemory {
-    /// Makes one with that identity of memory in which nothing is.
+    /// Creates empty cache memory with that identity.
     ///
     /// # Errors
     /// As [`CacheMemory::read`].
@@ -89,10 +90,10 @@ impl CacheMemory {
         CacheMemory::read(kept)
     }
 
-    /// Reads what is there.
+    /// Reads existing cache memory.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub fn read(kept: KeptMemory) -> Result<CacheMemory, String> {
         let words = kept.words;
         let load = |word| words.load(word);
@@ -110,7 +111,7 @@ impl CacheMemory {
             match Descriptor::load(slot, load) {
                 Some(descriptor) => found.push(FoundCell { slot, descriptor, bytes: cell.freeze() }),
                 None => {
-                    // What was being stored when the process ended was never answered.
+                    // A store interrupted by the end of the process was never acknowledged.
                     words.store(descriptor_at(slot), 0);
                     free.push((slot, cell));
                 }
@@ -119,30 +120,30 @@ impl CacheMemory {
         Ok(CacheMemory { id, words, volumes, found, free })
     }
 
-    /// The latest number that a write has.
+    /// The highest sequence number of a write.
     pub fn sequence(&self) -> u64 {
         self.found.iter().map(|found| found.descriptor.sequence).max().unwrap_or(0)
     }
 }
 
-/// What a volume has of the cache.
+/// A volume's part of the cache.
 #[derive(Clone, Debug)]
 pub struct CacheTerms {
-    /// Which of the memory's volumes it is. `None`: none of them, and nothing in any cell is its.
+    /// Its index in the memory. `None`: it has none, and no block holds its data.
     pub index: Option<u32>,
-    /// Which of its writes are answered.
+    /// Which of its writes are acknowledged.
     pub absorb: Absorb,
-    /// What an earlier process left, on whichever shard it was.
+    /// Data that an earlier process left, on any shard.
     pub found: Arc<Vec<FoundCell>>,
-    /// Where every shard shows what it has: [`CacheCounters::shown`].
+    /// The published counters of every shard: [`CacheCounters::shown`].
     pub gauge: Option<Words>,
-    /// Between which marks it is kept while hosts write.
+    /// The marks between which its fill stays while hosts write.
     pub marks: Marks,
 }
 
-/// How much of a shard's memory is dirty when destaging for room begins, and when all that the drives can do is done for it, in
-/// percent. In between hosts' reads come first: few destages are under way, and more with each percent, so that what comes and
-/// what goes find their balance.
+/// The dirty share of a shard's memory, in percent, at which destaging for free memory begins, and
+/// at which it uses all drive capacity. In between host reads have priority: the number of destages
+/// rises with each percent, until writes and destages are balanced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
     low: usize,
@@ -156,17 +157,17 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// These percentages; `None` if they leave nothing in between, or no room above.
+    /// These percentages; `None` if the range between or above them is empty.
     pub fn new(low: usize, high: usize) -> Option<Marks> {
         (low < high && high < 100).then_some(Marks { low, high })
     }
 
-    /// Whether so many percent ask for room.
+    /// Whether this fill requires destaging.
     pub(crate) fn are_passed(self, fill: usize) -> bool {
         fill > self.low
     }
 
-    /// How many of `most` destages are to be under way when the memory is that full.
+    /// How many of `most` destages should be in progress at that fill.
     pub(crate) fn depth(self, most: usize, fill: usize) -> usize {
         let between = self.high - self.low;
         let pressure = fill.saturating_sub(self.low).min(between);
@@ -175,7 +176,7 @@ impl Marks {
 }
 
 impl CacheTerms {
-    /// Nothing is answered, and nothing was left.
+    /// No cache, and no recovered data.
     pub fn none(volume: VolumeId) -> CacheTerms {
         let marks = Marks::default();
         CacheTerms {
@@ -188,37 +189,37 @@ impl CacheTerms {
     }
 }
 
-/// What a shard has of a volume in its cache, and what it has counted since the volume was attached.
+/// A shard's cache counters for a volume, since it was attached.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CacheCounters {
-    /// What is not on the drives yet.
+    /// Data that is not on the drives yet.
     pub dirty: ByteCount,
-    /// What of that could not be written when it was tried.
+    /// The part of it that could not be destaged.
     pub pinned: ByteCount,
-    /// Writes to a stripe that were answered from the cache.
+    /// Stripe writes acknowledged from the cache.
     pub absorbed: u64,
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Stripe reads that the cache served at least in part.
     pub hits: u64,
-    /// Destages of what had been answered.
+    /// Destages of acknowledged writes.
     pub destages: u64,
-    /// What is kept of what the drives hold too.
+    /// Cached data that is on the drives too.
     pub clean: ByteCount,
-    /// What was read ahead of hosts, and asked for then.
+    /// Bytes read ahead, and requested later.
     pub ahead_used: ByteCount,
-    /// What was read ahead of hosts, and given up before anybody asked for it.
+    /// Bytes read ahead, and dropped before a request.
     pub ahead_wasted: ByteCount,
 }
 
-/// Numbers that a shard shows of a volume: as many as one line of a processor's cache.
+/// The words that a shard publishes for a volume: one cache line of the processor.
 const GAUGE_WORDS: usize = 8;
 
 impl CacheCounters {
-    /// Where so many shards show what they have of a volume.
+    /// The published counters of a volume, for this many shards.
     pub fn gauge(shards: usize) -> Words {
         Words::unkept(shards * GAUGE_WORDS)
     }
 
-    /// Shows what a shard has.
+    /// Publishes a shard's counters.
     pub(crate) fn publish(&self, gauge: &Words, shard: usize) {
         let shown: [u64; GAUGE_WORDS] = [
             self.dirty.0,
@@ -235,7 +236,7 @@ impl CacheCounters {
         }
     }
 
-    /// What all shards show together.
+    /// The sum over all shards.
     pub fn shown(gauge: &Words) -> CacheCounters {
         let of = |shard: usize| {
             let [dirty, pinned, absorbed, hits, destages, clean, used, wasted] =
@@ -247,7 +248,7 @@ impl CacheCounters {
         (0..gauge.len() / GAUGE_WORDS).map(of).fold(CacheCounters::default(), CacheCounters::with)
     }
 
-    /// Those of several shards together.
+    /// The sum of two counters.
     #[must_use]
     fn with(self, other: CacheCounters) -> CacheCounters {
         CacheCounters {

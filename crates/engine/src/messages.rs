@@ -1,8 +1,8 @@
-//! What shards say to one another, and to the controller.
+//! Messages between shards, and between shards and the controller.
 //!
-//! Between shards only messages: no shared mutable state, no lock. A shard takes a credit before it sends a stripe
-//! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
-//! overflow.
+//! Shards exchange only messages: no shared mutable state, no lock. A shard takes a credit before
+//! it sends a stripe request to another shard, and gets it back with the reply. So mailboxes, sized
+//! for all credits, cannot overflow.
 
 use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms, ReshapeOrder};
 use crate::memory::{Absorb, CellShare};
@@ -21,363 +21,378 @@ use volume_state::{Change, RegionIndex, RegionSet, StripeSet, VolumeState};
 pub struct ShardIndex(pub u16);
 
 impl ShardIndex {
-    /// The shard that owns a region: a hash, recorded nowhere.
+    /// The shard that owns a region, by a hash that is not recorded.
     pub fn owning(region: RegionIndex, shards: u16) -> ShardIndex {
         let hash = platform::sync::split_mix(u64::from(region.0)).1;
         ShardIndex((hash % u64::from(shards.max(1))) as u16)
     }
 }
 
-/// Stripe requests that one shard may have away at other shards at a time.
+/// The most stripe requests of one shard at other shards at a time.
 pub const REQUESTS_AWAY: usize = 1024;
 
-/// Reports that one shard may have open at the controller at a time.
+/// The most reports of one shard that the controller has not finished.
 pub const REPORTS_OPEN: usize = 1024;
 
-/// What a stripe request asks for.
+/// The operation of a stripe request.
 #[derive(Debug)]
 pub enum StripeWork {
     /// Read into the buffer.
     Read(Buf),
-    /// Begin to read ahead of a stream that goes on here: it is answered at once.
+    /// Read ahead of a stream that continues here: acknowledged at once.
     ReadAhead {
         /// How far ahead the stream is read.
         window: ByteCount,
-        /// Of a model: the bytes are hollow.
+        /// For a model: data-less buffers.
         is_hollow: bool,
     },
-    /// Write the slice (solid, hollow or zero).
+    /// Write the slice (with data, data-less or zero).
     Write(Slice, Durability),
-    /// Write a whole stripe in which nothing is anybody's yet, into the drives' caches. Its redundancy does not agree before, so it is
-    /// written at once, whatever is missing and however long a record may be.
+    /// Initialise a whole stripe without valid content, in the drives' caches. Its redundancy does
+    /// not agree before, so it is written at once, without regard to missing drives or the record
+    /// size.
     Lay(Slice),
-    /// Give up the content.
+    /// Discard the content.
     Trim,
-    /// Say where there is data. The request may be about several stripes of a region.
+    /// Return the block status. The request may cover several stripes of a region.
     Status,
-    /// Make durable what hosts were answered for on this shard: all that came before. The request is about no stripe.
+    /// Make all earlier acknowledged writes of this shard durable. The request names no stripe.
     Secure {
-        /// Whoever asks has the drives flushed afterwards.
+        /// The requester flushes the drives afterwards.
         drives_are_flushed: bool,
     },
 }
 
-/// A request on bytes of one stripe, or a write or the status of several whole stripes of a region, on its way to the shard that owns them.
+/// A request on bytes of one stripe, or a write or block status of several whole stripes of a
+/// region, for the shard that owns them.
 #[derive(Debug)]
 pub struct StripeRequest {
-    /// Of which volume.
+    /// Its volume.
     pub volume: VolumeId,
-    /// Which stripe, or the first of them.
+    /// The stripe, or the first one.
     pub stripe: StripeIndex,
-    /// Which bytes, from the stripe's first on.
+    /// Its bytes, from the stripe's first on.
     pub within: ByteRange,
     /// The host's request that it is part of.
     pub of: RequestTag,
-    /// What to do.
+    /// The operation.
     pub work: StripeWork,
 }
 
-/// What a stripe request came to; a read's buffer comes back.
+/// The outcome of a stripe request, with the buffer of a read.
 #[derive(Debug)]
 pub struct StripeOutcome {
-    /// Whether it is done.
+    /// Its result.
     pub result: Result<(), IoError>,
     /// The buffer of a read.
     pub buffer: Option<Buf>,
-    /// Where there is data, if that was asked: all of the request's bytes.
+    /// The block status, if that was requested: of all of the request's bytes.
     pub extents: Vec<StatusExtent>,
 }
 
 impl StripeOutcome {
-    /// Of a request that does not ask where there is data.
+    /// The outcome of a request other than a block status.
     pub fn new(result: Result<(), IoError>, buffer: Option<Buf>) -> StripeOutcome {
         StripeOutcome { result, buffer, extents: Vec::new() }
     }
 }
 
-/// Names a stripe request while it is away.
+/// Identifies a stripe request at another shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    /// Which request of the shard.
+    /// The request of the shard.
     pub request: u64,
-    /// Which of its stripe requests.
+    /// Its stripe request.
     pub number: u32,
 }
 
-/// A drive of a volume, by its place: a slot's, or the one that is being filled to take the slot.
+/// A drive of a volume by position: that of a slot, or the replacement being filled for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seat {
     /// The drive of that slot.
     Slot(DriveIndex),
-    /// The one that is being filled for it.
+    /// The replacement for it.
     Replacement(DriveIndex),
 }
 
-/// Tells the asker that a control message took effect.
+/// Reports to the requester that a control message took effect.
 pub type Done = mailbox::Sender<Result<(), String>>;
 
 /// A message to a shard.
 pub enum ShardMessage {
-    /// How to reach every shard, in order: the first message.
+    /// The mailboxes of all shards, in order: the first message.
     Peers(Vec<mailbox::Sender<ShardMessage>>),
     /// A stripe request of another shard.
     StripeRequest {
-        /// Who asks.
+        /// The requester.
         from: ShardIndex,
-        /// For which of its requests.
+        /// Its stripe request.
         ticket: Ticket,
-        /// What.
+        /// The request.
         request: StripeRequest,
     },
-    /// A stripe request of this shard came back.
+    /// The outcome of a stripe request of this shard.
     StripeRequestDone {
-        /// Which.
+        /// The stripe request.
         ticket: Ticket,
-        /// What it came to.
+        /// Its outcome.
         outcome: StripeOutcome,
     },
-    /// Whether a volume of that name and layout could be served, by the memory that its stripes need.
+    /// Check whether a volume of that name and layout can be served, by the memory for its stripes.
     CanServe(Box<(String, Geometry)>, Done),
     /// Begin serving a volume.
     Attach(Box<Attachment>, Done),
-    /// Stop serving a volume: new requests fail, those under way finish first. That takes no longer than drives are
-    /// given for an operation. Whoever wants to use one of these drives for something else is told when this shard has
-    /// everything back that it asked of it, late operations too, however long that takes: from then on nothing can
-    /// land there any more.
+    /// Stop serving a volume: new requests fail, those in progress finish first, within the time
+    /// limit of drive operations. Each seat's `Done` is sent when its drive has returned all
+    /// operations of this shard, including late ones: no write can reach the drive after that, and
+    /// it may be reused.
     Detach(VolumeId, Vec<(Seat, Done)>, Done),
-    /// A change of a volume's state, recorded where a start has to know of it. With it comes the drive that it brings
-    /// ([`Change::Drive`], [`Change::ReplacementBegan`]). Whoever waits is answered when this shard goes by it; where a
-    /// drive leaves its seat, when it has returned everything that this shard had asked of it, late operations too:
-    /// from then on nothing can land there any more.
+    /// A change of a volume's state, already recorded, with the new drive that it names
+    /// ([`Change::Drive`], [`Change::ReplacementBegan`]). Acknowledged when this shard uses the new
+    /// state. If a drive leaves its seat: when it has returned all operations of this shard,
+    /// including late ones, so that no write can reach it any more.
     Apply(VolumeId, Change, Option<Arc<dyn DriveSource>>, Option<Done>),
-    /// A volume has another name. Who uses it goes on; who asks for it finds it under that name alone.
+    /// A volume has a new name. Connected hosts stay connected; new ones find it under that name
+    /// only.
     Rename(VolumeId, String, Done),
-    /// When drives of a volume go out of use for their errors.
+    /// Set when errors take drives of a volume out of use.
     SetPolicy(VolumeId, FaultPolicy, Done),
-    /// Keep the writes to a volume there from now on before they are done, or nowhere. Answered when what was kept does not count
-    /// any more, and what was written is on the drives.
+    /// Use this journal for writes to a volume from now on, or none. Acknowledged when the records
+    /// of the old one are invalid, and their data is on the drives.
     SetJournal(VolumeId, Option<JournalPlace>, Done),
-    /// The devices that the journal of that identity lies on have failed: if it is still the volume's, keep the writes to the
-    /// volume there from this message on, or nowhere; what waits for a record goes there, too. Answered when what was written by the
-    /// journal before is on the drives.
+    /// The devices of the journal of that identity have failed: if the volume still uses it, use
+    /// this journal from now on, or none, also for queued writes. Acknowledged when the data of the
+    /// old journal is on the drives.
     LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
-    /// The labels of a volume say that this log device is out: no record of its journal goes there any more.
+    /// The labels record that this log device failed: no record of its journal goes there any more.
     LeaveLogDevice(VolumeId, Uuid, Done),
-    /// The last device of the volume's journal failed, or does not answer, and the labels are to say so: nothing is promised by it from
-    /// this message on, and whoever writes there waits for [`ShardMessage::LoseJournal`]. Answered when the drives have what it promised.
+    /// The last device of the volume's journal failed or does not respond, and the labels are about
+    /// to record that. From now on no write is acknowledged by it; new writes wait for
+    /// [`ShardMessage::LoseJournal`]. Acknowledged when the drives have the data that it made
+    /// durable.
     HoldLogDevice(VolumeId, Uuid, Done),
-    /// The labels could not say so: the journal goes there as before.
+    /// The labels could not be updated: the journal uses the device as before.
     TakeBackLogDevice(VolumeId, Uuid, Done),
-    /// How much memory this shard has for what it keeps of reads.
+    /// The memory of this shard's read cache.
     ReadRoom(ByteCount),
-    /// What a volume does with its reads from now on.
+    /// The new read settings of a volume.
     SetReads(VolumeId, ReadTerms, Done),
-    /// Memory for the cache of this shard.
+    /// Memory for this shard's write cache.
     Cells(CellShare),
-    /// Which writes the cache of a volume answers from now on. Where these are fewer, answered when nothing is dirty on this shard.
-    /// From [`Absorb::Nothing`] and to it the way leads over [`Absorb::NoMore`], on all shards, and where it goes to nothing, with
-    /// nothing dirty on any.
-    /// The number is the volume's place in the memory, which changes while nothing is answered.
+    /// Which writes the cache of a volume acknowledges from now on. If fewer than before,
+    /// acknowledged when nothing is dirty on this shard. A change from or to [`Absorb::Nothing`]
+    /// passes through [`Absorb::NoMore`] on all shards; before `Nothing` no shard may be dirty. The
+    /// number is the volume's index in the memory, which may change while no write is acknowledged
+    /// from the cache.
     SetAbsorb(VolumeId, Absorb, u32, Done),
-    /// By what the flushes of a volume are answered from now on. Answered when nothing is written any more to what they were
-    /// answered by before.
+    /// How the flushes of a volume are served from now on. Acknowledged when no write uses the
+    /// previous method any more.
     SetDataLog(VolumeId, DataLogTerms, Done),
-    /// Write what this shard has of a volume in its cache to the drives, and flush them.
+    /// Destage this shard's dirty data of a volume, and flush its drives.
     Drain(VolumeId, Done),
-    /// Forget what is in cells of a volume of the memory that is not served: nobody will want it.
+    /// Discard the cache blocks of a volume that is not served and needs no data.
     DiscardCells(u32, Done),
-    /// Let go of all cells: no volume has a place in the memory.
+    /// Release all cache blocks: no volume has an index in the memory.
     LeaveCells(Done),
-    /// A step of a volume on its way to another layout.
+    /// A step of a volume's reshape.
     Reshape(VolumeId, ReshapeOrder, Done),
-    /// All of a volume is moved. It is not attached any more, and the one by the new layout has its name, all of its stripes, and its hosts:
-    /// those that come find it, those that are here are passed on to it. What its drives hold beyond what was moved may be anything. Whoever
-    /// takes a drive in again is told of what the drive was asked by the old layout, as with [`ShardMessage::Detach`].
+    /// All data of a volume has moved. It is detached; the volume by the new layout has its name,
+    /// all of its stripes, and its hosts: new hosts find it, connected ones are passed on. The
+    /// drives may hold any data outside the moved range. Each seat's `Done` covers operations by
+    /// the old layout, as with [`ShardMessage::Detach`].
     EndReshape(VolumeId, Vec<(Seat, Done)>, Done),
-    /// Begin a background task on this shard's regions. Answered when it has begun.
+    /// Start a background task on this shard's regions. Acknowledged when it has begun.
     StartTask(Box<TaskOrder>, Done),
-    /// Change how fast a task may be.
+    /// Change the speed of a task.
     SetPace(TaskId, TaskPace),
-    /// End a task before it is done. Answered when this shard does nothing of it any more.
+    /// Stop a task. Acknowledged when this shard has no work of it in progress.
     StopTask(TaskId, Done),
-    /// Another shard has a task and asks whether hosts are around here, so that it may stand back.
+    /// Another shard has a task and asks whether this shard has host I/O, so that the task may
+    /// yield.
     AskHosts {
-        /// Who asks.
+        /// The requester.
         from: ShardIndex,
     },
-    /// The answer, if they are.
+    /// The reply, if there is host I/O.
     HostsAround,
-    /// The controller has dealt with a report.
+    /// The controller has finished a report.
     ReportDone {
         /// The report's number.
         report: u64,
-        /// Whether what it asked for is durable.
+        /// Whether the change that it requested is durable.
         result: Result<(), IoError>,
     },
 }
 
-/// What a shard tells the controller.
+/// A report of a shard to the controller.
 #[derive(Debug)]
 pub struct Report {
-    /// Who reports.
+    /// The reporting shard.
     pub from: ShardIndex,
     /// The number that [`ShardMessage::ReportDone`] names.
     pub number: u64,
-    /// Of which volume.
+    /// Its volume.
     pub volume: VolumeId,
-    /// What.
+    /// The content.
     pub kind: ReportKind,
 }
 
 /// See [`Report`].
 #[derive(Debug, Clone)]
 pub enum ReportKind {
-    /// A drive failed: make that durable on the others and set the new health on every shard, then answer. If another drive has
-    /// its slot by then, that one has not failed: answer.
+    /// A drive failed: record that on the others, set the new health on every shard, then reply. If
+    /// another drive has its slot by then, that one has not failed: reply at once.
     DriveFailed {
-        /// Which.
+        /// The drive.
         drive: DriveIndex,
-        /// Which of the drives that had its slot, as in [`ReportKind::Current`].
+        /// Its number among the drives that had its slot, as in [`ReportKind::Current`].
         swaps: u64,
-        /// With what.
+        /// The error.
         error: IoError,
-        /// At what.
+        /// The operation.
         operation: &'static str,
     },
-    /// A drive has had operations for longer than their time limit, and whoever waits for them waits on. If no volume of its array needs it, as far
-    /// as it answers, suspend it as with [`ReportKind::DriveFailed`], then answer; or answer that nobody is to wait any longer, as the
-    /// volume is stopped. `Busy`: it is waited for, and may be asked about again.
+    /// Operations of a drive exceed their time limit, and their requests still wait. If the
+    /// responding drives suffice for all volumes of its array, suspend it as with
+    /// [`ReportKind::DriveFailed`], then reply. If the volume is being stopped, reply that requests
+    /// need not wait. `Busy`: the drive is needed; the shard may ask again.
     DriveSilent {
-        /// Which.
+        /// The drive.
         drive: DriveIndex,
-        /// Which of the drives that had its slot, as in [`ReportKind::Current`].
+        /// Its number among the drives that had its slot, as in [`ReportKind::Current`].
         swaps: u64,
-        /// Which limit an operation exceeded, if that is known.
+        /// The exceeded limit, if known.
         exceeded: Option<platform::Exceeded>,
     },
-    /// Mark regions dirty in the write-intent map, durably, and take them out of those that were never written;
-    /// then answer.
+    /// Durably mark regions in the write-intent map, and remove them from the never-written ones;
+    /// then reply.
     MarkDirty(RegionSet),
-    /// These regions have been quiet: clear their marks some time, after a flush of the drives.
+    /// These regions have been quiet: clear their marks later, after a flush of the drives.
     Quiet(RegionSet),
-    /// Stripes of a region were written as a whole, and flushed: record on every drive in use that they are initialised, then
-    /// answer. `NotSupported`: there is no room in the record for another region that is initialised in part.
+    /// Stripes of a region were written completely and flushed: record on every drive in use that
+    /// they are initialised, then reply. `NotSupported`: the record has no space for another partly
+    /// initialised region.
     StripesInitialised {
-        /// Which region.
+        /// The region.
         region: RegionIndex,
-        /// Which of its stripes.
+        /// Its stripes.
         stripes: StripeSet,
-        /// Whether with them every stripe of the region is: tell every shard.
+        /// Whether this completes the region: notify every shard.
         completes: bool,
     },
-    /// The redundancy of these regions agrees with their data again: tell every shard.
+    /// The redundancy of these regions agrees with their data again: notify every shard.
     Synced(RegionSet),
-    /// A write to these regions was left unfinished on some drive: until they are synced again, no shard is to
-    /// trust their redundancy, nor is the next start. Answered when that is known.
+    /// A write to these regions is incomplete on some drive: until they are synced again, no shard
+    /// may trust their redundancy, also after a restart. Acknowledged when that is recorded.
     Unsynced(RegionSet),
-    /// The drive has been made current in these regions: flush it, make that durable, tell every shard.
+    /// The drive is current in these regions: flush it, record that, notify every shard.
     Current {
-        /// Which.
+        /// The drive.
         drive: DriveIndex,
-        /// Where.
+        /// The regions.
         regions: RegionSet,
-        /// How many swaps the slot had seen since the volume was attached ([`Change::Drive`],
-        /// [`Change::Promoted`]): it is about the drive that the last of them brought, and no other.
+        /// The number of swaps of the slot since the volume was attached ([`Change::Drive`],
+        /// [`Change::Promoted`]): the report concerns only the drive of the last swap.
         swaps: u64,
-        /// Whether a host waits for it: otherwise it may be recorded together with what follows.
+        /// Whether a host waits for it: otherwise it may be recorded together with later reports.
         is_awaited: bool,
     },
-    /// What a drive has in these regions was moved into the distributed spare, or back to the drive: flush the drives,
-    /// make that durable, tell every shard ([`Change::Moved`]), then answer. Hosts wait for it.
+    /// The strips of a drive in these regions were moved into the distributed spare, or back: flush
+    /// the drives, record that, notify every shard ([`Change::Moved`]), then reply. Hosts wait for
+    /// it.
     Moved {
-        /// Whose strips they are.
+        /// The drive of the strips.
         drive: DriveIndex,
-        /// Where.
+        /// The regions.
         regions: RegionSet,
-        /// Whether they are in the spare now; otherwise they are at home.
+        /// Whether they are in the spare now; otherwise on the drive.
         to_spare: bool,
     },
     /// A drive could not read some blocks.
     MediumError {
-        /// Which.
+        /// The drive.
         drive: DriveIndex,
-        /// Where in the drive's part of the volume.
+        /// The range in the drive's part of the volume.
         range: ByteRange,
-        /// Whether their content could be had from redundancy.
+        /// Whether redundancy had their content.
         recovered: bool,
-        /// Whether they were written anew with it, and can be read again.
+        /// Whether they were rewritten, and can be read again.
         healed: bool,
     },
-    /// The content of these blocks is lost, or (`punctured` is false) was written again by a host. That they are lost is
-    /// answered when it is durable and every shard knows; that they are not may be remembered at leisure.
+    /// These blocks are lost, or (`punctured` is false) a host wrote them again. A loss is
+    /// acknowledged when it is durable and every shard knows; the removal from the list may be
+    /// recorded later.
     PuncturedBlocks {
-        /// Which drive held them.
+        /// The drive that held them.
         drive: DriveIndex,
-        /// Which bytes of the drive's part of the volume, whole sectors.
+        /// The bytes of the drive's part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
         /// Whether they are lost.
         punctured: bool,
     },
-    /// A drive did not keep these blocks, or (`excluded` is false) has them again and was flushed since. Answered when it is
-    /// durable and every shard knows.
+    /// A drive did not keep these blocks, or (`excluded` is false) has them again and was flushed
+    /// since. Acknowledged when it is durable and every shard knows.
     ExcludedBlocks {
-        /// Which drive.
+        /// The drive.
         drive: DriveIndex,
-        /// Which bytes of the drive's part of the volume, whole sectors.
+        /// The bytes of the drive's part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
-        /// How many swaps the slot had seen ([`ReportKind::Current`]): what another drive has by now is none of this one's.
+        /// The number of swaps of the slot ([`ReportKind::Current`]): the report concerns no later
+        /// drive.
         swaps: u64,
         /// Whether the drive did not keep them.
         excluded: bool,
     },
-    /// A device that the volume's journal lies on failed to take a record: have the members say that it is out, then answer. Where it
-    /// was the last one, [`ShardMessage::LoseJournal`] comes before the answer.
+    /// A device of the volume's journal failed to write a record: record its failure on the
+    /// members, then reply. If it was the last one, [`ShardMessage::LoseJournal`] comes before the
+    /// reply.
     LogFailed {
-        /// Which.
+        /// The device.
         device: Uuid,
-        /// With what.
+        /// The error.
         error: IoError,
     },
-    /// A drive that was being filled failed and lacks a write: it must never take the slot as it is. Answered when
-    /// that is certain; if it has taken the slot in the meantime, when its failure is durable on the others.
+    /// A drive being filled failed and lacks a write: it must never take the slot as it is.
+    /// Acknowledged when that is certain; if it has taken the slot meanwhile, when its failure is
+    /// durable on the others.
     ReplacementFailed {
-        /// Whose place it was to take.
+        /// The slot that it was to take.
         drive: DriveIndex,
-        /// Which of the drives that were to be filled for that place: the first since the volume was attached, or attached
-        /// with it, is 1. It is about that one, and no other.
+        /// Its number among the replacements for that slot: the first since the volume was
+        /// attached, or attached with it, is 1. The report concerns no other replacement.
         number: u64,
-        /// With what.
+        /// The error.
         error: IoError,
     },
     /// A check found a stripe whose redundancy does not agree with its data.
     Mismatch {
-        /// By which task.
+        /// The task.
         task: TaskId,
-        /// Which stripe.
+        /// The stripe.
         stripe: StripeIndex,
-        /// The drive that is wrong, where the level can tell.
+        /// The wrong drive, where the level can identify it.
         wrong: Option<DriveIndex>,
-        /// Whether its redundancy was written anew.
+        /// Whether its redundancy was rewritten.
         repaired: bool,
     },
-    /// How far a task is on this shard; a few times a second at the most.
+    /// The progress of a task on this shard; at most a few times a second.
     TaskProgress {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// How far.
+        /// Its progress.
         progress: TaskProgress,
     },
     /// A task has ended on this shard.
     TaskDone {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// How.
+        /// Its outcome.
         outcome: TaskOutcome,
     },
 }
 
 impl ReportKind {
-    /// The change of the volume's `state` that follows from a report, if one does.
+    /// The change of the volume's `state` that a report causes, if any.
     pub fn change(&self, state: &VolumeState) -> Option<Change> {
         Some(match self.clone() {
             ReportKind::DriveFailed { drive, .. } | ReportKind::DriveSilent { drive, .. } => {
@@ -419,10 +434,10 @@ impl ReportKind {
     }
 }
 
-/// The controller counts the answers of all shards; one that cannot be sent means it stopped waiting.
+/// Replies to a control message. A failed send means that the controller stopped waiting.
 pub(crate) fn answer_control(done: &Done, result: Result<(), String>) {
     if done.send(result).is_err() {
-        tracing::warn!("nobody waits for the answer to a control message");
+        tracing::warn!("the sender of a control message no longer waits for its reply");
     }
 }
 

@@ -63,7 +63,7 @@ impl Targets for Shard {
     }
 }
 
-/// How the controller reaches a shard before it runs.
+/// A shard's mailbox before the shard runs.
 pub struct ShardSeed {
     receiver: mailbox::Receiver<ShardMessage>,
     sender: mailbox::Sender<ShardMessage>,
@@ -71,19 +71,19 @@ pub struct ShardSeed {
 }
 
 impl ShardSeed {
-    /// A shard's mailbox, large enough for everything `shards` shards may send it at a time.
+    /// A shard's mailbox, large enough for all messages that `shards` shards may send at a time.
     pub fn new(env: &Env, shards: u16) -> ShardSeed {
         let capacity = usize::from(shards) * 2 * REQUESTS_AWAY + REPORTS_OPEN + 64;
         let (sender, receiver) = mailbox::mailbox(env, capacity);
         ShardSeed { receiver, sender, env: env.clone() }
     }
 
-    /// How to send it messages. The first must be [`ShardMessage::Peers`].
+    /// The sender of its messages. The first must be [`ShardMessage::Peers`].
     pub fn sender(&self) -> mailbox::Sender<ShardMessage> {
         self.sender.clone()
     }
 
-    /// Begins to run it. How it deals out its memory: [`Resources`].
+    /// Starts the shard. [`Resources`] describes how it divides its memory.
     pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
         let env = self.env;
         let resources = Resources::new(&env, index, count, reports);
@@ -217,7 +217,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether there is memory for one stripe of a volume.
+    /// Checks that there is memory for one stripe of a volume.
     fn check_memory(&self, name: &str, geometry: &Geometry) -> Result<(), String> {
         let (need, has) = (worst_scratch(geometry), self.scratch_total());
         if need > has {
@@ -228,7 +228,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Changes a volume at once, if it is served, and confirms that.
+    /// Changes a volume at once, if it is served, and replies.
     fn change(&self, id: VolumeId, done: &Done, change: impl FnOnce(&Volume)) {
         if let Some(volume) = self.volume(id) {
             change(&volume);
@@ -255,7 +255,7 @@ impl Shard {
         };
         let brings_drive = drive.is_some();
         let Some(volume) = self.volume(id) else {
-            // Of a volume that is not served there is nothing to be kept; a drive that comes is used by nobody.
+            // A volume that is not served has no state to keep, and a new drive is not used.
             return answer(if brings_drive { self.volume_or(id).map(drop) } else { Ok(()) });
         };
         let left = match volume.take_change(change, drive) {
@@ -296,7 +296,7 @@ impl Shard {
             inner.tasks.stop_all_of(&inner.resources, id);
             self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
             let drained = match volume.promises_by_log() {
-                // Then nothing of that counts any more.
+                // Then no record in it is needed.
                 true => volume.drain_and_flush().await,
                 false => volume.empty_cache().await,
             };
@@ -324,7 +324,7 @@ impl Shard {
         answer_control(&done, result);
     }
 
-    /// Before the next message is taken: whoever waits for a device that failed goes by what it is then.
+    /// Runs before the next message: requests that wait for a failed device use the new setting.
     fn set_data_log(&self, id: VolumeId, terms: &DataLogTerms, done: Done) {
         match self.volume_or(id).and_then(|volume| volume.set_data_log(terms)) {
             Ok(Some(left)) => {
@@ -376,13 +376,14 @@ impl Shard {
         };
         self.env().spawn("begin a reshape", async move {
             let begun = begin_reshape(&volume, &place, &to, &save);
-            // A window that was found saved is closed already: who copies it has its memory before hosts can wait for it.
+            // A window that was found saved is closed already: reserve memory for its copy before
+            // hosts can wait for it.
             let copies = volume.shard().index().0 == 0 && !place.moved.saved.is_zero();
             if begun.is_ok()
                 && copies
                 && reshape(&volume, ReshapeOrder::Reserve(place.moved.saved)).await.is_err()
             {
-                return answer_control(&done, Err(format!("'{}' is not on its way", volume.name())));
+                return answer_control(&done, Err(format!("'{}' is not reshaping", volume.name())));
             }
             if begun.is_ok() {
                 show_reshaped(&volume).await;
@@ -403,7 +404,8 @@ impl Shard {
         answer_control(done, ended.map(drop));
     }
 
-    /// Says of each seat of a volume that is served no more, or that was not, when everything is back that its drive was asked.
+    /// Replies for each seat of a volume that is not served when its drive has returned all
+    /// operations.
     fn let_go(&self, volume: Option<&Rc<Volume>>, leaving: Vec<(Seat, Done)>) {
         for (seat, quiet) in leaving {
             let member = volume.and_then(|volume| volume.members.at(seat));
@@ -419,7 +421,7 @@ impl Shard {
         }
     }
 
-    /// Does something with a volume as one of its users, and answers.
+    /// Runs work on a volume as one of its users, and replies.
     async fn answer_with(
         self,
         id: VolumeId,
@@ -448,7 +450,8 @@ impl Shard {
                 if quiet.is_empty() {
                     continue;
                 }
-                // Sent in this very poll: a write that marks a region again must come after it in the mailbox.
+                // Sent in this poll: a write that marks a region again must come later in the
+                // mailbox.
                 if let Err(error) = self.report(volume.spec().id, ReportKind::Quiet(quiet)).await {
                     tracing::debug!("quiet regions stay marked: {error}");
                 }
@@ -456,7 +459,7 @@ impl Shard {
         }
     }
 
-    /// Ends the shard's tasks; every volume has been detached before.
+    /// Stops the shard's tasks; every volume has been detached before.
     pub fn stop(&self) {
         let inner = &self.inner;
         inner.exchange.close();
@@ -465,13 +468,14 @@ impl Shard {
     }
 }
 
-/// A shard whose messages are received. What it serves holds it in turn: that is let go when nobody receives them any more, also
-/// where its process was killed, and the tasks were dropped wherever they were.
+/// A shard that receives messages. Its volumes own it in turn: dropping this breaks the cycle, also
+/// after a kill, in whatever state the tasks were dropped.
 struct Served(Shard);
 
 impl Served {
     async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
-        /// Messages between which others have their turn: what came may be carried out here and now.
+        /// The number of messages after which other tasks run: each message may be executed at
+        /// once.
         const MESSAGES: usize = 64;
         let (shard, mut count) = (&self.0, 0);
         while let Some(message) = receiver.receive().await {
@@ -491,7 +495,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         let inner = &self.0.inner;
         self.0.stop();
-        // Dropped with nothing borrowed: the last of a volume may look at its shard.
+        // Dropped without a borrow: the last owner of a volume may use its shard.
         inner.tasks.forget_all();
         inner.exchange.forget_all();
         inner.resources.forget_reports();

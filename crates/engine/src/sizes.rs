@@ -1,5 +1,6 @@
-//! How large the futures on the way of a request are. One is moved when it is awaited first, through every level of its
-//! callers, so what it may need and seldom does (repairs, waits for the controller) is boxed where it is awaited.
+//! Size limits for the futures of a request. A future is moved at its first await, through every
+//! level of its callers. So rarely needed parts (repairs, waits for the controller) are boxed where
+//! they are awaited.
 
 use crate::host::Volume;
 use crate::messages::StripeRequest;
@@ -12,7 +13,7 @@ use units::{ByteRange, StripeIndex};
 
 type V = &'static Rc<Volume>;
 
-/// What a future may have on the fast path, and where a plan is made and carried out.
+/// The most bytes of a future on the fast path, and of planning and execution.
 const FAST_BYTES: usize = 1024;
 const PLANNED_BYTES: usize = 4096;
 
@@ -22,7 +23,7 @@ fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
 
 #[test]
 fn futures_on_the_way_of_a_request_are_small() {
-    // On the fast path nothing waits for a plan.
+    // The fast path never waits for a plan.
     let fast = [("read", size(|(v, r, b): (V, ByteRange, Buf)| v.read(r, b)))];
     let planned = [
         (

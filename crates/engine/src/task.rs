@@ -1,111 +1,111 @@
-//! Background tasks as messages name them: what is to be done, how fast, how far it is.
+//! Background tasks in messages: work, pace and progress.
 //!
-//! Every shard does its own regions; the controller starts a task on all of them, adds up what they report, and
-//! calls the task done when the last one is.
+//! Every shard processes its own regions; the controller starts a task on all of them, adds up
+//! their reports, and completes the task when the last shard has.
 
 use crate::volume::VolumeId;
 use platform::IoError;
 use units::{ByteRange, DriveIndex};
 use volume_state::RegionSet;
 
-/// Names a task among those of a controller; never used again for another one.
+/// Identifies a task of a controller; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub u64);
 
-/// What a task does to its volume.
+/// The work of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskKind {
-    /// Make the regions that are stale on a drive current.
+    /// Make stale regions of a drive current.
     Rebuild {
         /// The drive.
         slot: DriveIndex,
     },
-    /// Fill the drive that is to take another one's place with its content, while that one serves.
+    /// Copy the content of a drive to its replacement, while the drive stays in use.
     Copy {
-        /// The drive that serves.
+        /// The drive in use.
         slot: DriveIndex,
     },
     /// Compare redundancy with data.
     Check {
-        /// Whether to write the redundancy anew where they disagree.
+        /// Whether to rewrite the redundancy of mismatches.
         repair: bool,
     },
-    /// Bring a new volume into a state in which redundancy agrees with data.
+    /// Make the redundancy of a new volume agree with its data.
     Initialise {
-        /// Whether everything is written; otherwise only what a host might take for something.
+        /// Whether everything is written; otherwise only partition tables and file system headers.
         full: bool,
     },
-    /// Move what a failed drive held into the distributed spare (RAID 5EE).
+    /// Move the content of a failed drive into the distributed spare (RAID 5EE).
     Relocate {
         /// The failed drive.
         slot: DriveIndex,
     },
-    /// Move it back from the distributed spare to the drive that took its place.
+    /// Move it back from the distributed spare to the replacement drive.
     Restore {
         /// The drive.
         slot: DriveIndex,
     },
-    /// Write what a drive cannot read anew, from redundancy.
+    /// Rewrite unreadable blocks of a drive from redundancy.
     RepairRange {
         /// The drive.
         slot: DriveIndex,
-        /// Which bytes of its part of the volume.
+        /// The bytes of its part of the volume.
         range: ByteRange,
     },
 }
 
-/// How fast a task may be.
+/// The speed of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPace {
     /// While hosts have I/O under way, the task takes at most this share of the time, in percent.
     pub share_percent: u8,
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub paused: bool,
     /// The most it reads and writes per second on one shard; `None` is no limit.
     pub max_bytes_per_s: Option<u64>,
 }
 
-/// A task for the shards: what to do, where, how fast.
+/// The order of a task to the shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskOrder {
-    /// Of which volume.
+    /// Its volume.
     pub volume: VolumeId,
     /// Its number.
     pub task: TaskId,
-    /// What to do.
+    /// Its work.
     pub kind: TaskKind,
-    /// Only these regions: those that are left of a task that was interrupted. `None`: all it concerns.
+    /// Only these regions: the rest of an interrupted task. `None`: all.
     pub regions: Option<RegionSet>,
-    /// How fast.
+    /// Its speed.
     pub pace: TaskPace,
 }
 
-/// How far a task is on one shard.
+/// The progress of a task on one shard.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TaskProgress {
-    /// Stripes dealt with.
+    /// Processed stripes.
     pub done_stripes: u64,
-    /// Stripes that this shard has to deal with in all, as far as it knows.
+    /// The total stripes for this shard, as far as known.
     pub total_stripes: u64,
     /// Bytes read and written on drives.
     pub drive_bytes: u64,
-    /// Stripes whose redundancy did not agree.
+    /// Stripes with a mismatch.
     pub mismatches: u64,
-    /// Stripes that were written anew because of that, or because something could not be read.
+    /// Stripes rewritten because of mismatches or unreadable blocks.
     pub repaired: u64,
-    /// Stripes that a check could not compare, or not as a whole: something of them cannot be read.
+    /// Stripes that a check could not compare completely: a part is unreadable.
     pub uncompared: u64,
-    /// Regions that were finished since the last report: what a checkpoint remembers.
+    /// Regions finished since the last report, for the checkpoint.
     pub finished: RegionSet,
 }
 
-/// How a task ended on one shard.
+/// The outcome of a task on one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskOutcome {
-    /// All this shard had to do is done.
+    /// All work of this shard is complete.
     Done,
-    /// It was stopped before, by order or because its volume is not served any more.
+    /// It was stopped early, by an operator or because its volume is detached.
     Stopped,
-    /// It cannot be done.
+    /// It failed.
     Failed(IoError),
 }

@@ -1,13 +1,15 @@
-//! A stand-in for the controller, for arrays that live as long as their process: benchmarks and tests of the
-//! engine. Nothing is made durable: a report becomes its change at once, which every shard applies. Of drives that do not answer it lets one
-//! of each volume go: it does not know what a level survives, and shards may report several at once.
+//! A substitute for the controller, for arrays that live as long as their process: benchmarks and
+//! engine tests. Nothing is durable: each report becomes its change at once, which every shard
+//! applies. It gives up one unresponsive drive per volume: it does not know the fault tolerance,
+//! and shards may report several drives at once.
 
 use crate::messages::{Report, ReportKind, ShardIndex, ShardMessage};
 use platform::{Env, IoError, IoErrorKind, mailbox};
 use std::collections::BTreeMap;
 use volume_state::{Change, VolumeState};
 
-/// Answers reports until every shard is gone. `states`: what is known of the volumes when they are attached.
+/// Replies to reports until every shard is gone. `states`: the states of the volumes when they are
+/// attached.
 pub async fn keep(
     env: Env,
     mut reports: mailbox::Receiver<Report>,
@@ -27,7 +29,7 @@ pub async fn keep(
             && let Some(change) = report.kind.change(state)
         {
             state.apply(&change);
-            // What the reporter has learned of its own regions since is not undone.
+            // The reporter's later changes of its own regions must not be undone.
             let is_own = matches!(
                 report.kind,
                 ReportKind::Unsynced(_) | ReportKind::MarkDirty(_) | ReportKind::StripesInitialised { .. }
@@ -41,11 +43,11 @@ pub async fn keep(
 
 fn answer(shards: &[mailbox::Sender<ShardMessage>], to: ShardIndex, message: ShardMessage) {
     if shards[usize::from(to.0)].send(message).is_err() {
-        tracing::warn!("a shard did not take the answer to its report");
+        tracing::warn!("a shard did not accept the reply to its report");
     }
 }
 
-/// Has every shard apply a change, and waits for them.
+/// Sends a change to every shard, and waits until all have applied it.
 async fn spread(
     env: &Env,
     shards: &[mailbox::Sender<ShardMessage>],
@@ -57,7 +59,7 @@ async fn spread(
     for (index, shard) in (0..).zip(shards) {
         let message = ShardMessage::Apply(volume, change.clone(), None, Some(done.clone()));
         if except != Some(ShardIndex(index)) && shard.send(message).is_err() {
-            tracing::warn!(shard = index, "a shard did not take a change of its volume");
+            tracing::warn!(shard = index, "a shard did not accept a change of its volume");
         }
     }
     drop(done);

@@ -1,21 +1,21 @@
-//! What a volume is, and what a shard counts of it.
+//! The description of a volume, and a shard's counters for it.
 
 use layout::{Geometry, Level};
 use platform::{LimitsByClass, Tally, TallyRow, Traffic};
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
 
-/// Names a volume among those that a controller serves; never used again for another one.
+/// Identifies a volume of a controller; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct VolumeId(pub u32);
 
-/// When a drive goes out of use for its errors. A drive that is gone goes out at once; one that does not answer in time, or cannot write, if
-/// the level can spare it.
+/// When errors take a drive out of use. A drive that is gone fails at once; one that does not
+/// respond in time, or cannot write, fails if the level tolerates it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPolicy {
-    /// How long drives may take for one operation.
+    /// Time limits for drive operations.
     pub limits: LimitsByClass,
-    /// A drive goes out, if the level can spare it, when one shard has met this many unreadable places on it that
-    /// could not be repaired by writing them anew; zero: never.
+    /// A drive fails, if the level tolerates it, when one shard has met this many unreadable places
+    /// on it that rewriting did not repair; zero: never.
     pub unrepaired_limit: u32,
 }
 
@@ -25,45 +25,46 @@ impl Default for FaultPolicy {
     }
 }
 
-/// What a volume is: the same on every shard, and never changed while it is served (but for its name).
+/// The description of a volume: the same on every shard, and constant while it is served (except
+/// for its name).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {
     /// Its number.
     pub id: VolumeId,
-    /// Its name when it was attached: it may get another one ([`Volume::name`](crate::Volume)).
+    /// Its name when it was attached; it may be renamed ([`Volume::name`](crate::Volume)).
     pub name: String,
-    /// How it lies over its drives.
+    /// Its layout on the drives.
     pub geometry: Geometry,
     /// Its sector: the largest logical sector among its drives.
     pub sector: SectorSize,
-    /// Where its data begins on every drive.
+    /// The offset of its data on every drive.
     pub data_start: ByteOffset,
-    /// Bytes that hosts may use; no more than the geometry's capacity.
+    /// Its capacity for hosts; no more than the geometry's capacity.
     pub capacity: ByteCount,
-    /// When its drives go out of use for their errors, until told otherwise.
+    /// Its initial fault policy.
     pub policy: FaultPolicy,
 }
 
-/// What is counted of a volume besides what hosts ask of it ([`VolumeMeter::traffic`]).
+/// Counters of a volume, except host requests ([`VolumeMeter::traffic`]).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Writes to a stripe that went to its drives together with others, by one plan.
+    /// Stripe writes that shared a plan with others.
     pub joined_writes: u64,
     /// Requests that took the fast path.
     pub fast_path: u64,
-    /// Times that a fault before the commit made a stripe request be planned again.
+    /// New plans for a stripe request after a fault before the commit.
     pub replans: u64,
-    /// Stripes that the resync has passed.
+    /// Stripes that the resync has processed.
     pub resynced_stripes: u64,
-    /// Runs of blocks that a drive could not read and that were written anew.
+    /// Runs of unreadable blocks that were rewritten.
     pub repaired: u64,
-    /// Runs of blocks whose content was lost.
+    /// Runs of blocks with lost content.
     pub lost_blocks: u64,
-    /// Writes of hosts that did not begin and end at whole multiples of [`ALIGNMENT`].
+    /// Host writes that did not begin and end at multiples of [`ALIGNMENT`].
     pub unaligned_writes: u64,
 }
 
-/// What writes of hosts should begin and end at multiples of: the largest sector that drives have.
+/// Host writes should begin and end at multiples of this: the largest sector size of drives.
 pub const ALIGNMENT: ByteCount = ByteCount(4096);
 
 impl Counters {
@@ -75,7 +76,7 @@ impl Counters {
         [joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks, unaligned_writes]
     }
 
-    /// From as many numbers; those that are not there are zero.
+    /// From a list of numbers; missing ones are zero.
     fn of(numbers: &[u64]) -> Counters {
         let at = |index: usize| numbers.get(index).copied().unwrap_or_default();
         Counters {
@@ -90,11 +91,11 @@ impl Counters {
     }
 }
 
-/// What all shards count of a volume for as long as its owner keeps this: it goes on when the volume is attached anew. Anybody may
-/// read it, and no shard is asked for it. Clones are the same.
+/// The counters of all shards for a volume while its owner keeps this: they continue when the
+/// volume is attached anew. Reads need no shard. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct VolumeMeter {
-    /// What hosts ask of it.
+    /// Counters of host requests.
     pub traffic: Traffic,
     counters: Tally,
 }
@@ -106,7 +107,7 @@ impl Default for VolumeMeter {
 }
 
 impl VolumeMeter {
-    /// What else is counted of it.
+    /// The other counters.
     pub fn counters(&self) -> Counters {
         Counters::of(&self.counters.sums())
     }
@@ -117,13 +118,13 @@ impl VolumeMeter {
     }
 }
 
-/// What one shard has counted of a volume.
+/// One shard's counters for a volume.
 pub(crate) struct CounterRow {
     row: TallyRow,
 }
 
 impl CounterRow {
-    /// Counts up by what `more` makes of zeroes.
+    /// Adds the result of `more` on zero counters.
     #[inline]
     pub(crate) fn count(&self, more: impl FnOnce(&mut Counters)) {
         let mut counters = Counters::default();
@@ -140,9 +141,9 @@ impl CounterRow {
     }
 }
 
-/// The layout as it is served. Mirrors hold the volume as it is, so that their strip does not matter to where a
-/// byte lives: a larger one makes for fewer and larger operations. It is as large as its drives, the memory that
-/// one stripe may take, and whole strips allow. Regions stay what they are, as they are counted in bytes.
+/// The layout as served. The strip of a mirror does not affect the place of a byte; a larger one
+/// allows fewer and larger operations. It is as large as the drives, the memory limit per stripe,
+/// and whole strips allow. Regions stay the same, as they are counted in bytes.
 pub fn served(geometry: &Geometry) -> Geometry {
     if geometry.level() != Level::Raid1 {
         return *geometry;
@@ -156,7 +157,7 @@ pub fn served(geometry: &Geometry) -> Geometry {
     geometry.shape().geometry(wide, geometry.member_size()).unwrap_or(*geometry)
 }
 
-/// The most memory that one stripe of a layout can need.
+/// The most memory for one stripe of a layout.
 pub(crate) fn worst_scratch(geometry: &Geometry) -> ByteCount {
     let cells = u64::from(geometry.drives().0) + u64::from(geometry.parity_strips()) + 1;
     geometry.strip().bytes() * cells

@@ -1,4 +1,5 @@
-//! What an answer promises: what was flushed is durable, whoever else flushes; and whoever missed it is known to be out.
+//! Flushes are durable when they are acknowledged, also with concurrent flushes. A drive that
+//! missed a write or flush is recorded as out before the acknowledgement.
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
 use engine::{Change, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
@@ -11,8 +12,9 @@ use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A flush came while another one was under way, which had passed the first drive. A write to that drive had been acknowledged in
-/// between. The second flush was taken for done with the first, and a power cut took the write back.
+/// A second flush arrived while the first was in progress and had passed drive 1. A write to drive
+/// 1 had been acknowledged in between. The second flush was taken as served by the first, and a
+/// power cut lost the write.
 #[test]
 fn a_flush_covers_what_was_written_since_the_one_before_began() {
     let setup = Setup::new(Level::Raid0, 2);
@@ -27,7 +29,7 @@ fn a_flush_covers_what_was_written_since_the_one_before_began() {
         let first = bench.env.spawn("flush", async move { flushing.flush().await });
         bench.wait(SECOND).await;
         let bytes = pattern(4, 4096);
-        write(&volume, 0, &bytes).await.expect("the first drive takes it");
+        write(&volume, 0, &bytes).await.expect("the first drive takes the write");
         let flushing = volume.clone();
         let second = bench.env.spawn("flush", async move { flushing.flush().await });
         bench.wait(SECOND).await;
@@ -35,13 +37,13 @@ fn a_flush_covers_what_was_written_since_the_one_before_began() {
         first.await.expect("flushed");
         second.await.expect("flushed");
         let durable = all[0].read_durable(ByteOffset::ZERO, ByteCount(4096));
-        assert!(durable == bytes, "it was flushed after it was written, and is in the cache alone");
+        assert!(durable == bytes, "written before the flush, but only in the cache");
     })
     .expect("no stall");
 }
 
-/// More drives were out than the level can spare, and what they had had in their caches was nowhere. A flush asked those
-/// that were left, and said that everything was safe.
+/// More drives failed than the level tolerates, and their caches were lost. A flush asked the
+/// remaining drives only, and reported success.
 #[test]
 fn a_flush_fails_while_more_drives_are_out_than_can_be_spared() {
     for (level, drives, left) in [(Level::Raid5, 4, &[0, 2][..]), (Level::Raid1, 2, &[])] {
@@ -52,13 +54,16 @@ fn a_flush_fails_while_more_drives_are_out_than_can_be_spared() {
             let mut attachment = setup.attachment(&envs[0]).await;
             attachment.state.apply(&Change::InService(slots(left)));
             let bench = Bench::attach(envs, attachment).await;
-            assert!(bench.volume().flush().await.is_err(), "{level}: what was on them is not safe");
+            assert!(
+                bench.volume().flush().await.is_err(),
+                "{level}: writes in the caches of the failed drives are lost"
+            );
         })
         .expect("no stall");
     }
 }
 
-/// A volume whose failures are recorded when the test says so.
+/// A volume whose drive failures are recorded only when the test says so.
 struct SlowRecords {
     volume: Rc<Volume>,
     may_record: Rc<Cell<bool>>,
@@ -66,15 +71,15 @@ struct SlowRecords {
 }
 
 impl SlowRecords {
-    /// Tells the shard, and waits until it has dealt with it.
+    /// Sends the shard a message, and waits until it is processed.
     async fn tell(&self, env: &Env, message: impl Fn(engine::Done) -> ShardMessage) {
         let (done, mut answers) = mailbox::mailbox(env, 1);
         assert!(self.sender.send(message(done)).is_ok());
-        answers.receive().await.expect("an answer").expect("it does it");
+        answers.receive().await.expect("an answer").expect("the shard succeeds");
     }
 }
 
-/// Starts one.
+/// Starts a write or flush.
 async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
     let (reports, mut receiver) = mailbox::mailbox::<Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);
@@ -125,8 +130,8 @@ enum Asked {
     Trim,
 }
 
-/// A drive failed at a request, and the request was answered; then the machine lost its power, before the controller had
-/// recorded that. The drive was believed again, with what it had missed.
+/// A drive failed during a request, and the request was acknowledged. Power failed before the
+/// controller had recorded the failure. After the restart the stale drive was read.
 #[test]
 fn nothing_is_answered_before_it_is_durable_who_missed_it() {
     let levels = [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
@@ -148,10 +153,10 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
             victim.fail_next(1, Some(operation), IoErrorKind::Gone);
             let later = u64::from(asked == Asked::LaterWrite) * len;
             if later > 0 {
-                // The plan of the one after it leaves the drive out.
+                // The plan of the next request leaves the drive out.
                 let first = volume.clone();
                 env.spawn("write", async move {
-                    write(&first, 0, &pattern(2, len)).await.expect("it is answered in the end");
+                    write(&first, 0, &pattern(2, len)).await.expect("acknowledged in the end");
                 });
                 env.sleep(SECOND).await;
             }
@@ -163,11 +168,11 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
                     Asked::Flush => of_volume.flush().await,
                     Asked::Trim => of_volume.trim(range(0, of_volume.spec().capacity.0)).await,
                 }
-                .expect("the level can spare the drive");
+                .expect("the level tolerates the failure");
                 told.set(true);
             });
             env.sleep(10 * SECOND).await;
-            assert!(!answered.get(), "{level}, {asked:?}: answered, and nobody knows who missed it");
+            assert!(!answered.get(), "{level}, {asked:?}: acknowledged before the stale drive is recorded");
             may_record.set(true);
             request.await;
         })
@@ -175,8 +180,8 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
     }
 }
 
-/// A drive that was being filled failed to take a write. Before the controller had heard of that it gave it the slot: what it
-/// lacked was read from it.
+/// A drive in a rebuild failed a write. The controller gave it the slot before it had processed
+/// that report, and the missed block was read from it.
 #[test]
 fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -218,7 +223,7 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
             reads.push(env.spawn("read", async move { read(&reading, 0, 4096).await }));
         }
         for one in reads {
-            assert!(one.await.expect("readable") == pattern(2, 4096), "it lacks that write");
+            assert!(one.await.expect("readable") == pattern(2, 4096), "the drive lacks that write");
         }
         records.may_record.set(true);
         second.await.expect("the other mirror has it");

@@ -1,4 +1,5 @@
-//! Writes without redundancy by shards that do not own the stripe: the owner is not asked, and nothing of what he sees to is missing.
+//! Non-owner writes to volumes without redundancy: they skip the owner, and keep all of its
+//! guarantees.
 
 use crate::common::{self, Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, write};
 use engine::{Change, ReadTerms, RegionSet, ShardIndex, ShardMessage, TaskKind, TaskOutcome, Volume};
@@ -29,7 +30,7 @@ fn owner_and_other(bench: &Bench, setup: &Setup) -> (Rc<Volume>, Rc<Volume>) {
     (bench.volumes[owner].clone(), bench.volumes[1 - owner].clone())
 }
 
-/// Writes on the volume's own shard. What came of it.
+/// Writes on the volume's own shard. Returns the result.
 fn begin(volume: &Rc<Volume>, at: u64, bytes: Vec<u8>) -> Rc<Cell<Option<Result<(), IoError>>>> {
     let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
     let ended = told.clone();
@@ -40,7 +41,7 @@ fn begin(volume: &Rc<Volume>, at: u64, bytes: Vec<u8>) -> Rc<Cell<Option<Result<
     ended
 }
 
-/// Each write of another shard's stripe was a message to its owner and one back.
+/// Each write to another shard's stripe cost a message to the owner and a reply.
 #[test]
 fn a_shard_writes_without_redundancy_what_another_one_owns() {
     for (level, is_beside) in [(Level::Raid0, true), (Level::Raid1, false), (Level::Raid10, false)] {
@@ -52,7 +53,7 @@ fn a_shard_writes_without_redundancy_what_another_one_owns() {
             let (owner, other) = owner_and_other(&bench, &setup);
             write(bench.volume(), 0, &pattern(1, 64 * STRIP)).await.expect("writable");
             let before = (owner.counters().fast_path, other.counters().fast_path);
-            // Inside one strip, and over several.
+            // Within one strip, and across several.
             for (at, len) in [(512, 1024), (8 * STRIP, 4 * STRIP)] {
                 assert_eq!(begin_and_wait(&bench, &other, at, pattern(2, len)).await, Ok(()));
                 assert!(
@@ -73,7 +74,7 @@ async fn begin_and_wait(bench: &Bench, volume: &Rc<Volume>, at: u64, bytes: Vec<
     while ended.get().is_none() {
         bench.wait(Duration::from_micros(10)).await;
     }
-    ended.get().expect("it has ended")
+    ended.get().expect("the write ended")
 }
 
 /// Reads on the volume's own shard.
@@ -93,7 +94,8 @@ async fn read_there(bench: &Bench, volume: &Rc<Volume>, at: u64, len: u64) -> Re
     }
 }
 
-/// The owner reads a sector to complete it, and writes it again. What another shard writes there meanwhile, as a whole, is not undone.
+/// The owner reads a sector to complete it, and writes it back. This does not undo a concurrent
+/// full-sector write by another shard.
 #[test]
 fn a_sector_that_the_owner_completes_is_not_written_beside_him() {
     for seed in 0..400 {
@@ -117,7 +119,8 @@ fn a_sector_that_the_owner_completes_is_not_written_beside_him() {
     }
 }
 
-/// A write beside the owner is under way when a drive comes that is to be filled for the one that it goes to: the copy waits for it.
+/// A copy to a replacement drive starts while a non-owner write to the old drive is in progress:
+/// the copy waits for the write.
 #[test]
 fn a_copy_has_what_was_being_written_beside_the_owner_when_it_began() {
     for seed in 0..20 {
@@ -132,7 +135,7 @@ fn a_copy_has_what_was_being_written_beside_the_owner_when_it_began() {
             drives[usize::from(home)].stall_next(1, Duration::from_secs(2));
             let late = begin(&owner_and_other(&bench, &setup).1, 0, vec![0xEE; 512]);
             bench.wait(Duration::from_millis(10)).await;
-            assert_eq!(late.get(), None, "it is under way");
+            assert_eq!(late.get(), None, "the write is in progress");
             let (slot, source) = (DriveIndex(home), open(&bench.env, setup.drives).await);
             let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
             bench
@@ -150,7 +153,7 @@ fn a_copy_has_what_was_being_written_beside_the_owner_when_it_began() {
     }
 }
 
-/// What is read while another shard still writes it may be older than that, and is not kept.
+/// A read concurrent with another shard's write may return older data, and is not cached.
 #[test]
 fn nothing_is_kept_that_was_read_while_others_wrote_beside_the_owner() {
     let setup = setup(Level::Raid0);
@@ -168,13 +171,13 @@ fn nothing_is_kept_that_was_read_while_others_wrote_beside_the_owner() {
         bench.wait(Duration::from_millis(10)).await;
         bench.tell(|done| ShardMessage::SetReads(VOLUME, KEPT, done)).await;
         let owner = owner_and_other(&bench, &setup).0;
-        assert_eq!(read_there(&bench, &owner, 0, 512).await, Ok(pattern(1, 512)), "it has not landed");
+        assert_eq!(read_there(&bench, &owner, 0, 512).await, Ok(pattern(1, 512)), "the write has not landed");
         while late.get().is_none() {
             bench.wait(Duration::from_millis(1)).await;
         }
         assert_eq!(late.get(), Some(Ok(())));
         assert_eq!(read_there(&bench, &owner, 0, 512).await, Ok(vec![0xEE; 512]));
-        // From now on it is kept, and who writes asks the owner.
+        // From now on reads are cached, and writers ask the owner.
         assert_eq!(
             begin_and_wait(&bench, &owner_and_other(&bench, &setup).1, 0, vec![0xDD; 512]).await,
             Ok(())
@@ -185,7 +188,7 @@ fn nothing_is_kept_that_was_read_while_others_wrote_beside_the_owner() {
     ran.expect("no stall");
 }
 
-/// A drive that does not answer has the volume closed for as long as it is there: not for ever.
+/// A drive that does not respond blocks an exclusive operation only until the drive is removed.
 #[test]
 fn a_drive_that_fails_under_a_write_beside_the_owner_lets_others_go_on() {
     let setup = setup(Level::Raid0);
@@ -200,18 +203,19 @@ fn a_drive_that_fails_under_a_write_beside_the_owner_lets_others_go_on() {
         bench.wait(Duration::from_millis(10)).await;
         let part = begin(&owner_and_other(&bench, &setup).0, STRIP + 100, vec![2; 100]);
         bench.wait(Duration::from_secs(60)).await;
-        assert_eq!(late.get(), None, "nobody has it but this drive");
+        assert_eq!(late.get(), None, "only this drive has the data");
         drives[usize::from(home)].fail_now();
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(late.get().map(|late| late.map_err(|error| error.kind)), Some(Err(IoErrorKind::Gone)));
-        assert!(part.get().is_some(), "whoever has to be alone goes on");
+        assert!(part.get().is_some(), "the exclusive operation proceeds");
         assert!(bench.count(|kind| matches!(kind, engine::ReportKind::DriveFailed { .. })) > 0);
     });
     ran.expect("no stall");
 }
 
-/// Shards hear one after the other that a drive that was filled has taken its slot. One that knew wrote another shard's stripe to the new drive alone,
-/// and that shard completed a sector from the old one, and wrote it to both: what had been answered was gone.
+/// Shards learn one after the other that a rebuilt drive has taken its slot. A shard that knew
+/// wrote another shard's stripe to the new drive only. The owner then completed a sector from the
+/// old drive and wrote it to both: the acknowledged write was lost.
 #[test]
 fn nobody_writes_beside_a_shard_that_does_not_know_yet_that_a_drive_was_promoted() {
     for first_is_owner in [false, true] {
@@ -248,7 +252,7 @@ fn nobody_writes_beside_a_shard_that_does_not_know_yet_that_a_drive_was_promoted
             assert!(around.into_iter().all(|byte| *byte == 0xEE), "{first_is_owner}: {:?}", &got[..8]);
             let before = other.counters().fast_path;
             assert_eq!(begin_and_wait(&bench, &other, 0, vec![0xCC; 512]).await, Ok(()));
-            assert_eq!(other.counters().fast_path, before + 1, "all know: it writes beside the owner again");
+            assert_eq!(other.counters().fast_path, before + 1, "all shards know: non-owner writes resume");
         });
         ran.expect("no stall");
     }

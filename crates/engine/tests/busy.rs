@@ -1,4 +1,5 @@
-//! Errors that say nothing of a drive or of its blocks: the system was busy, or reported a number without a known meaning.
+//! Errors that are not the fault of a drive or its blocks: the system was busy, or returned an
+//! error number without a known meaning.
 
 use crate::common::{
     Bench, NewDrive, PACE, Setup, data, drive, envs, open, parity, pattern, read, regions, write,
@@ -13,13 +14,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const NO_BLOCKS: [IoErrorKind; 2] = [IoErrorKind::Busy, IoErrorKind::Unknown];
 
 fn shapes() -> [Setup; 3] {
-    // One repair that fails costs a drive its place.
+    // One failed repair fails the drive.
     let policy = FaultPolicy { unrepaired_limit: 1, ..FaultPolicy::default() };
     [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5)]
         .map(|(level, drives)| Setup { policy, ..Setup::new(level, drives) })
 }
 
-/// What a drive, or one of its blocks, is charged with.
+/// The errors that are counted against a drive or one of its blocks.
 fn charged(bench: &Bench) -> Vec<String> {
     let is_charge = |kind: &&ReportKind| {
         matches!(
@@ -33,7 +34,8 @@ fn charged(bench: &Bench) -> Vec<String> {
     bench.reports.borrow().iter().filter(is_charge).map(|kind| format!("{kind:?}")).collect()
 }
 
-/// ENOMEM of a read counted as a medium error: a sound block was written anew, and its drive was charged with it.
+/// ENOMEM of a read counted as a medium error: a sound block was rewritten, and the error was
+/// counted against its drive.
 #[test]
 fn a_read_that_says_nothing_of_blocks_is_served_by_redundancy_and_repairs_nothing() {
     for setup in shapes() {
@@ -48,7 +50,9 @@ fn a_read_that_says_nothing_of_blocks_is_served_by_redundancy_and_repairs_nothin
                 write(volume, 0, &bytes).await.expect("writable");
                 for refusals in [1, 3, 20] {
                     victim.fail_next(refusals, Some("read"), kind);
-                    assert!(read(volume, 0, bytes.len() as u64).await.expect("redundancy has it") == bytes);
+                    assert!(
+                        read(volume, 0, bytes.len() as u64).await.expect("served from redundancy") == bytes
+                    );
                     bench.wait(SECOND).await;
                 }
                 assert_eq!(charged(&bench), [""; 0], "{level:?}, {kind:?}");
@@ -59,7 +63,7 @@ fn a_read_that_says_nothing_of_blocks_is_served_by_redundancy_and_repairs_nothin
     }
 }
 
-/// Where nothing else has it a read fails, and nothing is listed.
+/// Without redundancy the read fails, and no block is listed as unreadable.
 #[test]
 fn a_read_that_nothing_else_can_serve_fails_for_now() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -75,7 +79,7 @@ fn a_read_that_nothing_else_can_serve_fails_for_now() {
             write(volume, 0, &bytes).await.expect("writable");
             [&home, &other].iter().for_each(|drive| drive.fail_next(1000, Some("read"), kind));
             assert_eq!(read(volume, 0, 512).await.expect_err("nothing has it now").kind, kind);
-            // A write that needs what cannot be read gives nothing up.
+            // A write that depends on the failed read gives no block up.
             write(volume, 512, &[7; 512]).await.expect_err("parity cannot follow");
             [&home, &other].iter().for_each(|drive| drive.cancel_failures());
             bench.wait(SECOND).await;
@@ -86,7 +90,7 @@ fn a_read_that_nothing_else_can_serve_fails_for_now() {
     }
 }
 
-/// A write that the system refused for now failed its drive.
+/// A write that the system refused temporarily failed its drive.
 #[test]
 fn a_write_that_is_refused_for_now_fails_and_no_drive_does() {
     for setup in shapes() {
@@ -107,7 +111,7 @@ fn a_write_that_is_refused_for_now_fails_and_no_drive_does() {
                     assert_eq!(error.kind, IoErrorKind::Busy, "{level:?}");
                 }
                 bench.wait(SECOND).await;
-                write(volume, at, &bytes).await.expect("it can be carried out now");
+                write(volume, at, &bytes).await.expect("the write succeeds now");
                 let got = read(volume, at, bytes.len() as u64).await.expect("readable");
                 assert!(got == bytes, "{level:?}");
             }
@@ -117,7 +121,7 @@ fn a_write_that_is_refused_for_now_fails_and_no_drive_does() {
     }
 }
 
-/// A flush that the system refused for now failed its drive, and so did one of a drive that is being filled.
+/// A flush that the system refused temporarily failed its drive, also a drive in a rebuild.
 #[test]
 fn a_flush_that_is_refused_for_now_fails_and_no_drive_does() {
     for setup in shapes() {
@@ -129,7 +133,7 @@ fn a_flush_that_is_refused_for_now_fails_and_no_drive_does() {
             write(volume, 0, &pattern(1, 65536)).await.expect("writable");
             victim.fail_next(1, Some("flush"), IoErrorKind::Busy);
             assert_eq!(volume.flush().await.expect_err("it is not flushed").kind, IoErrorKind::Busy);
-            volume.flush().await.expect("it can be carried out now");
+            volume.flush().await.expect("the flush succeeds now");
             bench.wait(SECOND).await;
             assert_eq!(charged(&bench), [""; 0], "{level:?}");
         })
@@ -137,8 +141,8 @@ fn a_flush_that_is_refused_for_now_fails_and_no_drive_does() {
     }
 }
 
-/// A rebuild met a number without a known meaning on the drives that were left, took it for a medium error, and listed sound blocks as
-/// punctured: hosts got an error for them for ever.
+/// A rebuild got an unknown error number from the remaining drives and took it for a medium error.
+/// It listed sound blocks as punctured, and hosts got errors for them from then on.
 #[test]
 fn a_rebuild_beside_an_unknown_error_punctures_nothing() {
     for kind in NO_BLOCKS {
@@ -174,7 +178,8 @@ fn a_rebuild_beside_an_unknown_error_punctures_nothing() {
     }
 }
 
-/// A write that ends with a number without a known meaning may or may not be on the drive, which must not be read there.
+/// A write that ends with an unknown error number may or may not be on the drive: the drive
+/// fails, and is not read there.
 #[test]
 fn a_write_with_an_unknown_error_counts_as_refused() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -186,11 +191,11 @@ fn a_write_with_an_unknown_error_counts_as_refused() {
         let volume = bench.volume();
         write(volume, 0, &pattern(1, 65536)).await.expect("writable");
         refusing.fail_next(1, Some("write"), IoErrorKind::Unknown);
-        write(volume, 0, &[9; 4096]).await.expect("redundancy has it");
+        write(volume, 0, &[9; 4096]).await.expect("the other drives take it");
         assert_eq!(read(volume, 0, 4096).await.expect("readable"), [9; 4096]);
         let failed =
             |kind: &ReportKind| matches!(kind, ReportKind::DriveFailed { drive, .. } if drive.0 == victim);
-        assert_eq!(bench.count(failed), 1, "it is not read there any more");
+        assert_eq!(bench.count(failed), 1, "the drive fails");
     })
     .expect("no stall");
 }

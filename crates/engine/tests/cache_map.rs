@@ -1,4 +1,5 @@
-//! Block status, trims and zeros beside a cache: what the cache's map says counts, and nothing else is destaged for them.
+//! Block status, trims and zeros with a cache: the cache's map has priority, and they cause no
+//! other destage.
 
 use crate::common::{self, Bench, MEMBER, Setup, VOLUME, envs, pattern, range, read, regions, write};
 use engine::{Absorb, Attachment, CacheTerms, FaultPolicy, Volume};
@@ -12,7 +13,7 @@ use units::{ByteCount, ByteOffset};
 const SECTOR: u64 = 512;
 const ROOM: ByteCount = ByteCount(1 << 20);
 
-/// Runs something on a volume that answers from its cache. `is_new`: none of its stripes is initialised.
+/// Runs a closure on a write-back volume. `is_new`: none of its stripes is initialised.
 fn run<F: Future<Output = ()> + 'static>(
     setup: &Setup,
     (seed, is_new): (u64, bool),
@@ -33,7 +34,7 @@ fn run<F: Future<Output = ()> + 'static>(
     ran.expect("no stall");
 }
 
-/// Runs something as a task of a volume's shard.
+/// Runs a closure as a task of a volume's shard.
 async fn there<T: Send + 'static>(
     bench: &Bench,
     shard: usize,
@@ -45,7 +46,7 @@ async fn there<T: Send + 'static>(
     result.receive().await.expect("it ends")
 }
 
-/// The status of each sector of a range, asked until all of it is known.
+/// The status of each sector of a range; repeats the query until all are known.
 async fn sectors(volume: &Rc<Volume>, start: u64, len: u64) -> Vec<BlockStatus> {
     let (mut at, mut sectors) = (start, Vec::new());
     while at < start + len {
@@ -73,20 +74,22 @@ fn is_data(status: &BlockStatus) -> bool {
     *status == BlockStatus::Data
 }
 
-/// A client that asked where there is data had everything that was dirty on all shards written to the drives.
+/// A block status query destaged all dirty data of all shards.
 #[test]
 fn the_status_is_that_of_the_cache_and_drains_nothing() {
     for level in [Level::Raid0, Level::Raid10, Level::Raid5] {
         let setup = Setup { shards: 3, member: ByteCount(64 << 20), ..Setup::new(level, 4) };
         let capacity = setup.geometry().capacity().0;
         run(&setup, (1, false), move |bench, drives| async move {
-            // Twelve places all over the volume.
+            // Twelve offsets across the volume.
             let places: Vec<u64> = (0..12).map(|i| i * (capacity / 12) / 4096 * 4096 + SECTOR * i).collect();
             for at in &places {
-                write(&bench.volumes[0], *at, &pattern(at | 1, SECTOR)).await.expect("absorbed");
+                write(&bench.volumes[0], *at, &pattern(at | 1, SECTOR))
+                    .await
+                    .expect("acknowledged from the cache");
             }
             let here = bench.volumes.iter().filter(|volume| volume.cache_counters().dirty.0 > 0).count();
-            assert!(here > 1, "{level}: shards have some each");
+            assert!(here > 1, "{level}: every shard has dirty data");
             assert_eq!(dirty(&bench), 12 * SECTOR, "{level}");
             let before = writes(&drives);
             for shard in 0..3 {
@@ -113,7 +116,8 @@ fn the_status_is_that_of_the_cache_and_drains_nothing() {
     }
 }
 
-/// Whatever was done to it before: what is said to be zeros reads as zeros, from every shard.
+/// Sectors that are reported as zeros read as zeros from every shard, whatever was written or
+/// trimmed before.
 #[test]
 fn what_is_said_to_be_zeros_reads_as_zeros() {
     for (level, drives) in
@@ -160,7 +164,7 @@ fn what_is_said_to_be_zeros_reads_as_zeros() {
                         }
                     }
                 }
-                assert!(zeros > 0, "{level} seed {seed}: something is known to be zeros");
+                assert!(zeros > 0, "{level} seed {seed}: some sectors are known to be zeros");
             });
         }
     }
@@ -171,7 +175,7 @@ fn a_stripe_that_is_not_initialised_is_zeros_and_no_drive_is_asked() {
     let setup = Setup::new(Level::Raid5, 4);
     run(&setup, (3, true), |bench, drives| async move {
         drives.iter().for_each(|drive| drive.poke(ByteOffset::ZERO, &pattern(5, MEMBER.0)));
-        write(bench.volume(), SECTOR, &pattern(1, SECTOR)).await.expect("absorbed");
+        write(bench.volume(), SECTOR, &pattern(1, SECTOR)).await.expect("acknowledged from the cache");
         drives.iter().for_each(SimDrive::hold);
         let found = sectors(bench.volume(), 0, 64 * SECTOR).await;
         let expected: Vec<BlockStatus> =
@@ -181,7 +185,8 @@ fn a_stripe_that_is_not_initialised_is_zeros_and_no_drive_is_asked() {
     });
 }
 
-/// Strips of a drive that did not answer were asked about one after the other, each for the time limit of a read.
+/// Block status asked for strips of an unresponsive drive one after the other, each for the time
+/// limit of a read.
 #[test]
 fn silent_drives_cost_the_status_one_short_time_limit() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -191,16 +196,16 @@ fn silent_drives_cost_the_status_one_short_time_limit() {
         let found = sectors(bench.volume(), 0, 256 << 10).await;
         let (took, limit) = (bench.env.now().since(then), FaultPolicy::default().limits.solid.short_read);
         assert!((limit..limit * 2).contains(&took), "{took:?}");
-        assert!(found.iter().any(is_data), "what the silent drives have is not known");
-        assert!(!found.iter().all(is_data), "the others say what they have");
+        assert!(found.iter().any(is_data), "the strips of unresponsive drives are unknown");
+        assert!(!found.iter().all(is_data), "the other drives report their strips");
         let then = bench.env.now();
         assert!(sectors(bench.volume(), 0, 256 << 10).await == found);
-        assert!(bench.env.now().since(then) < limit, "drives that are late already are not asked");
+        assert!(bench.env.now().since(then) < limit, "drives that are already late are not asked");
         drives[..2].iter().for_each(SimDrive::release);
     });
 }
 
-/// A trim had everything that was dirty on its shard written to the drives.
+/// A trim destaged all dirty data of its shard.
 #[test]
 fn a_trim_destages_its_own_stripe_alone() {
     for level in [Level::Raid0, Level::Raid10, Level::Raid5] {
@@ -209,13 +214,15 @@ fn a_trim_destages_its_own_stripe_alone() {
         run(&setup, (5, false), move |bench, _| async move {
             let volume = bench.volume();
             for number in 0..6 {
-                write(volume, number * stripe, &pattern(number | 1, SECTOR)).await.expect("absorbed");
+                write(volume, number * stripe, &pattern(number | 1, SECTOR))
+                    .await
+                    .expect("acknowledged from the cache");
             }
             volume.trim(range(2 * stripe, stripe)).await.expect("trimmed");
-            assert_eq!(dirty(&bench), 5 * SECTOR, "{level}: of the others nothing is destaged");
+            assert_eq!(dirty(&bench), 5 * SECTOR, "{level}: nothing else is destaged");
             assert_eq!(volume.check_invariants(), Ok(()));
             let found = sectors(volume, 2 * stripe, stripe).await;
-            assert!(!found.iter().any(is_data), "{level}: it is given up");
+            assert!(!found.iter().any(is_data), "{level}: the cached stripe is discarded");
             for number in 0..6 {
                 let expected = if number == 2 { vec![0; 512] } else { pattern(number | 1, SECTOR) };
                 let got = read(volume, number * stripe, SECTOR).await.expect("readable");
@@ -225,15 +232,15 @@ fn a_trim_destages_its_own_stripe_alone() {
     }
 }
 
-/// Another sector of the same cell of the cache is dirty, which keeps the cell.
+/// Another sector of the same cache block is dirty, so the block stays in the cache.
 #[test]
 fn a_trim_beside_what_is_dirty_is_carried_out() {
     let setup = Setup::new(Level::Raid0, 2);
     run(&setup, (11, false), |bench, _| async move {
         let volume = bench.volume();
-        write(volume, 0, &pattern(1, 4096)).await.expect("absorbed");
+        write(volume, 0, &pattern(1, 4096)).await.expect("acknowledged from the cache");
         volume.flush().await.expect("flushed");
-        write(volume, 7 * SECTOR, &pattern(3, SECTOR)).await.expect("absorbed");
+        write(volume, 7 * SECTOR, &pattern(3, SECTOR)).await.expect("acknowledged from the cache");
         volume.trim(range(0, 2 * SECTOR)).await.expect("trimmed");
         let mut expected = pattern(1, 4096);
         expected[..1024].fill(0);
@@ -243,34 +250,35 @@ fn a_trim_beside_what_is_dirty_is_carried_out() {
     });
 }
 
-/// Redundancy cannot follow a trim of a part of a stripe: nothing is done, and nothing destaged for it.
+/// Redundancy cannot follow a trim of a part of a stripe: the trim does nothing and causes no
+/// destage.
 #[test]
 fn a_trim_that_does_nothing_destages_nothing() {
     let setup = Setup::new(Level::Raid5, 4);
     run(&setup, (6, false), |bench, drives| async move {
-        write(bench.volume(), 0, &pattern(1, 4096)).await.expect("absorbed");
+        write(bench.volume(), 0, &pattern(1, 4096)).await.expect("acknowledged from the cache");
         let before = writes(&drives);
-        bench.volume().trim(range(0, 4096)).await.expect("nothing is done");
+        bench.volume().trim(range(0, 4096)).await.expect("the trim does nothing");
         assert_eq!((writes(&drives), dirty(&bench)), (before, 4096));
         assert!(read(bench.volume(), 0, 4096).await.expect("readable") == pattern(1, 4096));
     });
 }
 
-/// What the cache keeps of a stripe cannot be destaged: trimmed nevertheless, hosts would read zeros around it, and what was there before again
-/// after the destage.
+/// A cached part of a stripe cannot be destaged. After a trim of the stripe hosts would read zeros
+/// around it, and the old data again after the destage.
 #[test]
 fn a_trim_of_what_cannot_be_destaged_does_nothing() {
     let setup = Setup::new(Level::Raid0, 2);
     let stripe = setup.geometry().stripe_bytes().0;
     run(&setup, (7, false), move |bench, drives| async move {
         let volume = bench.volume();
-        write(volume, 0, &pattern(1, stripe)).await.expect("absorbed");
+        write(volume, 0, &pattern(1, stripe)).await.expect("acknowledged from the cache");
         volume.flush().await.expect("flushed");
-        write(volume, SECTOR, &pattern(3, SECTOR)).await.expect("absorbed");
+        write(volume, SECTOR, &pattern(3, SECTOR)).await.expect("acknowledged from the cache");
         let mut expected = pattern(1, stripe);
         expected[512..1024].copy_from_slice(&pattern(3, SECTOR));
         drives[0].fail_next(2, Some("write"), IoErrorKind::OutOfSpace);
-        volume.trim(range(0, stripe)).await.expect("nothing is done");
+        volume.trim(range(0, stripe)).await.expect("the trim does nothing");
         assert_eq!((dirty(&bench), volume.cache_counters().pinned.0), (SECTOR, SECTOR));
         assert!(read(volume, 0, stripe).await.expect("readable") == expected);
         assert!(sectors(volume, 0, stripe).await.iter().all(is_data));
@@ -282,43 +290,47 @@ fn a_trim_of_what_cannot_be_destaged_does_nothing() {
     });
 }
 
-/// The cache keeps what it destaged until the drives are flushed, and they cannot be: a start after a kill would write that over the trim.
+/// Destaged blocks stay in the cache until the drives are flushed, and the flush fails. A start
+/// after a kill would write these blocks over the trim.
 #[test]
 fn a_trim_of_what_cannot_be_flushed_does_nothing() {
     let setup = Setup::new(Level::Raid0, 2);
     let stripe = setup.geometry().stripe_bytes().0;
     run(&setup, (12, false), move |bench, drives| async move {
         let volume = bench.volume();
-        write(volume, 0, &pattern(1, stripe)).await.expect("absorbed");
+        write(volume, 0, &pattern(1, stripe)).await.expect("acknowledged from the cache");
         drives[0].fail_next(1, Some("flush"), IoErrorKind::OutOfSpace);
-        volume.trim(range(0, stripe)).await.expect("nothing is done");
-        assert_eq!(dirty(&bench), 0, "it is destaged");
+        volume.trim(range(0, stripe)).await.expect("the trim does nothing");
+        assert_eq!(dirty(&bench), 0, "the block is destaged");
         assert!(read(volume, 0, stripe).await.expect("readable") == pattern(1, stripe));
         volume.trim(range(0, stripe)).await.expect("trimmed");
         assert!(read(volume, 0, stripe).await.expect("readable") == vec![0; stripe as usize]);
     });
 }
 
-/// Zeros of a part of a stripe had to wait for the drives.
+/// Zeros of a part of a stripe waited for the drives.
 #[test]
 fn zeros_are_acknowledged_from_the_cache() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6] {
         let setup = Setup::new(level, 5);
         run(&setup, (8, false), move |bench, drives| async move {
             let volume = bench.volume();
-            // The cells have held something else.
+            // The cache blocks held other data before.
             for _ in 0..4 {
-                write(volume, 0, &pattern(1, 16_384)).await.expect("absorbed");
+                write(volume, 0, &pattern(1, 16_384)).await.expect("acknowledged from the cache");
                 volume.flush().await.expect("flushed");
             }
             let (before, then) = (writes(&drives), bench.env.now());
-            volume.write_zeroes(range(SECTOR, 3 * SECTOR), Durability::Cached).await.expect("absorbed");
+            volume
+                .write_zeroes(range(SECTOR, 3 * SECTOR), Durability::Cached)
+                .await
+                .expect("acknowledged from the cache");
             assert_eq!((writes(&drives), bench.env.now()), (before, then), "{level}: no drive is asked");
             assert_eq!(dirty(&bench), 3 * SECTOR);
             let mut expected = pattern(1, 16_384);
             expected[512..2048].fill(0);
             assert!(read(volume, 0, 16_384).await.expect("readable") == expected, "{level}: from the cache");
-            write(volume, 2 * SECTOR, &pattern(7, SECTOR)).await.expect("absorbed");
+            write(volume, 2 * SECTOR, &pattern(7, SECTOR)).await.expect("acknowledged from the cache");
             expected[1024..1536].copy_from_slice(&pattern(7, SECTOR));
             assert!(read(volume, 0, 16_384).await.expect("readable") == expected, "{level}: newer data");
             volume.flush().await.expect("flushed");
@@ -328,7 +340,8 @@ fn zeros_are_acknowledged_from_the_cache() {
     }
 }
 
-/// Zeros of whole stripes are written by the drives themselves where the cache has nothing of these; they do not take its room.
+/// Zeros of whole stripes go to the drives where the cache has no block of them, and take no cache
+/// blocks.
 #[test]
 fn zeros_of_whole_stripes_pass_the_cache_where_it_has_nothing() {
     for level in [Level::Raid0, Level::Raid5] {
@@ -336,12 +349,16 @@ fn zeros_of_whole_stripes_pass_the_cache_where_it_has_nothing() {
         let stripe = setup.geometry().stripe_bytes().0;
         run(&setup, (9, false), move |bench, _| async move {
             let volume = bench.volume();
-            write(volume, 0, &pattern(1, 3 * stripe)).await.expect("absorbed");
+            write(volume, 0, &pattern(1, 3 * stripe)).await.expect("acknowledged from the cache");
             volume.flush().await.expect("flushed");
-            write(volume, stripe + SECTOR, &pattern(5, SECTOR)).await.expect("absorbed");
+            write(volume, stripe + SECTOR, &pattern(5, SECTOR)).await.expect("acknowledged from the cache");
             let absorbed = volume.cache_counters().absorbed;
             volume.write_zeroes(range(0, 3 * stripe), Durability::Cached).await.expect("written");
-            assert_eq!(volume.cache_counters().absorbed, absorbed + 1, "{level}: the stripe that is dirty");
+            assert_eq!(
+                volume.cache_counters().absorbed,
+                absorbed + 1,
+                "{level}: only the dirty stripe is in the cache"
+            );
             assert!(read(volume, 0, 3 * stripe).await.expect("readable") == vec![0; 3 * stripe as usize]);
             volume.flush().await.expect("flushed");
             assert!(read(volume, 0, 3 * stripe).await.expect("readable") == vec![0; 3 * stripe as usize]);
@@ -349,16 +366,17 @@ fn zeros_of_whole_stripes_pass_the_cache_where_it_has_nothing() {
     }
 }
 
-/// A drive is gone without which the volume cannot do, and the cache keeps what hosts were answered for. Nothing hangs, nothing of it is lost.
+/// A drive fails that the volume needs, and the cache holds acknowledged writes. No request hangs,
+/// and no write is lost.
 #[test]
 fn nothing_harms_what_is_kept_for_a_drive_that_is_gone() {
     let setup = Setup::new(Level::Raid0, 2);
     let (stripe, strip) = (setup.geometry().stripe_bytes().0, setup.strip.bytes().0);
     run(&setup, (10, false), move |bench, drives| async move {
         let volume = bench.volume();
-        write(volume, SECTOR, &pattern(3, SECTOR)).await.expect("absorbed");
+        write(volume, SECTOR, &pattern(3, SECTOR)).await.expect("acknowledged from the cache");
         drives[0].fail_now();
-        assert!(volume.flush().await.is_err(), "it cannot be written");
+        assert!(volume.flush().await.is_err(), "the zeros cannot be written");
         assert_eq!(volume.cache_counters().pinned.0, SECTOR);
         let kept = async || {
             assert!(read(volume, SECTOR, SECTOR).await.expect("from the cache") == pattern(3, SECTOR));
@@ -371,11 +389,11 @@ fn nothing_harms_what_is_kept_for_a_drive_that_is_gone() {
             assert_eq!(
                 is_data(status),
                 strip_of(sector).is_multiple_of(2),
-                "sector {sector}: what is on the other drive is known"
+                "sector {sector}: the other drive's sectors are known"
             );
         }
         kept().await;
-        volume.trim(range(0, stripe)).await.expect("nothing is done");
+        volume.trim(range(0, stripe)).await.expect("the trim does nothing");
         kept().await;
         let error = volume.write_zeroes(range(SECTOR, SECTOR), Durability::Cached).await;
         assert_eq!(error.expect_err("the drive is gone").kind, IoErrorKind::Gone);
@@ -386,7 +404,7 @@ fn nothing_harms_what_is_kept_for_a_drive_that_is_gone() {
         volume
             .write_zeroes(range(stripe + strip, SECTOR), Durability::Cached)
             .await
-            .expect("the other drive takes it");
+            .expect("the other drive takes the zeros");
         kept().await;
     });
 }

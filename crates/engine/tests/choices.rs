@@ -1,4 +1,5 @@
-//! Which drive is asked, and in how many operations; and what happens when failures cannot be recorded.
+//! Choice of the drive to read and the number of operations; behaviour when failures cannot be
+//! recorded.
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
 use engine::{Change, Report, ReportKind, ShardMessage, ShardSeed};
@@ -9,7 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, StripSize};
 
-/// A request to a mirror was cut at every strip, so that each drive got sixteen operations for a megabyte; and then at every stripe.
+/// A request to a mirror was cut at every strip, so that each drive got sixteen operations for a
+/// megabyte; later at every stripe.
 #[test]
 fn a_large_request_to_mirrors_is_not_cut_at_strips() {
     let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(8 << 20), ..Setup::new(Level::Raid1, 2) };
@@ -39,13 +41,13 @@ fn mirrors_share_what_is_outstanding_and_streams_stay_where_they_are() {
     sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
         let reads = || drives.each_ref().map(|drive| drive.stats().reads);
-        // One stream of small reads, one at a time: one drive.
+        // One sequential stream of small reads, queue depth 1: one drive.
         for block in 0..64 {
             read(bench.volume(), block * 4096, 4096).await.expect("readable");
         }
         let after_stream = reads();
         assert!(after_stream.contains(&64) && after_stream.contains(&0), "{after_stream:?}");
-        // Sixteen at a time: both.
+        // Queue depth sixteen: both drives.
         let mut tasks = Vec::new();
         for block in 0..64 {
             let volume = bench.volume().clone();
@@ -60,8 +62,8 @@ fn mirrors_share_what_is_outstanding_and_streams_stay_where_they_are() {
     .expect("no stall");
 }
 
-/// That a drive failed could not be recorded once, for want of space. It was never asked for again, and every write
-/// failed until the next start.
+/// A drive failure could not be recorded, for want of space. The record was not retried, and every
+/// write failed until the next start.
 #[test]
 fn a_failure_that_could_not_be_recorded_is_recorded_later() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -109,7 +111,10 @@ fn a_failure_that_could_not_be_recorded_is_recorded_later() {
         });
         let volume = shard.volume(VOLUME).expect("attached");
         victim.fail_now();
-        assert!(write(&volume, 0, &[1; 4096]).await.is_err(), "nobody would know which mirror is right");
+        assert!(
+            write(&volume, 0, &[1; 4096]).await.is_err(),
+            "without the record, the current mirror is unknown"
+        );
         assert!(write(&volume, 0, &[1; 4096]).await.is_err());
         full.set(false);
         env.sleep(Duration::from_secs(2)).await;
@@ -119,8 +124,8 @@ fn a_failure_that_could_not_be_recorded_is_recorded_later() {
     .expect("no stall");
 }
 
-/// A crash left mirrors that differ. Small reads of a pair took whichever copy was less busy, as if it had been synced: a
-/// host saw what it had written last, then what was there before, then the former again.
+/// A crash left mirrors that differ. Small reads of a pair took the less busy copy, as if it had
+/// been synced: a host read its last write, then older data, then its last write again.
 #[test]
 fn of_mirrors_that_may_differ_one_speaks_for_all_in_small_reads_too() {
     for (level, drives_count) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 4)] {
@@ -145,10 +150,10 @@ fn of_mirrors_that_may_differ_one_speaks_for_all_in_small_reads_too() {
                 tasks.push(bench.env.spawn("read", async move { read(&volume, at, 4096).await }));
             }
             for task in tasks {
-                assert!(task.await.expect("readable") == [1; 4096], "{level}: another copy speaks");
+                assert!(task.await.expect("readable") == [1; 4096], "{level}: another copy is read");
             }
             let synced = bench.count(|kind| matches!(kind, ReportKind::Synced(_)));
-            assert_eq!(synced, 0, "{level}: the resync had not passed yet");
+            assert_eq!(synced, 0, "{level}: the resync had not passed the stripe yet");
         })
         .expect("no stall");
     }

@@ -1,4 +1,5 @@
-//! What a host was told is durable is in records on log devices, or on the drives, whatever became of it since.
+//! Acknowledged durable data is in records on log devices or on the drives, whatever is written,
+//! destaged or lost afterwards.
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, open, range, read, write};
 use engine::{
@@ -20,7 +21,7 @@ const SECTOR: u64 = 512;
 const ROOM: ByteCount = ByteCount(128 << 10);
 const LEN: ByteCount = ByteCount(256 << 10);
 const AT: ByteOffset = ByteOffset(1 << 20);
-/// The second half of the same device, where the journal is.
+/// The second half of the device; the journal is there.
 const JOURNAL_AT: ByteOffset = ByteOffset(2 << 20);
 const ID: Uuid = Uuid([7; 16]);
 
@@ -28,7 +29,7 @@ fn setup(shards: u16) -> Setup {
     Setup { shards, member: ByteCount::MIB, ..Setup::new(Level::Raid5, 4) }
 }
 
-/// A RAID 5 of four drives with caches, and one or two devices behind them that are a log.
+/// A write-back RAID 5 of four drives, and one or two log devices.
 fn sim(setup: &Setup, seed: u64, devices: u16) -> (Sim, Vec<SimDrive>) {
     let mut options = platform_sim::SimOptions::seeded(seed);
     (options.order, options.shards) = (platform_sim::Order::Shuffled, usize::from(setup.shards));
@@ -52,7 +53,7 @@ async fn devices(env: &Env, setup: &Setup, count: u16) -> Vec<LogDevice> {
     devices
 }
 
-/// Attaches the volume, over what was found in an earlier data log.
+/// Attaches the volume, and replays the given earlier data log.
 async fn attach(
     envs: Vec<Env>,
     setup: &Setup,
@@ -63,7 +64,7 @@ async fn attach(
     attach_with(ROOM, envs, setup, log, id, restored).await
 }
 
-/// The same, with so much memory for the cache.
+/// The same, with a given size of the cache.
 async fn attach_with(
     room: ByteCount,
     envs: Vec<Env>,
@@ -101,7 +102,7 @@ fn records_of(device: &SimDrive, id: Uuid) -> Vec<Record> {
     scan(&device.peek(AT, LEN).expect("readable"), LogId(id.0))
 }
 
-/// What those records leave that count.
+/// The live records.
 fn found(devices: &[SimDrive], id: Uuid) -> Vec<(ByteRange, Slice)> {
     let records = devices.iter().flat_map(|device| records_of(device, id));
     let records = counting(records).expect("none is missing");
@@ -131,7 +132,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
     run_with(ROOM, shards, log, work)
 }
 
-/// The same, with so much memory for the cache.
+/// The same, with a given size of the cache.
 fn run_with<T: 'static, F: Future<Output = T> + 'static>(
     room: ByteCount,
     shards: u16,
@@ -144,7 +145,7 @@ fn run_with<T: 'static, F: Future<Output = T> + 'static>(
     let run = async move {
         let (bench, devices) = attach_with(room, envs, &setup, log, 9, Vec::new()).await;
         give(&bench, devices, ID).await;
-        // Whatever it was before, the first promise has the drives flushed.
+        // The first durability token always has the drives flushed.
         bench.volume().flush().await.expect("flushed");
         work(bench, drives).await
     };
@@ -159,22 +160,22 @@ fn a_flush_writes_to_the_log_and_asks_nothing_of_the_members() {
             write(bench.volume(), number * 20 * SECTOR, &[number as u8 + 1; 512]).await.expect("written");
         }
         bench.volume().flush().await.expect("flushed");
-        assert_eq!((writes(members), flushes(members)), before, "they have nothing to do with it");
+        assert_eq!((writes(members), flushes(members)), before, "the members are not written");
         assert_eq!(records(&drives[4]), records(&drives[5]));
         let said: usize = records(&drives[4]).iter().map(|record| record.changes.len()).sum();
         assert_eq!(said, 4);
         let then = records(&drives[4]).len();
         bench.volume().flush().await.expect("flushed");
-        assert_eq!(records(&drives[4]).len(), then, "all of it is there");
+        assert_eq!(records(&drives[4]).len(), then, "all flushed data is in the log");
         write_durably(bench.volume(), 3 * SECTOR, &[9; 512]).await;
         assert_eq!(records(&drives[4]).len(), then + 1);
-        assert_eq!((writes(members), flushes(members)), before, "a durable write is one in the log");
+        assert_eq!((writes(members), flushes(members)), before, "an FUA write is acknowledged from the log");
         assert_eq!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable"), [9; 512]);
     });
 }
 
-/// Newer data that nobody flushed gets to the drives, and the record of the older is still there: a replay would lay it over the
-/// newer data, which has been promised since.
+/// Newer unflushed data is destaged while the record of the older data is still live. The newer
+/// data is flushed later; a replay would write the older data over it.
 #[test]
 fn what_is_on_the_drives_and_was_promised_is_not_undone_by_an_older_record() {
     run(1, 1, |bench, drives| async move {
@@ -182,24 +183,25 @@ fn what_is_on_the_drives_and_was_promised_is_not_undone_by_an_older_record() {
         write(bench.volume(), 30 * SECTOR, &[1; 512]).await.expect("written");
         bench.volume().flush().await.expect("flushed");
         write(bench.volume(), 0, &[2; 512]).await.expect("written");
-        // It is destaged for its age; something that came later keeps the record.
+        // The data is destaged because of its age; a later write keeps the record live.
         bench.wait(Duration::from_secs(3)).await;
         write(bench.volume(), 40 * SECTOR, &[3; 512]).await.expect("written");
         bench.wait(Duration::from_secs(4)).await;
         bench.volume().flush().await.expect("flushed");
         let older = found(&drives[4..], ID).into_iter().find(|(range, _)| range.start.0 == 0);
         let older = older.map(|(_, bytes)| bytes.solid().expect("bytes")[0]);
-        assert!(older.is_none_or(|byte| byte == 2), "the record says {older:?}");
+        assert!(older.is_none_or(|byte| byte == 2), "the record holds {older:?}");
     });
 }
 
-/// A record waits for room, and newer data of its sectors gets to the drives meanwhile. The flush that promises this must wait for the record:
-/// it asked before the record was there, saw nothing that was overtaken, and a power cut laid older data over what it had promised.
+/// A record waits for space, and newer data of its sectors is destaged meanwhile. The flush of the
+/// newer data must wait for the record. It had checked before the record existed and found nothing
+/// overtaken; after a power cut the replay wrote older data over flushed data.
 #[test]
 fn a_record_that_waits_for_room_undoes_nothing_that_is_promised_meanwhile() {
-    // What is destaged has its room as long as that flush takes.
+    // Destaged data keeps its log space as long as that flush takes.
     run_with(ByteCount::MIB, 1, 1, |bench, drives| async move {
-        // Data on d2, parity on d1; a flush of another drive takes its time, and keeps the log from making room.
+        // Data on d2, parity on d1; a slow flush of another drive keeps the log from freeing space.
         let at = 2 * 3 * 4096;
         drives[3].stall_next(1, Duration::from_secs(20));
         let begun = bench.env.now();
@@ -217,17 +219,21 @@ fn a_record_that_waits_for_room_undoes_nothing_that_is_promised_meanwhile() {
                 break;
             }
         }
-        let waits = waits.expect("the log is full some time");
-        assert!(waits > 10, "{waits} waits for room");
+        let waits = waits.expect("the log becomes full");
+        assert!(waits > 10, "{waits} waits for log space");
         write(bench.volume(), at, &[200; 512]).await.expect("written");
         bench.wait(Duration::from_secs(8)).await;
         let home = ByteOffset(2 * 4096);
-        assert_eq!(drives[2].peek(home, ByteCount(512)).expect("readable")[0], 200, "it is destaged");
-        // So much is dirty by now that a flush has it destaged, and does not wait for its turn to log it.
+        assert_eq!(
+            drives[2].peek(home, ByteCount(512)).expect("readable")[0],
+            200,
+            "the newer data is destaged"
+        );
+        // So much is dirty by now that a flush destages it instead of waiting to log it.
         for number in 0..17 {
             write(bench.volume(), (40 + number) * 4096, &[7; 4096]).await.expect("written");
         }
-        assert!(bench.env.now().since(begun) < Duration::from_secs(19), "the record waits still");
+        assert!(bench.env.now().since(begun) < Duration::from_secs(19), "the record still waits");
         let (volume, at_once) = (bench.volume().clone(), Rc::new(RefCell::new(None)));
         let told = at_once.clone();
         env.spawn("host", async move {
@@ -239,12 +245,13 @@ fn a_record_that_waits_for_room_undoes_nothing_that_is_promised_meanwhile() {
         }
         let older = at_once.take().and_then(|found| found.into_iter().find(|(range, _)| range.start.0 == at));
         let older = older.map(|(_, bytes)| bytes.solid().expect("bytes")[0]);
-        assert!(older.is_none_or(|byte| byte == 200), "{waits} waited, and the record says {older:?}");
+        assert!(older.is_none_or(|byte| byte == 200), "{waits} waited, and the record holds {older:?}");
     });
 }
 
-/// With `logged-write-back` a host need not flush. Zeroes of whole stripes are not absorbed, and were answered when the drives' caches had them: a
-/// power cut took them from there, and laid the older record over what was left.
+/// With `logged-write-back` a host need not flush. Zeros of whole stripes bypass the cache, and
+/// were acknowledged when the drives' caches had them. A power cut lost them, and the replay wrote
+/// the older record over the rest.
 #[test]
 fn zeroes_that_are_not_absorbed_are_durable_when_every_write_is_logged() {
     run(1, 1, |bench, drives| async move {
@@ -258,11 +265,12 @@ fn zeroes_that_are_not_absorbed_are_durable_when_every_write_is_logged() {
         let of_drive = drives[0].peek(ByteOffset::ZERO, ByteCount(4096)).expect("readable");
         assert!(of_drive.iter().all(|byte| *byte == 0), "the drive lost them");
         let logged = found(&drives[4..], ID).into_iter().find(|(range, _)| range.start.0 == 0);
-        assert!(logged.is_none(), "a replay lays {logged:?} over them");
+        assert!(logged.is_none(), "a replay writes {logged:?} over them");
     });
 }
 
-/// The ring is short: what is in its older records is destaged when it is full, and it is used again and again.
+/// The ring is short: when it is full, the data of its older records is destaged, and the ring
+/// wraps.
 #[test]
 fn a_full_ring_empties_itself() {
     run(1, 1, |bench, drives| async move {
@@ -276,8 +284,9 @@ fn a_full_ring_empties_itself() {
     });
 }
 
-/// A write is longer than the ring. With `logged-write-back` it was to be one record, waited for room that there can never be, and had the drives
-/// flushed for ever. It was the same where it was in a line of which something else had to be logged.
+/// A write is longer than the ring. With `logged-write-back` it became one record, waited for space
+/// that cannot exist, and had the drives flushed endlessly. The same happened when its cache line
+/// had another write to log.
 #[test]
 fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
     for mode in [Absorb::Logged, Absorb::Unflushed] {
@@ -316,14 +325,15 @@ fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
                         drive.peek(cell.offset + rest, ByteCount(1)).expect("readable")[0]
                     }
                 };
-                assert_eq!(byte, 9, "{mode:?}: what was promised at {at} is nowhere");
+                assert_eq!(byte, 9, "{mode:?}: flushed data at {at} is lost");
             }
         };
         sim.run(run).expect("no stall");
     }
 }
 
-/// Before the records of an earlier start are known not to count, nothing may be promised that they would undo.
+/// Until the records of an earlier start are invalidated, no flush may be acknowledged that their
+/// replay would undo.
 #[test]
 fn nothing_is_promised_before_older_records_count_no_more() {
     let setup = setup(2);
@@ -336,33 +346,33 @@ fn nothing_is_promised_before_older_records_count_no_more() {
         assert_eq!(
             read(bench.volume(), 4096, 1024).await.expect("readable"),
             [5; 1024],
-            "it is there at once"
+            "the data is there at once"
         );
         let flushed = Rc::new(RefCell::new(None));
         let (volume, told) = (bench.volume().clone(), flushed.clone());
         bench.env.spawn("host", async move { *told.borrow_mut() = Some(volume.flush().await) });
         let durable = begin_durably(bench.volume());
         bench.wait(Duration::from_secs(60)).await;
-        assert!(flushed.borrow().is_none() && durable.borrow().is_none(), "they wait");
+        assert!(flushed.borrow().is_none() && durable.borrow().is_none(), "the flushes wait");
         bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
         assert!(writes(&drives[..4]) > 0);
         bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(*flushed.borrow(), Some(Ok(())));
         assert_eq!(*durable.borrow(), Some(Ok(())));
-        // Asked to go while somebody waits, a volume goes.
+        // A volume detaches even while flushes wait.
         bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::Unfenced, done)).await;
         let waits = begin_durably(bench.volume());
         bench.wait(Duration::from_secs(1)).await;
         assert!(waits.borrow().is_none());
         bench.tell(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await;
-        assert!(matches!(*waits.borrow(), Some(Err(_))), "it was not promised");
+        assert!(matches!(*waits.borrow(), Some(Err(_))), "the flush was not acknowledged");
     };
     sim.run(run).expect("no stall");
 }
 
-/// A host's write was answered when it was on the drives, over bytes whose records an earlier process had left and that could be
-/// replayed still. The process was killed then, and the next one laid these older records over it.
+/// A host's write was acknowledged from the drives, over bytes with live records of an earlier
+/// process. That process was killed, and the next one replayed the older records over the write.
 #[test]
 fn no_write_is_answered_that_older_records_would_be_laid_over() {
     let setup = setup(2);
@@ -381,7 +391,7 @@ fn no_write_is_answered_that_older_records_would_be_laid_over() {
             .spawn("host", async move { *told.borrow_mut() = Some(volume.trim(range(0, whole.0)).await) });
         bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
         bench.wait(Duration::from_secs(60)).await;
-        assert_eq!(beside.get(), Some(true), "no record says anything of these bytes");
+        assert_eq!(beside.get(), Some(true), "no record covers these bytes");
         assert!(over.get().is_none() && trimmed.borrow().is_none(), "a replay would undo it");
         bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
         bench.wait(Duration::from_secs(1)).await;
@@ -403,7 +413,8 @@ fn begin_durably(volume: &Rc<Volume>) -> Told {
     told
 }
 
-/// What the log had is in the cache still: it is destaged, and flushes are answered by the drives from then on.
+/// Logged data is still in the cache: it is destaged, and the drives acknowledge flushes from then
+/// on.
 #[test]
 fn when_its_last_device_fails_the_drives_answer() {
     run(2, 1, |bench, drives| async move {
@@ -417,8 +428,8 @@ fn when_its_last_device_fails_the_drives_answer() {
         let told = flushed.clone();
         bench.env.spawn("host", async move { *told.borrow_mut() = Some(volume.flush().await) });
         bench.wait(Duration::from_secs(1)).await;
-        assert!(flushed.borrow().is_none(), "nobody has recorded that the device is out");
-        // What the controller does then, in this order.
+        assert!(flushed.borrow().is_none(), "the failure of the device is not recorded");
+        // The controller's actions, in this order.
         let lost = Uuid([9; 16]);
         let (done, _answers) = platform::mailbox::mailbox(&bench.env, 8);
         for sender in &bench.senders {
@@ -428,12 +439,13 @@ fn when_its_last_device_fails_the_drives_answer() {
         bench.is_deaf.set(false);
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(*flushed.borrow(), Some(Ok(())));
-        assert_eq!(bench.volume().cache_counters().dirty, ByteCount::ZERO, "all of it");
-        bench.volume().flush().await.expect("by the drives");
+        assert_eq!(bench.volume().cache_counters().dirty, ByteCount::ZERO, "all is destaged");
+        bench.volume().flush().await.expect("flushed by the drives");
     });
 }
 
-/// What a log had that was lost, and is still dirty, is in no record of the next one before it is written there.
+/// A log device failed, and its data is still dirty. It is in no record of the next log before it
+/// is written there.
 #[test]
 fn what_a_lost_log_had_is_promised_by_the_next_one_only_when_that_has_it() {
     let setup = setup(1);
@@ -448,18 +460,19 @@ fn what_a_lost_log_had_is_promised_by_the_next_one_only_when_that_has_it() {
         drives[..4].iter().for_each(|member| member.stall_next(8, Duration::from_secs(2)));
         bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
         give(&bench, devices, next).await;
-        assert!(bench.volume().cache_counters().dirty > ByteCount::ZERO, "it is on its way to the drives");
+        assert!(bench.volume().cache_counters().dirty > ByteCount::ZERO, "the data is being destaged");
         bench.volume().flush().await.expect("flushed");
         let has_it = found(&drives[4..], next).iter().any(|(range, _)| range.start.0 == 0);
-        assert!(has_it || bench.volume().cache_counters().dirty.is_zero(), "it is nowhere");
+        assert!(has_it || bench.volume().cache_counters().dirty.is_zero(), "the data is lost");
     };
     sim.run(run).expect("no stall");
 }
 
-/// What a sector may hold: what it held when it was promised last, or anything written since.
+/// The allowed contents of a sector: the last flushed content, or anything written since.
 type Oracle = Vec<Vec<u8>>;
 
-/// A story of writes, durable writes, trims and flushes, with pauses in which old data is destaged.
+/// A sequence of writes, durable writes, trims and flushes, with pauses in which old data is
+/// destaged.
 async fn story(bench: Bench, rng: Rc<RefCell<Rng>>, oracle: Rc<RefCell<Oracle>>, steps: u64) {
     for number in 0..steps {
         let draw = |bound| rng.borrow_mut().below(bound);
@@ -503,8 +516,8 @@ fn id_of(life: u8) -> Uuid {
     Uuid([100 + life; 16])
 }
 
-/// Lives that end by a power cut: in each, every sector is read, and more is written. Records of the life before are found, destaged
-/// and given up as the controller does it.
+/// Runs that end by a power cut: each reads every sector and writes more. Records of the run before
+/// are found, destaged and invalidated as the controller does it.
 fn lives(seed: u64) {
     let setup = setup(1 + (seed % 2) as u16);
     let log = 1 + (seed / 2 % 2) as u16;
@@ -517,7 +530,8 @@ fn lives(seed: u64) {
         let restored = if life == 0 { Vec::new() } else { found(&drives[4..], id_of(life - 1)) };
         let rng = rng.clone();
         let run = async move {
-            // A journal of the life before is carried out by the controller; here no stripe of it has lost a drive.
+            // The controller replays a journal of the run before; here no stripe in it has lost a
+            // drive.
             let (bench, devices) = attach(envs, &again, log, 20 + life, restored).await;
             for sector in 0..sectors as usize {
                 let got = read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");

@@ -1,4 +1,4 @@
-//! RAID 5EE: the distributed spare takes in what a failed drive held, and gives it back.
+//! RAID 5EE: the distributed spare takes a failed drive's strips, and a copyback returns them.
 
 use crate::tasks::{FULL_SPEED, Setup, VOLUME, compare, content, drives, envs, fill, put};
 use engine::{Attachment, Change, RegionSet, Regions, ShardMessage, TaskKind, TaskOutcome};
@@ -7,7 +7,8 @@ use platform_sim::{DriveOptions, Rng};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 
-/// RAID 5EE: a drive fails, its strips move into the distributed spare, another one fails; then back to a new drive.
+/// RAID 5EE: a drive fails, its strips move into the distributed spare, another drive fails; then a
+/// copyback to a new drive.
 #[test]
 fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
     let setup = Setup { level: Level::Raid5ee, drives: 5, shards: 2, member: ByteCount::MIB * 40 };
@@ -35,8 +36,8 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
             assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2], "{kind:?}");
             compare(&volume, &model).await;
             if matches!(kind, TaskKind::Relocate { .. }) {
-                // Another drive takes the slot. What it should hold is in the spare strips.
-                let source = rig.env.world().open_drive("new").await.expect("it opens");
+                // Another drive takes the slot. Its data is in the spare strips.
+                let source = rig.env.world().open_drive("new").await.expect("the drive opens");
                 let all = DriveSet::first(setup.geometry().drives());
                 let change = Change::Drive { slot, stale: RegionSet::EMPTY, in_service: all };
                 rig.told.out.set(DriveSet::EMPTY);
@@ -47,15 +48,16 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
                 compare(&volume, &model).await;
             }
         }
-        assert!(rig.told.relocated.borrow().is_empty(), "all of it is at home again");
+        assert!(rig.told.relocated.borrow().is_empty(), "all strips are back in their slots");
         all[3].fail_now();
         compare(&volume, &model).await;
     })
     .expect("no stall");
 }
 
-/// RAID 5EE: a relocation passed over stripes that were not initialised, and the background initialisation wrote their zeros as if
-/// nothing was moved: what no host had written read as what the spare strip had held before.
+/// RAID 5EE: a relocation skipped uninitialised stripes. The background initialisation wrote their
+/// zeros as if no strip was relocated: unwritten sectors read as the old content of the spare
+/// strip.
 #[test]
 fn what_is_initialised_beside_a_relocation_is_zeros_in_the_distributed_spare() {
     for seed in 60..64 {
@@ -80,7 +82,7 @@ fn what_is_initialised_beside_a_relocation_is_zeros_in_the_distributed_spare() {
             put(&volume, &mut rng, &mut model, 60_000, 900).await;
             rig.start(TaskKind::Relocate { slot }, FULL_SPEED).await;
             assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
-            // Each shard knows of its own regions.
+            // Each shard knows its own regions only.
             let is_initialised = |region| {
                 rig.volumes.iter().any(|volume| volume.recorded_state().is_region_initialised(region))
             };

@@ -1,4 +1,5 @@
-//! What nobody ever wrote is zeroes, for ever, whichever drives are out, and whatever a drive held that took a place.
+//! Unwritten sectors read as zeros, whichever drives fail and whatever a replacement drive held
+//! before.
 
 use crate::common::{
     Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, redundant_shapes, regions, slots, stale,
@@ -14,7 +15,7 @@ use units::{ByteOffset, DriveIndex, DriveSet};
 /// The slot whose drive is replaced.
 const REPLACED: u16 = 1;
 
-/// A volume that was never written, into which a drive came that held something else.
+/// An unwritten volume with a replacement drive that held other data.
 async fn with_a_foreign_drive(envs: Vec<platform::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.state = attachment.state.with_unwritten(&regions(setup));
@@ -31,10 +32,10 @@ fn spoil(drives: &[SimDrive], setup: &Setup) {
     drives[usize::from(setup.drives)].poke(ByteOffset(0), &pattern(9, setup.member.0));
 }
 
-/// Six drives were striped with three copies, and four of them replaced, one by one, by drives that held something else.
-/// The second region had never been written, so nothing was rebuilt there, and whichever copy was read spoke: hosts got
-/// zeroes, then what a drive had held in its life before, then zeroes again; and once the region was written, its
-/// redundancy was made to follow one of them.
+/// Six drives were striped with three copies, and four of them were replaced, one by one, by used
+/// drives. The second region was unwritten, so nothing was rebuilt there, and reads took any copy:
+/// hosts got zeros, then old data of a replacement, then zeros again. After the first write to the
+/// region, its redundancy was computed from one of these copies.
 #[test]
 fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
     for setup in redundant_shapes() {
@@ -44,7 +45,7 @@ fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
             let all: Vec<SimDrive> = (0..=setup.drives).map(|index| drive(&sim, index)).collect();
             spoil(&all, &setup);
             if lost.is_multiple_of(2) {
-                // It cannot write zeroes by itself, and is to be sent some.
+                // The drive cannot write zeros by itself, and must be sent some.
                 let refused = Some("write-zeroes");
                 all[usize::from(setup.drives)].fail_next(1000, refused, IoErrorKind::NotSupported);
             }
@@ -77,7 +78,8 @@ fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
     }
 }
 
-/// More drives are out, or hold anything, than the level survives: still nobody ever wrote anything there.
+/// More drives fail, or hold old data, than the level tolerates: unwritten sectors still read as
+/// zeros.
 #[test]
 fn what_was_never_written_can_be_read_without_any_drive_that_knows() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -89,13 +91,13 @@ fn what_was_never_written_can_be_read_without_any_drive_that_knows() {
         let bench = with_a_foreign_drive(envs, &setup).await;
         all[0].fail_now();
         let got = read(bench.volume(), 0, bench.volume().spec().capacity.0).await;
-        assert!(got.expect("nobody wrote anything").iter().all(|byte| *byte == 0));
+        assert!(got.expect("the sector is unwritten").iter().all(|byte| *byte == 0));
     })
     .expect("no stall");
 }
 
-/// A drive was replaced before anything was written: the rebuild has nothing to do, and what is written later is
-/// redundant all the same.
+/// A drive was replaced before the first write: the rebuild has nothing to do, and later writes are
+/// redundant.
 #[test]
 fn regions_that_were_never_written_need_no_rebuild() {
     for (level, drives_count) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)] {
@@ -123,8 +125,9 @@ fn regions_that_were_never_written_need_no_rebuild() {
     }
 }
 
-/// A volume lost a drive, and was written where nothing had ever been written. That was acknowledged, but what belonged on
-/// the missing drive was nowhere: reading it was an error. Torture found it (raid6, seed 101052).
+/// A degraded volume was written in an unwritten region. The write was acknowledged, but the
+/// missing drive's block was stored nowhere: reading it was an error. Found by torture (raid6, seed
+/// 101052).
 #[test]
 fn what_is_first_written_without_a_drive_is_redundant_at_once() {
     for (level, drives) in [(Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
@@ -160,7 +163,8 @@ fn what_is_first_written_without_a_drive_is_redundant_at_once() {
     }
 }
 
-/// A drive that cannot be blanked is done without; what is written is redundant by the others as far as it goes.
+/// A drive that cannot be zeroed is left out; writes are redundant on the other drives as far as
+/// possible.
 #[test]
 fn a_drive_that_cannot_be_blanked_is_written_without() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -178,7 +182,7 @@ fn a_drive_that_cannot_be_blanked_is_written_without() {
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 1);
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Current { .. })), 0);
-        assert_eq!(regions(&setup), RegionSet::first(1), "all of it in one region");
+        assert_eq!(regions(&setup), RegionSet::first(1), "the volume has one region");
     })
     .expect("no stall");
 }

@@ -1,9 +1,9 @@
-//! Volumes that were being written at a crash and miss a drive, started with the operator's word: their redundancy
-//! counts for what is missing, and for nothing else.
+//! Volumes that were being written at a crash and miss a drive, started with stale parity accepted:
+//! redundancy is used for the missing drive and for nothing else.
 //!
-//! An operator had started a volume of RAID 6 like that: one drive was missing, and a write had been cut off that was
-//! in P and not in Q. Both were taken as they were. Later a second drive died, and blocks of it that had been
-//! acknowledged long before, and that nobody had been writing at the crash, were computed from the two: garbage.
+//! A RAID 6 volume was started like that: one drive was missing, and an interrupted write was in P
+//! and not in Q. Both were trusted. Later a second drive failed, and its blocks, acknowledged long
+//! before the crash, were computed from P and Q: garbage.
 
 use crate::common::{
     Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on, write,
@@ -27,8 +27,9 @@ fn misses_data(geometry: &Geometry, stripe: StripeIndex) -> bool {
     geometry.stripe_map(stripe).cells().any(|(cell, role)| is_missing(role, cell.drive))
 }
 
-/// A volume full of known bytes, after a crash that left its redundancy old in every stripe: all of it where all data
-/// is there, and Q where P has to tell what is missing. What is missing is right in P, so that every byte can be judged.
+/// A volume full of known bytes, after a crash that left its redundancy stale in every stripe: all
+/// of it where all data is present, and Q where P computes the missing strip. P is right for the
+/// missing strip, so that every byte can be judged.
 fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
     let mut sim = setup.sim(seed, 0);
     let (first, of) = (envs(&sim, setup), setup.clone());
@@ -54,7 +55,7 @@ fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
     (sim, all, Rc::new(bytes.expect("no stall")))
 }
 
-/// Starts a crashed volume. `word`: with the operator's.
+/// Starts a crashed volume. `word`: with stale parity accepted.
 async fn start(envs: Vec<platform::Env>, setup: &Setup, word: bool) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.sources[usize::from(MISSING)] = None;
@@ -77,7 +78,7 @@ async fn synced(bench: &Bench, setup: &Setup) {
     panic!("{}: its regions are not synced: {:?}", setup.level, bench.reports.borrow());
 }
 
-/// Every sector that can be read is right. How many cannot.
+/// Checks that every readable sector is right. Returns the number of unreadable ones.
 async fn look(bench: &Bench, bytes: &[u8], why: &str) -> usize {
     let mut errors = 0;
     for (nth, expected) in bytes.chunks(512).enumerate() {
@@ -94,8 +95,8 @@ fn shapes() -> [Setup; 5] {
         .map(|(level, drives)| Setup::new(level, drives))
 }
 
-/// The story at the top, and its like: after the word all that was acknowledged is there, and once the regions are
-/// resynced it survives as many further drives as the level does.
+/// With stale parity accepted, all acknowledged data is there. Once the regions are resynced, the
+/// volume tolerates as many further failures as its level.
 #[test]
 fn what_was_forced_agrees_again_where_redundancy_is_left() {
     for setup in shapes() {
@@ -128,8 +129,9 @@ fn what_was_forced_agrees_again_where_redundancy_is_left() {
     }
 }
 
-/// A write came before the resync. The stripe is settled first: what was written, and all else of that stripe, survives
-/// another drive at once. What of other stripes is not settled by then is unknown: an error, never garbage.
+/// A write arrived before the resync. Its stripe is resynced first: the write and the rest of the
+/// stripe survive another failure at once. The missing strips of other stripes are unknown: an
+/// error, never garbage.
 #[test]
 fn a_stripe_that_is_written_is_settled_first() {
     for (level, drives) in [(Level::Raid6, 6), (Level::Raid60, 8)] {
@@ -158,7 +160,8 @@ fn a_stripe_that_is_written_is_settled_first() {
                         let got = read(bench.volume(), at, 512).await.expect("settled");
                         assert!(got == bytes[at as usize..][..512], "{level}: at {at}");
                     }
-                    // Where P is on the second drive, Q tells what the missing one held: it may be wrong, by the word.
+                    // Where P is on the second drive, Q computes the missing strip: it may be
+                    // wrong, stale parity is accepted.
                     let told_by_q = |at: u64| {
                         let (stripe, within) = geometry.stripe_of(ByteOffset(at));
                         let home = geometry.data_cell(stripe, geometry.strip_of(within).0, CopyIndex(0));
@@ -180,7 +183,8 @@ fn a_stripe_that_is_written_is_settled_first() {
     }
 }
 
-/// The word is given while the volume serves: a drive went out before the resync had passed.
+/// Stale parity is accepted while the volume is online: a drive failed before the resync had
+/// passed.
 #[test]
 fn the_word_can_be_given_while_the_volume_serves() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -189,7 +193,7 @@ fn the_word_can_be_given_while_the_volume_serves() {
     sim.run(async move {
         let bench = start(envs, &setup, false).await;
         bench.wait(Duration::from_secs(30)).await;
-        assert!(look(&bench, &bytes, "without the word").await > 0, "what is unknown is not guessed");
+        assert!(look(&bench, &bytes, "without the word").await > 0, "unknown data is not guessed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
         bench
             .tell(|done| ShardMessage::Apply(VOLUME, Change::Forced(regions(&setup)), None, Some(done)))
@@ -202,7 +206,7 @@ fn the_word_can_be_given_while_the_volume_serves() {
     .expect("no stall");
 }
 
-/// A sector of P cannot be read: there Q tells what is missing, and P is written anew.
+/// A sector of P cannot be read: Q computes the missing strip there, and P is rewritten.
 #[test]
 fn where_p_cannot_be_read_q_speaks() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -211,7 +215,7 @@ fn where_p_cannot_be_read_q_speaks() {
     let cell = |parity| geometry.parity_cell(stripe, ParityIndex(parity)).expect("parity");
     let (mut sim, all, bytes) = crashed(&setup, 34);
     let envs = envs(&sim, &setup);
-    // In these columns Q is right, and P is not to be had.
+    // In these columns Q is right, and P is unreadable.
     let (p, q) = (cell(0), cell(1));
     let of_q = q_of(&geometry, stripe, &bytes);
     all[q.drive.as_usize()].poke(q.offset + ByteCount(512), &of_q[512..1024]);
@@ -232,8 +236,9 @@ fn where_p_cannot_be_read_q_speaks() {
     .expect("no stall");
 }
 
-/// A block of another drive cannot be read before its stripe is settled. With the missing drive's that is two strips, and the word is about one:
-/// an error, never what P and Q say of both together.
+/// A block of another drive is unreadable before its stripe is resynced. With the missing drive two
+/// strips are unknown, and stale parity was accepted for one: an error, never a result of both P
+/// and Q.
 #[test]
 fn a_block_that_cannot_be_read_beside_the_missing_drive_is_an_error() {
     let setup = Setup::new(Level::Raid6, 4);
@@ -270,8 +275,8 @@ fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
     q
 }
 
-/// The drive that was missing comes back while its regions are resynced: it is given what the word says, and in the
-/// end redundancy agrees whichever drives go.
+/// The missing drive returns during the resync: it gets the data computed from the accepted parity,
+/// and in the end redundancy agrees whichever drives fail.
 #[test]
 fn a_drive_that_comes_back_gets_what_was_forced() {
     for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
@@ -301,7 +306,7 @@ fn a_drive_that_comes_back_gets_what_was_forced() {
     }
 }
 
-/// Starts a crashed volume of which every drive is there, with the word of its journal.
+/// Starts a crashed volume with all drives present, after a replay of its journal.
 async fn start_covered(envs: Vec<platform::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.state.apply(&Change::Unsynced(regions(setup)));
@@ -310,7 +315,7 @@ async fn start_covered(envs: Vec<platform::Env>, setup: &Setup) -> Bench {
     Bench::attach(envs, attachment).await
 }
 
-/// After the resync Q tells as much as P does: it is all that is left of one strip, whichever.
+/// After the resync Q is as good as P: it is the only redundancy left for one strip, whichever.
 async fn look_at_q(bench: &Bench, setup: &Setup, all: &[SimDrive], bytes: &[u8], why: &str) {
     synced(bench, setup).await;
     let geometry = setup.geometry();
@@ -322,9 +327,10 @@ async fn look_at_q(bench: &Bench, setup: &Setup, all: &[SimDrive], bytes: &[u8],
     assert_eq!(look(bench, bytes, why).await, 0, "{why}");
 }
 
-/// A block could not be read when its stripe was settled. P told what it was, and was the only one to be right: Q stayed as the
-/// crash had left it, and the region counted as synced (`torture --seed 2021223`). The same of a block that no write repairs: what P
-/// told of it was excluded on its drive, and Q was left alone again.
+/// A block was unreadable when its stripe was resynced. P computed it and was then the only current
+/// redundancy: Q stayed stale, and the region counted as synced (`torture --seed 2021223`). The
+/// same for a block that no write repairs: the computed block was excluded on its drive, and Q
+/// stayed stale.
 #[test]
 fn what_p_tells_of_a_block_is_told_to_q() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -352,7 +358,7 @@ fn what_p_tells_of_a_block_is_told_to_q() {
     }
 }
 
-/// The same of a drive that goes out in the middle of it.
+/// The same for a drive that fails during the resync.
 #[test]
 fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -370,14 +376,16 @@ fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
     }
 }
 
-/// A drive goes out while a region is resynced, and a host writes to a stripe of it that is done: parity cannot follow, as the region
-/// is not synced yet. Had the region counted as synced in the end, what the drive held would be computed from that parity.
+/// A drive fails during the resync of a region, and a host writes to a resynced stripe: parity
+/// cannot follow, as the region is not synced yet. Had the region then counted as synced, the
+/// failed drive's data would be computed from that parity.
 #[test]
 fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
-    // What is written is far from what is late: stripes that follow one another are dealt with together.
+    // The host writes far from the late drive's stripes: the resync processes adjacent stripes
+    // together.
     let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid5, 4) };
     let geometry = setup.geometry();
-    // It writes the parity of the last stripe, and is late with that.
+    // The late drive holds up the parity write of the last stripe.
     let last = StripeIndex(geometry.stripes().0 - 1);
     let late = geometry.parity_cell(last, ParityIndex(0)).expect("parity").drive.0;
     let gone = (late + 1) % setup.drives;
@@ -388,7 +396,8 @@ fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
     };
     let strip = geometry.strip().bytes().0;
     let reads_of = |drive| stripes().filter(|stripe| data(*stripe, drive).is_some()).count() as u64 * strip;
-    // Data goes out beside what is written, and parity cannot follow: nothing is asked of the late drive.
+    // A data drive fails beside the write, and parity cannot follow: the late drive gets no
+    // request.
     let is_it = |stripe: &StripeIndex| data(*stripe, gone).is_some() && data(*stripe, late).is_none();
     let stripe = stripes().find(is_it).expect("one");
     let mut others = (0..4).filter(|drive| ![gone, late].contains(drive));
@@ -414,7 +423,7 @@ fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
             all[usize::from(late)].hold();
             bench.wait(Duration::from_millis(100)).await;
             all[usize::from(gone)].fail_now();
-            write(bench.volume(), at, &[5; 1024]).await.expect("one drive can be spared");
+            write(bench.volume(), at, &[5; 1024]).await.expect("one drive may fail");
             bytes[at as usize..][..1024].fill(5);
             let came_between = bench.count(|kind| matches!(kind, ReportKind::Synced(_))) == 0;
             all[usize::from(late)].release();
@@ -424,5 +433,5 @@ fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
         });
         met += usize::from(came_between.expect("no stall"));
     }
-    assert!(met > 10, "{met}: a late drive keeps the resync from its end");
+    assert!(met > 10, "{met}: a late drive keeps the resync from ending");
 }

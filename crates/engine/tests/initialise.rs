@@ -1,4 +1,5 @@
-//! A volume on drives that hold anything: what no host wrote reads as zeros, what one wrote is redundant from the first write on.
+//! A volume on used drives: unwritten sectors read as zeros, and writes are redundant from the
+//! first one on.
 
 use crate::common::{
     Bench, PACE, Setup, drive, envs, pattern, range, read, redundant_shapes, regions, write,
@@ -27,7 +28,7 @@ async fn new_volume(setup: &Setup, env: &platform::Env) -> Attachment {
     attachment
 }
 
-/// Reads all of a volume on the shard that it is a handle of.
+/// Reads a whole volume on the shard of the handle.
 async fn read_there(bench: &Bench, volume: &Rc<engine::Volume>) -> Result<Vec<u8>, platform::IoError> {
     let (told, of) = (Rc::new(RefCell::new(None)), volume.clone());
     let ended = told.clone();
@@ -39,7 +40,7 @@ async fn read_there(bench: &Bench, volume: &Rc<engine::Volume>) -> Result<Vec<u8
     while told.borrow().is_none() {
         bench.wait(Duration::from_millis(1)).await;
     }
-    told.take().expect("it has ended")
+    told.take().expect("the read has ended")
 }
 
 /// Every set of drives whose loss a level survives.
@@ -52,8 +53,8 @@ fn survivable(setup: &Setup) -> Vec<Vec<u16>> {
         .collect()
 }
 
-/// A RAID 5 on drives that had been used before lost a drive in its first hours: a quarter of what had been written and flushed could
-/// not be read, as the resync had not passed it.
+/// A RAID 5 on used drives lost a drive in its first hours: a quarter of the flushed data was
+/// unreadable, as the resync had not passed it.
 #[test]
 fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
     for setup in redundant_shapes() {
@@ -70,7 +71,7 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
                 let mut expected = vec![0; capacity as usize];
                 assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{why}");
                 let reads: u64 = all.iter().map(|drive| drive.stats().reads).sum();
-                assert_eq!(reads, 0, "{why}: no drive is asked for what no host wrote");
+                assert_eq!(reads, 0, "{why}: unwritten sectors are read from no drive");
                 for (at, len) in
                     [(capacity / 2 + 700, 9000), (512, 4096), (capacity / 3, 100), (512 + 4096, 512)]
                 {
@@ -82,7 +83,7 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
                 assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{why}");
                 let other = read_there(&bench, &bench.volumes[1]).await;
                 assert!(other.expect("readable") == expected, "{why}, by a shard that owns less of it");
-                // Without these drives, too, what is written first is redundant.
+                // First writes are redundant without these drives, too.
                 let (at, bytes) = (capacity - 6000, pattern(3, 5000));
                 write(volume, at, &bytes).await.expect("writable");
                 expected[at as usize..][..5000].copy_from_slice(&bytes);
@@ -93,7 +94,8 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
     }
 }
 
-/// Two writes to a stripe that no host had written: each would make zeros of what the other wrote, were they under way together.
+/// Two writes to an uninitialised stripe: were they concurrent, each would overwrite the other with
+/// zeros.
 #[test]
 fn writes_to_different_columns_of_a_new_stripe_both_stay() {
     for setup in redundant_shapes() {
@@ -126,8 +128,8 @@ fn writes_to_different_columns_of_a_new_stripe_both_stay() {
     }
 }
 
-/// What the drives hold when a stripe is recorded as initialised is durable: a power cut before takes the write back, and one after
-/// it does not.
+/// When a stripe is recorded as initialised, its content is durable: a power cut before the record
+/// takes the write back, one after it does not.
 #[test]
 fn a_stripe_is_recorded_after_its_drives_were_flushed() {
     for setup in redundant_shapes() {
@@ -148,7 +150,7 @@ fn a_stripe_is_recorded_after_its_drives_were_flushed() {
             });
             let written = crate::common::begin(bench.volume(), 1024, 7);
             while seen.borrow().is_empty() {
-                assert_eq!(written.get(), None, "{}: it is acknowledged when it is recorded", setup.level);
+                assert_eq!(written.get(), None, "{}: acknowledged when the record is written", setup.level);
                 bench.wait(Duration::from_micros(10)).await;
             }
             assert!(seen.borrow()[0] >= u64::from(setup.drives), "{}", setup.level);
@@ -159,7 +161,8 @@ fn a_stripe_is_recorded_after_its_drives_were_flushed() {
     }
 }
 
-/// The background initialisation fills what no host wrote with zeros, beside hosts that write; then all redundancy agrees.
+/// The background initialisation writes zeros to unwritten stripes, concurrently with hosts; then
+/// all redundancy agrees.
 #[test]
 fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agrees() {
     for setup in redundant_shapes() {
@@ -195,7 +198,7 @@ fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agre
     }
 }
 
-/// Only some stripes are initialised: tasks pass over the others, whose redundancy never agreed.
+/// Only some stripes are initialised: tasks skip the others, whose redundancy never agreed.
 #[test]
 fn tasks_pass_over_what_is_not_initialised() {
     for setup in redundant_shapes() {
@@ -218,7 +221,7 @@ fn tasks_pass_over_what_is_not_initialised() {
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done; 2], "{}", setup.level);
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Mismatch { .. })), 0, "{}", setup.level);
             bench.reports.borrow_mut().clear();
-            // A drive is replaced by one that holds something else.
+            // A used drive replaces one.
             let new = crate::common::open(&bench.env, setup.drives).await;
             let change = crate::common::NewDrive {
                 slot: DriveIndex(1),
@@ -236,8 +239,8 @@ fn tasks_pass_over_what_is_not_initialised() {
     }
 }
 
-/// A record that has no room for a region that is initialised in part: the rest of the region is initialised before the write that
-/// came there is acknowledged.
+/// The record has no space for a partly initialised region: the rest of the region is initialised
+/// before the write there is acknowledged.
 #[test]
 fn without_room_for_a_part_all_of_a_region_is_initialised() {
     for setup in redundant_shapes() {
@@ -279,8 +282,9 @@ fn without_room_for_a_part_all_of_a_region_is_initialised() {
     }
 }
 
-/// The record of a region failed on some drives and may be durable on others, which a start believes. The region's redundancy is not
-/// relied upon any more, whether its stripes were to be recorded one by one or, as there was no room for that, all together.
+/// The record of a region failed on some drives and may be durable on others, and a start trusts
+/// it. The region's redundancy is not used any more, whether its stripes were recorded one by one
+/// or, for want of space, all together.
 #[test]
 fn a_region_whose_record_failed_is_resynced() {
     for setup in redundant_shapes() {
@@ -309,8 +313,8 @@ fn a_region_whose_record_failed_is_resynced() {
     }
 }
 
-/// A drive did not take its part of a first write, and that could not be recorded: a stripe that is called initialised then would be believed on
-/// that drive at the next start.
+/// A drive failed its part of a first write, and that could not be recorded. A stripe recorded as
+/// initialised would be read from that drive after the next start.
 #[test]
 fn a_stripe_is_recorded_after_the_failure_of_a_drive_that_skipped_it() {
     for setup in redundant_shapes() {
@@ -323,7 +327,8 @@ fn a_stripe_is_recorded_after_the_failure_of_a_drive_that_skipped_it() {
             bench.refuse(|kind| {
                 matches!(kind, ReportKind::DriveFailed { .. }).then_some(IoErrorKind::OutOfSpace)
             });
-            // It fails writes alone. The flush that comes first waits for the same record: without either the stripe would be recorded.
+            // The drive fails writes only. The first flush waits for the same record: without
+            // either the stripe would be recorded.
             for operation in ["write", "write-zeroes"] {
                 all[0].fail_next(1000, Some(operation), IoErrorKind::Gone);
             }
@@ -335,8 +340,8 @@ fn a_stripe_is_recorded_after_the_failure_of_a_drive_that_skipped_it() {
     }
 }
 
-/// What is recorded when a life ends is what the next one goes by: stripes that are recorded are read from the drives, all others
-/// are zeros, whatever the drives hold of a write that was under way.
+/// The last record of a run determines the next one: recorded stripes are read from the drives, all
+/// others are zeros, whatever an interrupted write left on the drives.
 #[test]
 fn a_start_goes_by_the_record() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -374,7 +379,7 @@ fn a_start_goes_by_the_record() {
     .expect("no stall");
 }
 
-/// Zeros that a host writes to what it never wrote are there already, and trims have nothing to give up.
+/// Zeros that a host writes to uninitialised stripes are there already; trims there do nothing.
 #[test]
 fn zeros_and_trims_of_what_no_host_wrote_ask_no_drive() {
     let setup = Setup::new(Level::Raid6, 5);

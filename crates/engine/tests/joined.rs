@@ -1,5 +1,5 @@
-//! Writes that wait for a stripe go to its drives together: fewer I/Os, the same bytes, and nobody pays for another's
-//! trouble.
+//! Writes that wait for the same stripe go to its drives together: fewer I/Os, the same bytes, and
+//! an error of one does not affect the others.
 
 use crate::common::{self, Bench, Setup, envs, read};
 use engine::Volume;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Runs `work` on so many numbers, `outstanding` of them at a time, each as a task of its own.
+/// Runs `work` on the given number of items, `outstanding` at a time, each as a task.
 async fn side_by_side<F: Future<Output = ()> + 'static>(
     env: &platform::Env,
     count: u64,
@@ -41,7 +41,7 @@ fn bytes_of(number: u64, len: u64) -> Vec<u8> {
 async fn put(volume: &Rc<Volume>, at: u64, bytes: &[u8]) {
     let range = ByteRange::new(ByteOffset(at), ByteCount::of(bytes));
     let data = platform::Buf::copy_of(bytes).freeze();
-    volume.write(range, data, Durability::Cached).await.expect("it can be written");
+    volume.write(range, data, Durability::Cached).await.expect("written");
 }
 
 fn all_drives(sim: &platform_sim::Sim, setup: &Setup) -> Vec<SimDrive> {
@@ -53,7 +53,8 @@ fn ios(drives: &[SimDrive]) -> (u64, u64) {
     stats.fold((0, 0), |(reads, writes), stats| (reads + stats.reads, writes + stats.writes))
 }
 
-/// Writes the volume from its start on, strip by strip; what each strip cost the drives, in reads and writes.
+/// Writes the volume sequentially, strip by strip; returns the drive reads and writes of each
+/// strip.
 fn stream(setup: &Setup, outstanding: u64) -> (f64, f64) {
     let mut sim = setup.sim(7, 0);
     let (envs, drives) = (envs(&sim, setup), all_drives(&sim, setup));
@@ -62,7 +63,7 @@ fn stream(setup: &Setup, outstanding: u64) -> (f64, f64) {
     let setup = setup.clone();
     let counted = sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
-        // The first write to a region has to mark it; what that costs is not what is counted here.
+        // The first write to a region marks it; that cost does not count here.
         put(bench.volume(), 0, &bytes_of(0, strip)).await;
         let before = ios(&drives);
         let volume = bench.volume().clone();
@@ -85,8 +86,9 @@ fn stream(setup: &Setup, outstanding: u64) -> (f64, f64) {
     (reads as f64 / strips as f64, writes as f64 / strips as f64)
 }
 
-/// A host that writes a stream strip by strip, with 32 I/Os outstanding, was served one read-modify-write after the other: 3
-/// reads and 3 writes for each strip of RAID 6. Now almost every stripe is written as a whole, without a read.
+/// A host that writes sequentially strip by strip, with 32 I/Os outstanding, cost one RMW per
+/// strip: 3 reads and 3 writes with RAID 6. Now almost every stripe is a full-stripe write, without
+/// a read.
 #[test]
 fn a_deep_stream_is_written_in_whole_stripes() {
     for (level, drives, parity) in [(Level::Raid5, 5, 1.0), (Level::Raid6, 6, 2.0), (Level::Raid50, 10, 1.0)]
@@ -95,19 +97,19 @@ fn a_deep_stream_is_written_in_whole_stripes() {
         let (reads, writes) = stream(&setup, 32);
         let data = 4.0;
         let ideal = (data + parity) / data;
-        assert!(reads < 0.1, "{level}: {reads} reads for each strip");
+        assert!(reads < 0.1, "{level}: {reads} reads per strip");
         assert!(writes < ideal + 0.1, "{level}: {writes} writes for each strip, of {ideal}");
     }
 }
 
-/// With one I/O outstanding there is nothing to join, and nothing waits: each strip costs what its plan says.
+/// With one I/O outstanding no writes join and no write waits: each strip costs what its plan says.
 #[test]
 fn a_stream_with_one_outstanding_write_waits_for_nobody() {
     let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid5, 6) };
     assert_eq!(stream(&setup, 1), (2.0, 2.0));
 }
 
-/// Many hosts write the same few stripes, sectors of their own beside each other's, while drives fail under them.
+/// Many hosts write the same few stripes, in sectors next to each other, while drives fail.
 #[test]
 fn what_is_joined_is_what_was_written() {
     for (level, drives) in [
@@ -119,12 +121,12 @@ fn what_is_joined_is_what_was_written() {
         (Level::Raid60, 8),
     ] {
         let joined: u64 = (0..6).map(|seed| write_beside_each_other(&Setup::new(level, drives), seed)).sum();
-        // A mirror of two drives has one strip in a stripe: no two of these writes have a column in common.
-        assert!(joined > 0 || level == Level::Raid1, "{level}: nothing was joined");
+        // A mirror of two drives has one strip per stripe: no two of these writes share a column.
+        assert!(joined > 0 || level == Level::Raid1, "{level}: no writes were joined");
     }
 }
 
-/// How many writes went to the drives with others.
+/// The number of writes that went to the drives together with others.
 fn write_beside_each_other(setup: &Setup, seed: u64) -> u64 {
     const SECTOR: u64 = 512;
     const WORKERS: u64 = 16;
@@ -146,7 +148,8 @@ fn write_beside_each_other(setup: &Setup, seed: u64) -> u64 {
             let mut rng = Rng::new(seed, "worker", &worker.to_string());
             async move {
                 for round in 0..ROUNDS {
-                    // Runs of sectors go round among the workers: what one writes touches what others write.
+                    // Runs of sectors rotate among the workers: each touches sectors next to those
+                    // of others.
                     let run = rng.below(2) * WORKERS + worker;
                     let skip = rng.below(RUN);
                     let (at, len) = ((run * RUN + skip) * SECTOR, (1 + rng.below(RUN - skip)) * SECTOR);
@@ -176,14 +179,15 @@ fn write_beside_each_other(setup: &Setup, seed: u64) -> u64 {
 async fn put_or_zero(volume: &Rc<Volume>, at: u64, bytes: &[u8]) {
     if bytes.iter().all(|byte| *byte == 0) {
         let range = ByteRange::new(ByteOffset(at), ByteCount::of(bytes));
-        volume.write_zeroes(range, Durability::Cached).await.expect("it can be written");
+        volume.write_zeroes(range, Durability::Cached).await.expect("the stripe can be written");
     } else {
         put(volume, at, bytes).await;
     }
 }
 
-/// A file system has no space for a moment, under one drive. What was to be written together is tried one by one: whoever
-/// does not write there must not have an error for it, nor whoever comes when there is space again.
+/// The file system below a drive has no space temporarily. Writes that went together are retried
+/// one by one: a write to another drive must not get the error, nor a write after space is
+/// available again.
 #[test]
 fn an_error_is_only_of_those_whom_it_concerns() {
     for times in [1, 2] {
@@ -219,13 +223,13 @@ fn an_error_is_only_of_those_whom_it_concerns() {
             assert!(right.iter().all(|right| *right), "{right:?}");
             results
         });
-        // Strips 1 and 2 wait for strip 0, and are written together first.
+        // Strips 1 and 2 wait for strip 0; the first attempt writes them together.
         assert_eq!(outcome.expect("no stall"), [(0, true), (1, times == 1), (2, true)]);
     }
 }
 
-/// Of three writes that go to the drives together one must be durable when it is answered. Its bytes are in no drive's cache
-/// alone then, though nobody has flushed.
+/// Of three writes that go to the drives together one is an FUA write. When it is acknowledged, its
+/// bytes are on media, though no host has flushed.
 #[test]
 fn a_durable_write_stays_durable_in_company() {
     let setup = Setup::new(Level::Raid5, 5);
@@ -244,14 +248,14 @@ fn a_durable_write_stays_durable_in_company() {
                 let range = ByteRange::new(ByteOffset(number * strip), ByteCount(strip));
                 let data = platform::Buf::copy_of(&bytes_of(number, strip)).freeze();
                 let durability = if number == 2 { Durability::Durable } else { Durability::Cached };
-                volume.write(range, data, durability).await.expect("it can be written");
+                volume.write(range, data, durability).await.expect("the stripe can be written");
             }
         })
         .await;
         let (drive, at) = common::data(&setup, 0, 2);
         let durable = drives[usize::from(drive)].read_durable(ByteOffset(at), ByteCount(strip));
-        assert!(durable == bytes_of(2, strip), "it is in a cache alone");
+        assert!(durable == bytes_of(2, strip), "the data is only in a cache");
         bench.volume().counters().joined_writes
     });
-    assert!(joined.expect("no stall") >= 2, "the durable write was alone");
+    assert!(joined.expect("no stall") >= 2, "the FUA write was not joined");
 }

@@ -1,4 +1,5 @@
-//! The journal of a volume in virtual time: what is on the drives when the process dies, carried out as after a crash.
+//! The journal of a volume in virtual time: the state of the drives at a kill, replayed as after a
+//! crash.
 
 use crate::common::{
     Bench, NewDrive, PACE, Setup, begin, data, drive, envs, open, parity, pattern, range, read, regions,
@@ -23,7 +24,7 @@ fn place(id: Uuid) -> JournalPlace {
     JournalPlace { id, len: LEN, on: JournalOn::Members { at: AT, tail: TailPlace::End } }
 }
 
-/// Drives that have room for a journal, and a volume of four of them that keeps one.
+/// Drives with space for a journal, and a volume of four of them with a journal.
 struct Scene {
     setup: Setup,
     sim: Sim,
@@ -43,7 +44,7 @@ impl Scene {
         Scene { setup, sim, drives }
     }
 
-    /// Runs what a test does with the volume, from the same content each time.
+    /// Runs a test's closure on the volume, from the same content each time.
     fn run<T: 'static, F: Future<Output = T> + 'static>(
         &mut self,
         test: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
@@ -61,12 +62,12 @@ impl Scene {
         self.sim.run(run).expect("no stall")
     }
 
-    /// What is left to be done by the journals of these drives as they are now.
+    /// The stripe writes that a replay of these drives' journals would do now.
     fn patches(&self, of: &[u16]) -> Vec<Patch> {
         left_to_do(&self.drives, of)
     }
 
-    /// The sector at the beginning of a strip, after these patches.
+    /// The first sector of a strip, with these patches.
     fn sector(&self, (slot, at): (u16, u64), patches: &[Patch]) -> Vec<u8> {
         let drive = &self.drives[usize::from(slot)];
         let mut bytes = drive.peek(ByteOffset(at), ByteCount(SECTOR)).expect("readable");
@@ -82,7 +83,7 @@ impl Scene {
         bytes
     }
 
-    /// The beginning of a data strip as the others of its stripe tell it.
+    /// The beginning of a data strip, computed from the other strips of its stripe.
     fn computed(&self, stripe: u64, index: u16, patches: &[Patch]) -> Vec<u8> {
         let others = (0..3).filter(|other| *other != index).map(|other| data(&self.setup, stripe, other));
         let mut bytes = vec![0; SECTOR as usize];
@@ -99,34 +100,36 @@ fn records(drive: &SimDrive) -> Vec<Record> {
     scan(&drive.peek(room.start + AT, LEN).expect("readable"), LogId(ID.0))
 }
 
-/// What the journals of some drives would have carried out again, if the process died now.
+/// The stripe writes that the journals of some drives would replay after a kill now.
 fn left_to_do(drives: &[SimDrive], of: &[u16]) -> Vec<Patch> {
     let copies = of.iter().flat_map(|slot| records(&drives[usize::from(*slot)]));
-    patches(&counting(copies).expect("all that counts is there"))
+    patches(&counting(copies).expect("all live records are there"))
 }
 
-/// All of a drive's journal.
+/// The content of a drive's journal.
 fn journal() -> ByteRange {
     Tail::of(SIZE).expect("a tail").journals()
 }
 
-/// Where a data strip begins in the volume.
+/// The offset of a data strip in the volume.
 fn at(setup: &Setup, stripe: u64, index: u16) -> u64 {
     setup.geometry().stripe_bytes().0 * stripe + setup.strip.bytes().0 * u64::from(index)
 }
 
-/// A stripe, and the index of a data strip of it, so that the strip is on one of these drives and parity on the other.
+/// A stripe and the index of a data strip in it, with the strip on one of these drives and parity
+/// on the other.
 fn on_two(setup: &Setup, drives: [u16; 2]) -> (u64, u16) {
     let all = (0..16).flat_map(|stripe| (0..3).map(move |index| (stripe, index)));
     let is_it = |(stripe, index): &(u64, u16)| {
         let cells = [data(setup, *stripe, *index).0, parity(setup, *stripe).0];
         cells == drives || cells == [drives[1], drives[0]]
     };
-    all.into_iter().find(is_it).expect("parity goes round")
+    all.into_iter().find(is_it).expect("parity rotates")
 }
 
-/// Records went out one at a time: behind one that a slow drive held up, all writes waited. Now the next one begins beside it, and is
-/// answered; and a crash that leaves the later one without the earlier one is no incomplete journal.
+/// Records were written one at a time: all writes waited behind a record on a slow drive. Now the
+/// next record is written concurrently, and its write is acknowledged. A crash that leaves the
+/// later record without the earlier one is no incomplete journal.
 #[test]
 fn a_record_that_is_held_up_holds_up_no_other() {
     for seed in 0..8 {
@@ -139,33 +142,33 @@ fn a_record_that_is_held_up_holds_up_no_other() {
             drives[2].hold();
             let first = begin(bench.volume(), a, 0xA1);
             bench.wait(Duration::from_millis(50)).await;
-            assert_eq!(first.get(), None, "its record is under way");
+            assert_eq!(first.get(), None, "its record is being written");
             let second = begin(bench.volume(), b, 0xB2);
             bench.wait(Duration::from_millis(50)).await;
             assert_eq!((first.get(), second.get()), (None, Some(true)));
         });
-        // The process dies here. One drive may be gone as well.
+        // The process is killed here. One drive may be missing as well.
         for gone in 0..4 {
             let here: Vec<u16> = (0..4).filter(|slot| *slot != gone).collect();
             let patches = scene.patches(&here);
-            assert_eq!(scene.computed(quick.0, quick.1, &patches), [0xB2; 512], "{gone} is gone");
+            assert_eq!(scene.computed(quick.0, quick.1, &patches), [0xB2; 512], "{gone} is missing");
             let old = pattern(1, setup.geometry().capacity().0)[a as usize..][..512].to_vec();
             let seen = scene.computed(slow.0, slow.1, &patches);
-            assert!(seen == old || seen == [0xA1; 512], "{gone} is gone");
+            assert!(seen == old || seen == [0xA1; 512], "{gone} is missing");
         }
     }
 }
 
-/// A record that some drives took and others refused was forgotten: its write had failed, and the next record was planned on what
-/// was there without it. A replay carried out both, and parity of the second did not know what the first had put beside it:
-/// with a drive out, what that had held was gone, though nobody had written it.
+/// A record that some drives took and others refused was forgotten: its write had failed, and the
+/// next record was planned without it. A replay did both, and parity of the second lacked the data
+/// of the first: with a drive missing, its unwritten data was lost.
 #[test]
 fn no_record_follows_one_that_failed() {
     for seed in 0..8 {
         let mut scene = Scene::new(seed);
         let setup = scene.setup.clone();
         let holds_data = |stripe: &u64| parity(&setup, *stripe).0 != 1;
-        let stripe = (0..16).find(holds_data).expect("parity goes round");
+        let stripe = (0..16).find(holds_data).expect("parity rotates");
         let (missing, others): (Vec<u16>, Vec<u16>) =
             (0..3).partition(|index| data(&setup, stripe, *index).0 == 1);
         let (a, b) = (at(&setup, stripe, others[0]), at(&setup, stripe, others[1]));
@@ -173,7 +176,9 @@ fn no_record_follows_one_that_failed() {
             drives[1].fail_now();
             let elsewhere = at(&Setup::new(Level::Raid5, 4), 20, 0);
             for index in 0..3 {
-                write(bench.volume(), elsewhere + 4096 * index, &[7; 512]).await.expect("written without it");
+                write(bench.volume(), elsewhere + 4096 * index, &[7; 512])
+                    .await
+                    .expect("the second write is acknowledged");
             }
             bench.volume().flush().await.expect("flushed");
             // The first drive that is asked takes the record, all others refuse it.
@@ -191,13 +196,14 @@ fn no_record_follows_one_that_failed() {
         let patches = scene.patches(&[0, 2, 3]);
         let was = at(&setup, stripe, missing[0]) as usize;
         let old = pattern(1, setup.geometry().capacity().0)[was..][..512].to_vec();
-        assert_eq!(scene.computed(stripe, missing[0], &patches), old, "nobody wrote this");
+        assert_eq!(scene.computed(stripe, missing[0], &patches), old, "no host wrote this");
         assert_eq!(scene.sector(data(&setup, stripe, others[1]), &patches), [0xB2; 512]);
     }
 }
 
-/// A plan that leaves a drive out because it failed was kept and carried out before the failure was recorded. A crash then found the
-/// drive as it was, with nobody to say that it had missed a write, and believed it: nobody is asked where a journal tells all.
+/// A plan without a failed drive was recorded and executed before the failure was recorded. After a
+/// crash the drive counted as current, though it had missed a write. A replay trusts the record and
+/// does not read the drive.
 #[test]
 fn nothing_is_written_without_a_drive_before_its_failure_is_recorded() {
     for seed in 0..8 {
@@ -208,7 +214,7 @@ fn nothing_is_written_without_a_drive_before_its_failure_is_recorded() {
             let setup = Setup::new(Level::Raid5, 4);
             bench.is_deaf.set(true);
             drives[usize::from(lost)].fail_now();
-            // One write meets the failure, the next one knows of it.
+            // One write meets the failure, the next one is planned without the drive.
             let first = begin(bench.volume(), 0, 0xA1);
             bench.wait(Duration::from_millis(50)).await;
             let before: Vec<u64> = drives.iter().map(|drive| drive.stats().writes).collect();
@@ -223,9 +229,10 @@ fn nothing_is_written_without_a_drive_before_its_failure_is_recorded() {
     }
 }
 
-/// What says that records do not count may be on drives that go out one after the other. With nothing left that counted, nothing
-/// was written when another drive took a place; then the drive with the last copy of the notice went, and records came to
-/// count again that had been retired long ago: a replay put back what they said.
+/// The invalidation of records may be on drives that fail one after the other. With no live record
+/// left, nothing was written when a replacement took a slot. Then the last drive with the
+/// invalidation failed, and records invalidated long ago were live again: a replay wrote their old
+/// data.
 #[test]
 fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
     for first in 1..8_u64 {
@@ -236,7 +243,8 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
                 write(bench.volume(), at(&setup, number, 0), &[number as u8; 512]).await.expect("written");
             }
             bench.volume().flush().await.expect("flushed");
-            // Spares take two places, one after the other: the notice of the first time is on some two drives.
+            // Spares take two slots, one after the other: the first invalidation is on two of the
+            // drives.
             for (slot, spare) in [(0, 4), (1, 5)] {
                 let source = open(&bench.env, spare).await;
                 let change = NewDrive {
@@ -250,13 +258,13 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
             }
         });
         for here in [[5, 2, 3], [4, 2, 3], [4, 5, 3], [4, 5, 2]] {
-            assert_eq!(scene.patches(&here), [], "{first} records, {here:?} are left");
+            assert_eq!(scene.patches(&here), [], "{first} records, {here:?} are live");
         }
     }
 }
 
-/// A journal that is given up leaves no record that counts, on whichever drives it lay: a replay would put back what they say over
-/// what was written without one. Writes that come meanwhile wait, and are done.
+/// A journal that is given up leaves no live record on any drive: a replay would overwrite later
+/// writes with it. Writes wait meanwhile, and complete.
 #[test]
 fn a_journal_that_goes_leaves_nothing_that_counts() {
     for seed in 0..8_u64 {
@@ -274,13 +282,13 @@ fn a_journal_that_goes_leaves_nothing_that_counts() {
             assert!(beside.iter().all(|written| written.get() == Some(true)));
         });
         for here in [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]] {
-            assert_eq!(scene.patches(&here), [], "{seed} records, {here:?} are left");
+            assert_eq!(scene.patches(&here), [], "{seed} records, {here:?} are live");
         }
     }
 }
 
-/// What was written before a journal comes is on the drives, not in their caches: its first record relies on it. A record is as
-/// long as its terms say, and it is there.
+/// Writes from before a journal is added are on media, not in the drives' caches: its first record
+/// relies on them. A record has the length of the journal's terms.
 #[test]
 fn a_journal_that_comes_finds_all_that_was_written_on_the_drives() {
     for seed in 0..8 {
@@ -301,13 +309,14 @@ fn a_journal_that_comes_finds_all_that_was_written_on_the_drives() {
             let bytes = drive.peek(room.start + AT, LEN).expect("readable");
             !scan(&bytes, LogId([8; 16])).is_empty()
         });
-        assert_eq!(found.count(), 2, "it is on as many drives as it has to be");
+        assert_eq!(found.count(), 2, "the record is on as many drives as required");
     }
 }
 
-/// A drive was being rebuilt, and the rebuild had passed a stripe, which was not recorded yet. The stripe was then written as a
-/// whole, without a record, as nothing was missing; the process was killed in the middle. After the start the drive was stale
-/// there again, and its strip was computed from old and new (`torture --seed 6100263`).
+/// A rebuild had passed a stripe, which was not recorded yet. The stripe was then written as a full
+/// stripe, without a record, as no drive was missing; the process was killed during the write.
+/// After the start the drive was stale there again, and its strip was computed from old and new
+/// strips (`torture --seed 6100263`).
 #[test]
 fn a_whole_stripe_is_kept_while_a_drive_is_recorded_as_stale() {
     let mut scene = Scene::new(11);
@@ -317,7 +326,7 @@ fn a_whole_stripe_is_kept_while_a_drive_is_recorded_as_stale() {
         let stripe = setup.geometry().stripe_bytes().0;
         let before = records();
         write(bench.volume(), 0, &pattern(2, stripe)).await.expect("written");
-        assert_eq!(records(), before, "nothing is missing: a whole stripe needs no record");
+        assert_eq!(records(), before, "no drive is missing: a full-stripe write needs no record");
         let source = Some(open(&bench.env, 4).await);
         let new = NewDrive { slot: DriveIndex(1), source, stale: regions(&setup), in_service: bench.health };
         bench.tell(|done| new.message(done)).await;
@@ -330,16 +339,17 @@ fn a_whole_stripe_is_kept_while_a_drive_is_recorded_as_stale() {
             }
             bench.wait(Duration::from_millis(1)).await;
         }
-        assert!(bench.count(is_current) > 0, "it is rebuilt, and nobody has recorded it");
+        assert!(bench.count(is_current) > 0, "the stripe is rebuilt, and that is not recorded");
         let before = records();
         write(bench.volume(), 0, &pattern(3, stripe)).await.expect("written");
         assert!(records() > before, "after a crash the drive is stale there");
     });
 }
 
-/// A drive was out. A sector beside what it had held was written, by a record, and could not be read any more; a write of what the
-/// missing drive had held in that column gave the sector up. Zeroes were in its place, and the parity of the write stood on them;
-/// nothing else told what the host had just written. A replay must not put the sector back below that parity.
+/// A drive was missing. A sector next to its strip was written with a record, and then became
+/// unreadable. A write of the missing drive's strip in that column gave the sector up: zeros
+/// replaced it, the new parity counts them, and only this parity holds the new data. A replay must
+/// not restore the sector below that parity.
 #[test]
 fn a_sector_that_was_given_up_is_not_put_back_below_new_parity() {
     for seed in 0..8 {
@@ -354,28 +364,32 @@ fn a_sector_that_was_given_up_is_not_put_back_below_new_parity() {
             drives[usize::from(missing.0)].fail_now();
             let elsewhere = at(&Setup::new(Level::Raid5, 4), 20, 0);
             for index in 0..3 {
-                write(bench.volume(), elsewhere + 4096 * index, &[7; 512]).await.expect("written without it");
+                write(bench.volume(), elsewhere + 4096 * index, &[7; 512])
+                    .await
+                    .expect("the first write is acknowledged");
             }
             bench.wait(Duration::from_millis(100)).await;
             write(bench.volume(), beside, &[0xA1; 512]).await.expect("written");
             let place = range(given_up.1, SECTOR);
             let is_said = |patch: &Patch| patch.slot == given_up.0 && patch.range.overlaps(place);
-            assert!(left_to_do(&drives, &others).iter().any(is_said), "its record counts");
+            assert!(left_to_do(&drives, &others).iter().any(is_said), "its record is live");
             drives[usize::from(given_up.0)].make_unreadable(place);
-            write(bench.volume(), of_missing, &[0xB2; 512]).await.expect("one lost sector is no hindrance");
+            write(bench.volume(), of_missing, &[0xB2; 512])
+                .await
+                .expect("one lost sector does not prevent the write");
             let lost = read(bench.volume(), beside, SECTOR).await.expect_err("it was given up");
             assert_eq!(lost.kind, IoErrorKind::Medium);
             assert_eq!(read(bench.volume(), of_missing, SECTOR).await.expect("written"), [0xB2; 512]);
         });
-        // The process dies here.
+        // The process is killed here.
         let patches = scene.patches(&here);
         let seen = scene.computed(stripe, 0, &patches);
-        assert!(seen == [0xB2; 512], "seed {seed}: it was acknowledged, and is {:#x} …", seen[0]);
+        assert!(seen == [0xB2; 512], "seed {seed}: acknowledged, and now {:#x} …", seen[0]);
     }
 }
 
-/// Whole stripes that a host writes at once need no record, and are written together. Of one of them a record spoke that still counted: had
-/// that been carried out after a crash, it had put back a sector of before, and redundancy that belonged to it.
+/// Full-stripe writes need no record, and several are written together. One of the stripes had a
+/// live record: a replay after a crash would have restored an old sector and its old redundancy.
 #[test]
 fn no_record_of_before_is_carried_out_over_whole_stripes_that_were_written_together() {
     for seed in 0..4 {
@@ -387,9 +401,9 @@ fn no_record_of_before_is_carried_out_over_whole_stripes_that_were_written_toget
             let asked = || drives.iter().map(|drive| drive.stats().writes).sum::<u64>();
             let before = asked();
             write(bench.volume(), 0, &pattern(3, len)).await.expect("written");
-            assert_eq!(asked() - before, 4, "together, what each drive has of them is one operation");
+            assert_eq!(asked() - before, 4, "written together, each drive's part is one operation");
             write(bench.volume(), spoken_of, &[0xA1; SECTOR as usize]).await.expect("written");
-            assert!(!left_to_do(&drives, &[0, 1, 2, 3]).is_empty(), "a record counts");
+            assert!(!left_to_do(&drives, &[0, 1, 2, 3]).is_empty(), "a record is live");
             write(bench.volume(), 0, &pattern(2, len)).await.expect("written");
             assert_eq!(bench.volume().check_invariants(), Ok(()));
         });
@@ -399,13 +413,17 @@ fn no_record_of_before_is_carried_out_over_whole_stripes_that_were_written_toget
             let sector = scene.sector(data(&setup, stripe, index), &patches);
             assert!(sector == expected, "seed {seed}: strip {index} of stripe {stripe}");
             let computed = scene.computed(stripe, index, &patches);
-            assert!(computed == expected, "seed {seed}: strip {index} of stripe {stripe}, computed");
+            assert!(
+                computed == expected,
+                "seed {seed}: strip {index} of stripe {stripe}, computed from redundancy"
+            );
         }
     }
 }
 
-/// Whole stripes lie in the drives' caches when their host is answered, and no record has them. A sector of one of them is written
-/// durably then, by a record whose redundancy stands on what lies beside it: that has to be on the drives first.
+/// Acknowledged full-stripe writes are in the drives' caches, without a record. Then an FUA write
+/// changes one of their sectors, with a record whose redundancy depends on the rest of the stripe:
+/// that must be flushed first.
 #[test]
 fn a_durable_write_finds_what_was_written_together_on_the_drives() {
     let mut scene = Scene::new(50);
@@ -422,5 +440,5 @@ fn a_durable_write_finds_what_was_written_together_on_the_drives() {
     let patches = scene.patches(&[0, 1, 2, 3]);
     let expected = vec![0xB2; SECTOR as usize];
     assert!(scene.sector(data(&setup, 7, 0), &patches) == expected);
-    assert!(scene.computed(7, 0, &patches) == expected, "whichever drive is lost with the power");
+    assert!(scene.computed(7, 0, &patches) == expected, "any one drive may be lost in the power cut");
 }

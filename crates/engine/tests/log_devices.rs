@@ -1,4 +1,5 @@
-//! The journal of a volume on devices of its own, in virtual time: what is there, and what becomes of writes when they fail.
+//! The journal of a volume on log devices, in virtual time: the records, and writes when log
+//! devices fail.
 
 use crate::common::{self, Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
@@ -14,11 +15,11 @@ use write_log::{LogId, Record, scan};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
 const LEN: ByteCount = ByteCount(256 << 10);
-/// Where the journal lies on each device.
+/// The location of the journal on each device.
 const AT: ByteOffset = ByteOffset(1 << 20);
 const ID: Uuid = Uuid([9; 16]);
 const AFTER: Uuid = Uuid([8; 16]);
-/// The drives behind the four members.
+/// The drives of the four members.
 const DEVICES: [u16; 2] = [4, 5];
 
 fn on_members(id: Uuid) -> JournalPlace {
@@ -33,7 +34,7 @@ async fn on_devices(env: &platform::Env, id: Uuid, devices: &[u16]) -> JournalPl
     JournalPlace { id, len: LEN, on: JournalOn::Devices { at: AT, devices: sources } }
 }
 
-/// A RAID 5 of four drives whose journal is on these devices.
+/// A RAID 5 of four drives with its journal on these devices.
 fn run<T: 'static, F: Future<Output = T> + 'static>(
     shards: u16,
     devices: &'static [u16],
@@ -54,7 +55,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
     sim.run(run).expect("no stall")
 }
 
-/// The records on a device that are called so.
+/// The records on a device with this name.
 fn on_device(device: &SimDrive, id: Uuid) -> Vec<Record> {
     scan(&device.peek(AT, LEN).expect("readable"), LogId(id.0))
 }
@@ -64,7 +65,7 @@ fn on_member(member: &SimDrive, id: Uuid) -> Vec<Record> {
     scan(&member.peek(room.start + ByteCount(8192), LEN).expect("readable"), LogId(id.0))
 }
 
-/// How often a failed log device was told of.
+/// The number of reports of a failed log device.
 fn told(bench: &Bench) -> usize {
     bench.reports.borrow().iter().filter(|report| matches!(report, ReportKind::LogFailed { .. })).count()
 }
@@ -75,7 +76,7 @@ fn a_record_is_on_every_device_before_its_write_begins_and_on_no_member() {
         drives[5].stall_next(1, Duration::from_millis(200));
         let written = begin(bench.volume(), 0, 7);
         bench.wait(Duration::from_millis(100)).await;
-        assert_eq!(on_device(&drives[4], ID).len(), 1, "it is on the one that answers");
+        assert_eq!(on_device(&drives[4], ID).len(), 1, "the record is on the working device");
         let zero = vec![0; 512];
         assert!(drives[..4].iter().all(|member| member.peek(ByteOffset(0), ByteCount(512)).unwrap() == zero));
         bench.wait(Duration::from_secs(1)).await;
@@ -87,7 +88,7 @@ fn a_record_is_on_every_device_before_its_write_begins_and_on_no_member() {
     });
 }
 
-/// What the other one has is believed after a crash only if the members say that this one is out.
+/// After a crash the records of the other device count only if the labels say that this one failed.
 #[test]
 fn a_write_waits_until_a_device_that_lacks_its_record_is_recorded_as_out() {
     run(1, &DEVICES, |bench, drives| async move {
@@ -96,23 +97,24 @@ fn a_write_waits_until_a_device_that_lacks_its_record_is_recorded_as_out() {
         drives[4].fail_now();
         let written = [0, 4096].map(|at| begin(bench.volume(), at, 7));
         bench.wait(Duration::from_secs(1)).await;
-        assert!(written.iter().all(|written| written.get().is_none()), "nobody has recorded it");
+        assert!(written.iter().all(|written| written.get().is_none()), "the failure is not recorded");
         assert_eq!(told(&bench), 1);
         bench.is_deaf.set(false);
         bench.wait(Duration::from_secs(1)).await;
         assert!(written.iter().all(|written| written.get() == Some(true)));
-        write(bench.volume(), 512, &[3; 512]).await.expect("the other one takes it");
-        assert_eq!(told(&bench), 1, "it is told once");
+        write(bench.volume(), 512, &[3; 512]).await.expect("the other device takes the record");
+        assert_eq!(told(&bench), 1, "reported once");
         assert_eq!(
             on_device(&drives[5], ID).iter().map(|record| record.head.sequence).max(),
             Some(4),
-            "one before, two at once, one after"
+            "one before, two concurrent, one after"
         );
     });
 }
 
-/// Another volume's records went there, too, and one of them failed: the labels of both go on without the device. Shards that have not
-/// met the failure planned records on both devices all the same, and `explain` said otherwise.
+/// Another volume's records went to the same devices, and one device failed: the labels of both
+/// volumes go on without it. Shards that had not met the failure still planned records on both
+/// devices, and `explain` disagreed.
 #[test]
 fn a_device_that_another_volume_found_to_have_failed_is_not_asked_any_more() {
     run(1, &DEVICES, |bench, drives| async move {
@@ -121,7 +123,7 @@ fn a_device_that_another_volume_found_to_have_failed_is_not_asked_any_more() {
             let volume = bench.volume();
             let health = |stripe| volume.planned_health(stripe);
             let explained = volume.explain(plan::RequestKind::Write, range(0, 512), health);
-            explained.expect("it can be planned").to_string()
+            explained.expect("a plan").to_string()
         };
         assert!(planned(&bench).contains("2 durable writes"), "{}", planned(&bench));
         let before = on_device(&drives[4], ID);
@@ -135,7 +137,7 @@ fn a_device_that_another_volume_found_to_have_failed_is_not_asked_any_more() {
     });
 }
 
-/// Hosts notice nothing: what waited for a record on the last device has it on the members.
+/// Hosts get no error: a write that waited for a record on the last device is done on the members.
 #[test]
 fn when_the_last_device_fails_what_waits_goes_to_the_members() {
     run(2, &DEVICES[..1], |bench, drives| async move {
@@ -148,13 +150,13 @@ fn when_the_last_device_fails_what_waits_goes_to_the_members() {
         let unknown = ShardMessage::LoseJournal;
         bench.tell(|done| unknown(common::VOLUME, AFTER, None, done)).await;
         bench.wait(Duration::from_secs(1)).await;
-        assert!(written.iter().all(|written| written.get().is_none()), "that was about another one");
+        assert!(written.iter().all(|written| written.get().is_none()), "the report was about another device");
         let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.is_deaf.set(false);
         let flushes = || drives[..4].iter().map(|member| member.stats().flushes).collect::<Vec<_>>();
         let before = flushes();
         bench.tell(lose).await;
-        assert!(flushes().iter().zip(before).all(|(now, before)| *now > before), "the drives know");
+        assert!(flushes().iter().zip(before).all(|(now, before)| *now > before), "the drives have the data");
         bench.wait(Duration::from_secs(1)).await;
         assert!(written.iter().all(|written| written.get() == Some(true)));
         let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
@@ -180,13 +182,14 @@ fn a_journal_goes_from_the_members_to_a_device_and_back() {
     });
 }
 
-/// A write had its record on the last log device when another shard found that this had failed. The drives were flushed for what the device had
-/// promised, and the write was done after that: it was told as durable by a record that was about to count no more.
+/// A write had its record on the last log device when another shard found that the device had
+/// failed. The drives were flushed for the device's live records, and the write was done
+/// afterwards: it was acknowledged as durable by a record that was about to be invalidated.
 #[test]
 fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_durable() {
     run(1, &DEVICES[..1], |bench, drives| async move {
         write(bench.volume(), 0, &[1; 512]).await.expect("written");
-        // What it reads takes so long, and what it writes.
+        // The time for its reads and its writes.
         drives[..4].iter().for_each(|member| member.stall_next(2, Duration::from_millis(200)));
         let (volume, data) = (bench.volume().clone(), Buf::copy_of(&[7; 512]).freeze());
         let written = bench
@@ -201,7 +204,7 @@ fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_dura
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(written.try_take(), Some(Ok(())));
         assert_eq!(flushes(), before + 4);
-        // What comes later waits until the members have a journal.
+        // Later writes wait until the members have a journal.
         let later = begin(bench.volume(), 0, 8);
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(later.get(), None);
@@ -210,7 +213,7 @@ fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_dura
     });
 }
 
-/// The labels could not say that the device is out: it is asked as before.
+/// The failure of the device could not be recorded in the labels: the device is used as before.
 #[test]
 fn a_log_device_that_is_taken_back_has_the_records_that_come() {
     run(1, &DEVICES[..1], |bench, drives| async move {
@@ -226,7 +229,8 @@ fn a_log_device_that_is_taken_back_has_the_records_that_come() {
     });
 }
 
-/// A trim of a whole stripe is in no record, but has those count no more that say something of the stripe. It hears nothing of it, either.
+/// A trim of a full stripe has no record, but invalidates the records of its stripe. It gets no
+/// error from the failed device.
 #[test]
 fn when_the_last_device_fails_a_trim_is_done_all_the_same() {
     run(1, &DEVICES[..1], |bench, drives| async move {
@@ -239,7 +243,7 @@ fn when_the_last_device_fails_a_trim_is_done_all_the_same() {
         let ended = trimmed.clone();
         bench.env.spawn("trim", async move { ended.set(Some(volume.trim(stripe).await)) });
         bench.wait(Duration::from_secs(1)).await;
-        assert_eq!((trimmed.get(), told(&bench)), (None, 1), "it waits until that is recorded");
+        assert_eq!((trimmed.get(), told(&bench)), (None, 1), "waits until the failure is recorded");
         bench.is_deaf.set(false);
         let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.tell(lose).await;
@@ -249,8 +253,8 @@ fn when_the_last_device_fails_a_trim_is_done_all_the_same() {
     });
 }
 
-/// What waited for a record on the last device has it on the members. If the journal is to go, that goes as well: what is written
-/// without one later would be undone by it.
+/// A write that waited for a record on the last device has it on the members. If the journal is to
+/// be removed, this record is invalidated as well: a replay would undo later writes.
 #[test]
 fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_members() {
     run(2, &DEVICES[..1], |bench, drives| async move {
@@ -283,8 +287,9 @@ fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_member
     });
 }
 
-/// Torture found a volume that never answered again. A flush had begun when its journal lay on a device that then failed, and what it
-/// said of that one's records was taken for the next one's, which begin at one again: they did not count, and never went.
+/// Found by torture: a volume that never responded again. A flush had begun with the journal on a
+/// device that then failed. The flush invalidated record numbers of that journal in the next one,
+/// which begins at one again: its records did not count, and were never freed.
 #[test]
 fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
     run(1, &DEVICES[..1], |bench, drives| async move {
@@ -302,7 +307,7 @@ fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
         write(bench.volume(), 0, &[7; 512]).await.expect("written");
         let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
         assert_eq!(records.len(), 2);
-        assert!(records.iter().all(|record| record.head.tail <= record.head.sequence), "it counts");
+        assert!(records.iter().all(|record| record.head.tail <= record.head.sequence), "the record is live");
         bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, None, done)).await;
         assert_eq!(begin(bench.volume(), 0, 9).get(), None);
         bench.wait(Duration::from_secs(1)).await;
@@ -310,8 +315,8 @@ fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
     });
 }
 
-/// A journal goes to a log device, and shards that have it already find that the device has failed, before this one has it: it would have
-/// kept records in a journal that no label names.
+/// A journal moves to a log device. Shards that already use the device find that it failed before
+/// this shard has switched: it would have written records to a journal that no label names.
 #[test]
 fn a_journal_that_is_lost_before_it_has_come_does_not_come() {
     run(1, &DEVICES[..1], |bench, drives| async move {

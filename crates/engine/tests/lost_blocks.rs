@@ -1,4 +1,4 @@
-//! Defects about blocks that cannot be read, or are lost: each test begins with the story of its own.
+//! Regressions with unreadable or lost blocks. Each test describes its defect first.
 
 use crate::common::{
     Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, DriveIndex, StripSize, StripeIndex};
 
-/// A block was lost: listed, and zeroes in its place. A write of some bytes of its sector read the rest of the
-/// sector, found zeroes, and took the block off the list: the zeroes passed for what a host had written.
+/// A block was lost: listed, with zeros in its place. A write of a part of its sector read the rest
+/// of the sector, found zeros, and removed the block from the list: the zeros counted as host data.
 #[test]
 fn a_part_of_a_sector_does_not_heal_the_rest_of_it() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -43,8 +43,8 @@ fn a_part_of_a_sector_does_not_heal_the_rest_of_it() {
     .expect("no stall");
 }
 
-/// A host read a block that was being given up by a rebuild: the read had found that it was not listed, waited for
-/// the stripe, and then read the zeroes that had been put in its place.
+/// A host read a block that a rebuild was giving up: the read had found it not listed, waited for
+/// the stripe, and then read the zeros in its place.
 #[test]
 fn a_read_that_waits_while_a_block_is_given_up_gets_no_zeroes() {
     let setup = Setup { member: ByteCount(1 << 20), ..Setup::new(Level::Raid5, 4) };
@@ -76,15 +76,15 @@ fn a_read_that_waits_while_a_block_is_given_up_gets_no_zeroes() {
                 bench.wait(Duration::from_micros(97)).await;
             }
             bench.wait(Duration::from_secs(1)).await;
-            assert_eq!(zeroes.get(), 0, "zeroes passed for data");
+            assert_eq!(zeroes.get(), 0, "zeros returned as data");
             assert!(read(&volume, at, 512).await.is_err());
         })
         .expect("no stall");
     }
 }
 
-/// What a failed drive held lies in the distributed spare. A sector of that could not be read: it was looked up as
-/// the spare strip that it is no more, never written anew, and counted against its drive.
+/// A failed drive's strips are in the distributed spare. An unreadable sector there was looked up
+/// as a spare strip, never rewritten, and counted against its drive.
 #[test]
 fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
     let setup = Setup::new(Level::Raid5ee, 5);
@@ -111,13 +111,14 @@ fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
         assert!(read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]);
         bench.wait(Duration::from_secs(1)).await;
         assert!(refuge.peek(spare.offset, ByteCount(512)).is_some(), "written anew");
-        // Now it is lost for good: two of one column.
+        // Now the sector is lost: two of one column are unreadable.
         let (other, offset) = data(&setup, stripe, 1);
         refuge.make_unreadable(range(spare.offset.0, 512));
         all[usize::from(other)].make_unreadable(range(offset, 512));
         assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
         bench.wait(Duration::from_secs(1)).await;
-        // A write to the same columns of another strip has to give them up, and puts zeroes there.
+        // A write to the same columns of another strip has to give the sectors up, and puts zeros
+        // there.
         let (p, p_offset) = parity(&setup, stripe);
         all[usize::from(p)].make_unreadable(range(p_offset, 512));
         let _ = write(volume, at + 2 * 4096, &[3; 512]).await;
@@ -127,9 +128,10 @@ fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
     .expect("no stall");
 }
 
-/// A rebuild of RAID 6 met two sectors of one column that could not be read. They and the one being rebuilt were
-/// lost, as they had to be; but redundancy could not be computed over the zeroes without the drive that was missing,
-/// and the whole region was distrusted: a rebuild that never ended, and errors for blocks that could be had.
+/// A rebuild of RAID 6 met two unreadable sectors in one column. They and the sector being rebuilt
+/// were lost, as expected. But redundancy over the zeros could not be computed without the missing
+/// drive, and the whole region became unsynced: the rebuild never ended, and readable blocks gave
+/// errors.
 #[test]
 fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -165,8 +167,8 @@ fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
     .expect("no stall");
 }
 
-/// A drive was stale, another one could not read a sector. A write to the strip of the first in the column of the
-/// second had to give that sector up, but was refused as if no drive could be written.
+/// A drive was stale, and another one had an unreadable sector. A write to the stale drive's strip
+/// in that column had to give the sector up, but was refused as if no drive was writable.
 #[test]
 fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_written() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -191,8 +193,9 @@ fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_writte
     .expect("no stall");
 }
 
-/// A sector was listed as lost. Then it could not be read again, and its neighbours neither, in one run: they were given up with it,
-/// and each of them has to be listed by itself, or the zeroes in its place pass for data.
+/// A lost sector was listed. Later it was unreadable again, together with its neighbours, in one
+/// run. The neighbours were given up with it; each must be listed, or the zeros in its place count
+/// as data.
 #[test]
 fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -208,7 +211,7 @@ fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
         write(volume, 0, &bytes).await.expect("writable");
         let (other, offset) = data(&setup, 3, 1);
         let (stale_strip, strip) = (3 * setup.geometry().stripe_bytes().0, 4096);
-        // Whoever writes the strip of the stale drive has to do without what cannot be read in these columns.
+        // A write to the stale drive's strip does without the unreadable blocks in these columns.
         let give_up = async |first: u64, count: u64| {
             all[usize::from(other)].make_unreadable(range(offset + 512 * first, 512 * count));
             let written = vec![4; 512 * count as usize];
@@ -218,7 +221,10 @@ fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
             let at = stale_strip + strip + 512 * sector;
             match read(volume, at, 512).await {
                 Ok(got) => {
-                    assert!(got == bytes[at as usize..][..512], "sector {sector} is not what was written");
+                    assert!(
+                        got == bytes[at as usize..][..512],
+                        "sector {sector} differs from the written data"
+                    );
                     false
                 }
                 Err(error) => {
@@ -243,13 +249,13 @@ fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
             _ => None,
         });
         let listed: Vec<_> = listed.flatten().map(|listed| (listed.start.0 - offset, listed.len.0)).collect();
-        assert_eq!(listed, [(1024, 512), (512, 512), (1536, 512)], "each once, and by itself");
+        assert_eq!(listed, [(1024, 512), (512, 512), (1536, 512)], "each sector listed once");
     })
     .expect("no stall");
 }
 
-/// In one column of a stripe of RAID 10 a strip was lost, both copies of it; of another strip one copy could not be
-/// read. That copy was filled with zeroes too, and read as such from then on.
+/// In one column of a RAID 10 stripe both copies of a strip were lost, and one copy of another
+/// strip was unreadable. That copy was filled with zeros too, and later read.
 #[test]
 fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
     let setup = Setup::new(Level::Raid10, 4);
@@ -279,7 +285,7 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
             bench.wait(Duration::from_millis(100)).await;
         }
         all[cell(1, 1).drive.as_usize()].fail_now();
-        // Nobody may have met the copy that could not be read: an error is an answer, zeroes are none.
+        // The unreadable copy may be undetected: an error is allowed, zeros are not.
         if let Ok(got) = read(volume, at + 4096, 512).await {
             assert!(got == bytes[at as usize + 4096..][..512]);
         }
@@ -287,8 +293,9 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
     .expect("no stall");
 }
 
-/// A drive that could not read a strip stopped answering while it was searched for the sectors concerned: every one
-/// was tried, for the whole time limit each, with the stripe held. A write to it hung for more than two hours.
+/// A drive with an unreadable strip stopped responding during the search for its bad sectors: every
+/// sector was tried, each for the whole time limit, with the stripe locked. A write to it hung for
+/// more than two hours.
 #[test]
 fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
     let policy =
@@ -309,7 +316,7 @@ fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
         bench.wait(Duration::from_micros(300)).await;
         all[usize::from(home)].hold();
         let began = bench.env.now();
-        write(volume, 4096, &[5; 512]).await.expect("writable without it");
+        write(volume, 4096, &[5; 512]).await.expect("writable without the drive");
         let took = bench.env.now().since(began);
         assert!(took < Duration::from_secs(60), "{took:?}");
         assert_eq!(
@@ -321,8 +328,8 @@ fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
     .expect("no stall");
 }
 
-/// A drive was copied that had a sector it could not read, on a level that could not give it back: the whole copy
-/// was given up, and the drive could never be replaced.
+/// A copied drive had an unreadable sector that the level could not recompute: the whole copy was
+/// given up, and the drive could never be replaced.
 #[test]
 fn a_sector_that_is_lost_does_not_end_a_copy() {
     for level in [Level::Raid0, Level::Raid5] {
@@ -371,7 +378,7 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
                 }
             }
             if level == Level::Raid5 {
-                // Redundancy agrees with what is there now, on the new drive too.
+                // Redundancy agrees with the present data, on the new drive too.
                 all[usize::from(data(&setup, 1, 2).0)].fail_now();
                 let at = start + 2 * 4096 + 512;
                 assert!(read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]);

@@ -1,4 +1,4 @@
-//! What the engine promises, room by room, as one program: what its tests are built of is built once.
+//! Tests of the engine by subject, as one program: their common parts are built once.
 
 mod answers;
 mod beside;

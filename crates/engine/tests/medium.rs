@@ -1,5 +1,5 @@
-//! Blocks that a drive cannot read: served from redundancy and written anew, or an error for them alone, listed
-//! until a host writes them.
+//! Blocks that a drive cannot read: served from redundancy and rewritten. Without redundancy only
+//! they give errors, and they are listed until a host writes them.
 
 use crate::common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
 use engine::{FaultPolicy, ReportKind, TaskKind};
@@ -33,12 +33,13 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
             let volume = bench.volume();
             let bytes = pattern(1, volume.spec().capacity.0);
             write(volume, 0, &bytes).await.expect("writable");
-            // Half a sector's worth in the middle of a strip, and a whole strip.
+            // Half a sector in the middle of a strip, and a whole strip.
             bad.make_unreadable(range(8192 + 1024, 512));
             bad.make_unreadable(range(20480, 4096));
             assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
             bench.wait(SECOND).await;
-            // Parity is not read by hosts, so that what lies there stays as it is; everything else is repaired.
+            // Hosts do not read parity, so that its sectors stay unreadable; all others are
+            // repaired.
             let parity_there = |offset: u64| {
                 let located = setup.geometry().locate(DriveIndex(1), ByteOffset(offset)).expect("inside");
                 !matches!(located.role, layout::Role::Data { .. })
@@ -48,7 +49,7 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
                 let can_be_read = bad.peek(ByteOffset(at), ByteCount(len)).is_some();
                 repaired += usize::from(can_be_read);
                 let mirrors = setup.geometry().copies() > 1;
-                assert!(can_be_read || mirrors || parity_there(at), "{level:?}: {at} was not written anew");
+                assert!(can_be_read || mirrors || parity_there(at), "{level:?}: {at} was not rewritten");
             }
             assert_eq!(bench.count(healed), repaired, "{level:?}: {:?}", bench.reports.borrow());
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
@@ -58,8 +59,8 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
     }
 }
 
-/// Two sectors of one stripe of RAID 5 could not be read, on different drives and in different columns. Each could
-/// be computed; but a read of both was planned around both drives at once, and failed.
+/// Two sectors of one RAID 5 stripe were unreadable, on different drives and in different columns.
+/// Each could be computed, but a read of both was planned without both drives, and failed.
 #[test]
 fn unreadable_sectors_in_different_columns_of_a_stripe_do_not_add_up() {
     let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(1 << 20), ..Setup::new(Level::Raid5, 4) };
@@ -82,7 +83,7 @@ fn unreadable_sectors_in_different_columns_of_a_stripe_do_not_add_up() {
     .expect("no stall");
 }
 
-/// Where each data strip of a stripe lives, and its parity.
+/// The locations of the data strips of a stripe, and of its parity.
 fn cell(setup: &Setup, stripe: u64, index: u16) -> (u16, u64) {
     let cell = setup.geometry().data_cell(StripeIndex(stripe), DataIndex(index), CopyIndex(0));
     (cell.drive.0, cell.offset.0)
@@ -125,10 +126,10 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
             bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: true, .. })),
             2
         );
-        assert_eq!(volume.recorded_state().in_service().count().0, 4, "no drive is out for that");
-        // A write of a part of it cannot complete the sector.
+        assert_eq!(volume.recorded_state().in_service().count().0, 4, "no drive fails because of it");
+        // A write of a part of the sector cannot complete it.
         assert_eq!(write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind, IoErrorKind::Medium);
-        // A write of the whole sector heals it, and leaves the other one lost.
+        // A write of the whole sector repairs it; the other sector stays lost.
         write(volume, start + 512, &[9; 512]).await.expect("writable");
         bytes[start as usize + 512..][..512].fill(9);
         assert!(read(volume, start, 4096).await.expect("healed") == bytes[start as usize..][..4096]);
@@ -137,7 +138,7 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
             bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: false, .. })),
             1
         );
-        // Parity protects what was written, and everything else of the stripe.
+        // Parity protects the written sector and the rest of the stripe.
         let (third, _) = cell(&setup, 2, 2);
         drives[usize::from(third)].fail_now();
         let got = read(volume, start + 8192, 4096).await.expect("computed from the others");
@@ -146,9 +147,9 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
     .expect("no stall");
 }
 
-/// The controller takes a drive that failed from the shards, so that it may come back and be filled: the shards forgot
-/// what was listed for its slot, and computed it, as zeroes, from what had been given up
-/// (`torture --seed 2012771`).
+/// The controller removes a failed drive from the shards, so that it may return and be rebuilt. The
+/// shards dropped the list of its slot, and computed the lost blocks as zeros, from blocks that
+/// were given up (`torture --seed 2012771`).
 #[test]
 fn what_is_lost_stays_so_whoever_has_the_slot() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -170,7 +171,7 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
         };
         is_lost("two of a column cannot be read").await;
         bench.wait(SECOND).await;
-        // Writing one gives the other up: zeroes take its place, and parity agrees with them.
+        // A write of one sector gives the other up: zeros replace it, and parity agrees with them.
         write(volume, start + 4096 + 512, &[9; 512]).await.expect("writable");
         is_lost("the other one is written").await;
         let slot = DriveIndex(cell(&setup, 2, 0).0);
@@ -190,7 +191,7 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
     .expect("no stall");
 }
 
-/// A read-modify-write met an old sector that could not be read.
+/// A read-modify-write met an unreadable old sector.
 #[test]
 fn a_write_over_what_cannot_be_read_succeeds_and_parity_follows() {
     for unreadable_parity in [false, true] {
@@ -217,8 +218,9 @@ fn a_write_over_what_cannot_be_read_succeeds_and_parity_follows() {
     }
 }
 
-/// Degraded, and one more sector unreadable: what it held is lost, and so is what the missing drive held beside it. A
-/// write to the sector must not fail for that, nor call anything else lost.
+/// Degraded, with one more unreadable sector: its content is lost, and so is the missing drive's
+/// block in the same column. A write to the sector must succeed, and must list no other block as
+/// lost.
 #[test]
 fn a_degraded_stripe_with_an_unreadable_sector_can_be_written() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -246,8 +248,8 @@ fn a_degraded_stripe_with_an_unreadable_sector_can_be_written() {
     .expect("no stall");
 }
 
-/// In a region that was not resynced yet, one sector of the mirror that speaks could not be read, and the whole
-/// request was read from the other mirror, which differed elsewhere.
+/// In an unsynced region one sector of the mirror in use was unreadable, and the whole request was
+/// read from the other mirror, which differed elsewhere.
 #[test]
 fn a_mirror_speaks_for_all_but_the_sectors_it_cannot_read() {
     let setup = Setup { unsynced: true, ..Setup::new(Level::Raid1, 2) };
@@ -264,7 +266,7 @@ fn a_mirror_speaks_for_all_but_the_sectors_it_cannot_read() {
         let mut expected = vec![1; len];
         expected[8192..8704].fill(2);
         assert!(read(volume, 0, len as u64).await.expect("readable") == expected);
-        // The resync does the same, and it stays so.
+        // The resync uses the same mirror, and the content stays.
         bench.wait(Duration::from_secs(60)).await;
         assert!(read(volume, 0, len as u64).await.expect("readable") == expected);
         assert_eq!(other.read_true(ByteOffset::ZERO, ByteCount(len as u64)), expected);
@@ -273,7 +275,7 @@ fn a_mirror_speaks_for_all_but_the_sectors_it_cannot_read() {
     .expect("no stall");
 }
 
-/// A region could not be resynced because of one sector: it stayed distrusted for ever.
+/// A region could not be resynced because of one sector: it stayed unsynced.
 #[test]
 fn a_resync_gives_up_what_is_lost_and_nothing_else() {
     let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
@@ -304,7 +306,8 @@ fn a_resync_gives_up_what_is_lost_and_nothing_else() {
     .expect("no stall");
 }
 
-/// A drive that takes writes and cannot read what it took is out when that has happened too often, and not before.
+/// A drive that takes writes and cannot read them back fails after a number of such errors, not
+/// before.
 #[test]
 fn a_drive_that_cannot_be_repaired_goes_out_by_the_policy() {
     let policy = FaultPolicy { unrepaired_limit: 3, ..FaultPolicy::default() };

@@ -1,4 +1,4 @@
-//! Drives that are swapped, filled and made current while the volume is served.
+//! Drives that are replaced, rebuilt and made current while the volume is online.
 
 use crate::common::{
     self, Bench, NewDrive, PACE, Setup, VOLUME, begin, data, drive, envs, open, parity, pattern, read,
@@ -64,17 +64,17 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
                 bench.tell(swap).await;
                 let (before, writes) = (old.snapshot(), old.stats().writes);
                 bench.wait(SECOND / 50).await;
-                assert_eq!(old.stats().writes, writes, "nothing lands on a drive that has left");
+                assert_eq!(old.stats().writes, writes, "a removed drive gets no writes");
                 drop(before);
                 stop.set(true);
                 let mut rounds = [0; 4];
                 for _ in 0..4 {
-                    let (worker, round): (u64, u64) = finishes.receive().await.expect("it finishes");
+                    let (worker, round): (u64, u64) = finishes.receive().await.expect("every worker ends");
                     rounds[worker as usize] = round;
                 }
                 let expected: Vec<u8> =
                     rounds.iter().flat_map(|round| pattern(*round, capacity / 4)).collect();
-                assert_eq!(new.stats().reads, 0, "what is stale is not read");
+                assert_eq!(new.stats().reads, 0, "stale blocks are not read");
                 let len = expected.len() as u64;
                 assert!(read(bench.volume(), 0, len).await.expect("readable") == expected);
             })
@@ -83,7 +83,7 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
     }
 }
 
-/// Rule (d): a drive that did not answer is not done with when its time is up.
+/// Rule (d): a drive that did not respond may still hold the operation after its time limit.
 #[test]
 fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -94,8 +94,8 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
         let bench = Rc::new(Bench::start(envs, &setup).await);
         write(bench.volume(), 0, &[1; 4096]).await.expect("writable");
         old.hold();
-        // The drive is out, and still has the write.
-        write(bench.volume(), 0, &[2; 4096]).await.expect("the other mirror takes it");
+        // The drive has failed, and still holds the write.
+        write(bench.volume(), 0, &[2; 4096]).await.expect("the other mirror takes the write");
         assert_eq!(bench.volume().recorded_state().in_service(), slots(&[0]));
         let (asked, answered) = (bench.clone(), Rc::new(Cell::new(false)));
         let told = answered.clone();
@@ -112,9 +112,9 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
     .expect("no stall");
 }
 
-/// Writes without redundancy may overlap, and the drive says which one is the last. While a drive was being filled to take its place, both went to
-/// both, and one was the last on the drive and the other one on its replacement: when that had taken the place, a host read what it had
-/// been told was written over.
+/// Writes without redundancy may overlap, and the drive determines their order. While a replacement
+/// was being filled, both writes went to both drives, and the last one differed. After the
+/// replacement had taken the slot, a host read overwritten data.
 #[test]
 fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
     let setup = Setup::new(Level::Raid0, 2);
@@ -146,7 +146,7 @@ fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
     );
 }
 
-/// Writes the whole volume while a drive is being filled; gives what it holds then.
+/// Writes the whole volume during a rebuild; returns its content.
 async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
     let source = open(&bench.env, spare).await;
     let set = |done| {
@@ -161,7 +161,7 @@ async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
     let capacity = bench.volume().spec().capacity.0;
     let mut bytes = pattern(9, capacity);
     write(bench.volume(), 0, &bytes).await.expect("writable");
-    // Parts of sectors, zeroes.
+    // Parts of sectors, zeros.
     write(bench.volume(), 5000, &[3; 777]).await.expect("writable");
     bytes[5000..5777].fill(3);
     let zeroes = common::range(20_000, 9000);
@@ -185,8 +185,8 @@ fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
             let bytes = fill(&bench, 0, setup.drives).await;
             let size = setup.geometry().member_size();
             let holds = |drive: &platform_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
-            assert!(holds(&old) == holds(&new), "{level:?}: they differ, or are not flushed");
-            assert_eq!(new.stats().reads, 0, "it does not serve yet");
+            assert!(holds(&old) == holds(&new), "{level:?}: the drives differ, or are not flushed");
+            assert_eq!(new.stats().reads, 0, "the new drive is not in use yet");
             bench
                 .tell(|done| {
                     ShardMessage::Apply(
@@ -217,13 +217,14 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
         let bench = Bench::start(envs, &setup).await;
         let mut bytes = fill(&bench, 0, 3).await;
         new.fail_now();
-        write(bench.volume(), 0, &[5; 40_000]).await.expect("the slot's drive takes it");
+        write(bench.volume(), 0, &[5; 40_000]).await.expect("the slot's drive takes the write");
         bytes[..40_000].fill(5);
         bench.volume().flush().await.expect("the slot's drives are flushed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::ReplacementFailed { .. })), 1);
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
-        // The controller has told the shards to leave it alone: there is nothing to promote.
+        // The shards have dropped the drive at the controller's request: there is nothing to
+        // promote.
         let promote = |done| {
             ShardMessage::Apply(
                 VOLUME,
@@ -237,8 +238,9 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
     .expect("no stall");
 }
 
-/// A drive that was being filled was dropped with a write under way, and sometimes another one was filled instead. When that write
-/// failed at last, this was reported of whichever drive was filled by then, or of the one that had the slot.
+/// A drive in a rebuild was dropped with a write in progress, and sometimes another drive was
+/// rebuilt instead. When the write failed at last, it was reported for the drive then being
+/// rebuilt, or for the drive in the slot.
 #[test]
 fn a_write_to_a_drive_that_is_filled_no_more_is_charged_to_no_other() {
     for is_another_filled in [false, true] {
@@ -252,7 +254,7 @@ fn a_write_to_a_drive_that_is_filled_no_more_is_charged_to_no_other() {
             new.hold();
             let written = begin(bench.volume(), 0, 5);
             bench.wait(SECOND).await;
-            assert_eq!(written.get(), None, "the drive that is filled has it");
+            assert_eq!(written.get(), None, "the drive being rebuilt holds the write");
             let slot = DriveIndex(0);
             let ended = ShardMessage::Apply(VOLUME, Change::ReplacementEnded { slot }, None, None);
             assert!(bench.senders[0].send(ended).is_ok());
@@ -272,8 +274,9 @@ fn a_write_to_a_drive_that_is_filled_no_more_is_charged_to_no_other() {
     }
 }
 
-/// A drive failed on a shard, and a write was planned without its slot. Before the failure was recorded, the drive that was being
-/// filled took the slot, without that write: it was to be charged with the failure by chance, or was believed.
+/// A drive failed on a shard, and a write was planned without its slot. Before the failure was
+/// recorded, the replacement took the slot, without that write. The failure must be counted against
+/// both drives, or the stale block is read.
 #[test]
 fn a_drive_that_takes_a_slot_which_writes_passed_over_lacks_them() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -291,7 +294,7 @@ fn a_drive_that_takes_a_slot_which_writes_passed_over_lacks_them() {
         bench.wait(SECOND).await;
         let promoted = Change::Promoted { slot: DriveIndex(0), stale: RegionSet::EMPTY };
         bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
-        assert_eq!((asked_of_all.get(), planned_without.get()), (None, None), "nothing is recorded");
+        assert_eq!((asked_of_all.get(), planned_without.get()), (None, None), "no failure is recorded");
         bench.is_deaf.set(false);
         bench.wait(SECOND).await;
         assert_eq!((asked_of_all.get(), planned_without.get()), (Some(true), Some(true)));
@@ -300,7 +303,7 @@ fn a_drive_that_takes_a_slot_which_writes_passed_over_lacks_them() {
             _ => None,
         };
         let failed: Vec<u64> = bench.reports.borrow().iter().filter_map(failed).collect();
-        assert_eq!(failed, [0, 1], "the one before, and the one that lacks a write");
+        assert_eq!(failed, [0, 1], "the old drive, and the new one that lacks a write");
         for _ in 0..4 {
             assert_eq!(read(bench.volume(), 8192, 512).await.expect("readable"), [6; 512]);
         }
@@ -328,7 +331,7 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
                 assert!(got == bytes[at as usize..][..512]);
             }
             assert_eq!((back.stats().reads, back.stats().writes), (0, 0), "{level:?}");
-            assert!(bench.volume().counters().fast_path > 0, "what is not stale is read the short way");
+            assert!(bench.volume().counters().fast_path > 0, "current blocks are read from their drive");
             for sender in &bench.senders {
                 let regions = RegionSet::first(1);
                 assert!(
@@ -344,14 +347,15 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
             }
             bench.wait(SECOND).await;
             write(bench.volume(), 0, &bytes).await.expect("writable");
-            assert!(back.stats().writes > 0, "it is current now");
+            assert!(back.stats().writes > 0, "the drive is current now");
         })
         .expect("no stall");
     }
 }
 
-/// A drive's strips lay in the distributed spare, and came back to the drive that had taken its place while yet another
-/// one was being filled for that place. They went to that one only: when it was given up, they were nowhere.
+/// A drive's strips were in the distributed spare, and were copied back to its replacement while
+/// yet another drive was being rebuilt for the slot. They went to that drive only: when it was
+/// dropped, the strips were lost.
 #[test]
 fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successor() {
     let setup = Setup::new(Level::Raid5ee, 5);
@@ -410,8 +414,9 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
     .expect("no stall");
 }
 
-/// A write was planned, and then waited for memory; meanwhile another drive took a slot, which held nothing yet. The plan read there
-/// what the drive before had held: parity, and with it what was computed for the new drive, was wrong from then on.
+/// A planned write waited for memory; meanwhile a blank drive took a slot. The plan read that drive
+/// as if it held the old drive's content: parity, and the blocks computed for the new drive, were
+/// wrong from then on.
 #[test]
 fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -435,7 +440,7 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
         let drives = |(stripe, index): (u64, u16)| [data(&setup, stripe, index).0, parity(&setup, stripe).0];
         let at = move |(stripe, index): (u64, u16)| (stripe * 3 + u64::from(index)) * strip;
         let all: Vec<(u64, u16)> = (0..setup.geometry().stripes().0).flat_map(strips).collect();
-        let last = all.iter().copied().find(|place| drives(*place) == [1, 2]).expect("parity goes round");
+        let last = all.iter().copied().find(|place| drives(*place) == [1, 2]).expect("parity rotates");
         // All memory is taken by writes that wait for a drive, in other stripes.
         held.hold();
         for place in all.iter().copied().filter(|place| drives(*place).contains(&0) && place.0 != last.0) {
@@ -467,7 +472,7 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
     .expect("no stall");
 }
 
-/// The same of a read that has to be computed. What was read in place of the drive before is noise.
+/// The same for a read that is computed. The new drive's content at that offset is noise.
 #[test]
 fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() {
     let setup = Setup::new(Level::Raid6, 5);
@@ -492,11 +497,11 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
         let at = move |(stripe, index): (u64, u16)| (stripe * 3 + u64::from(index)) * strip;
         let of_lost = |place: &(u64, u16)| data(&setup, place.0, place.1).0 == 3;
         let mut lost_ones = places.iter().copied().filter(of_lost);
-        let first = lost_ones.next().expect("data is on every drive");
+        let first = lost_ones.next().expect("every drive has data");
         let (last, expected) = {
-            // The first one makes the failure known, another is read while a drive is exchanged.
+            // The first read reveals the failure, the other one runs while a drive is replaced.
             read(bench.volume(), at(first), strip).await.expect("readable");
-            let last = lost_ones.next_back().expect("there are several");
+            let last = lost_ones.next_back().expect("there are several reads");
             (last, read(bench.volume(), at(last), strip).await.expect("readable"))
         };
         held.hold();
@@ -519,14 +524,14 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
             })
             .await;
         held.release();
-        assert!(got.await.expect("readable") == expected, "it is of the drive that came");
+        assert!(got.await.expect("readable") == expected, "the report is about the new drive");
     })
     .expect("no stall");
 }
 
-/// A drive that did not answer in time still has what it was asked. The shards forgot that with the volume, and nobody could
-/// tell when the drive was free: a late write landed on what it was given next. They tell it of each drive; the volume
-/// itself is let go of without waiting for that.
+/// A drive that did not respond in time still holds its operations. The shards forgot them when the
+/// volume was detached, and the controller could not tell when the drive was free: a late write
+/// landed on newer data. The shards report each such drive; the detach does not wait for it.
 #[test]
 fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
     let setup = Setup { shards: 2, ..Setup::new(Level::Raid5, 4) };
@@ -568,7 +573,10 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
         let began = bench.env.now();
         bench.tell(|done| ShardMessage::Detach(VOLUME, asked.clone(), done)).await;
         let took = bench.env.now().since(began);
-        assert!(took > 28 * SECOND && took < 70 * SECOND, "what is under way has its time limit: {took:?}");
+        assert!(
+            took > 28 * SECOND && took < 70 * SECOND,
+            "operations in progress have their time limit: {took:?}"
+        );
         bench.wait(600 * SECOND).await;
         let others: Vec<Seat> =
             all.iter().copied().filter(|seat| *seat != Seat::Slot(DriveIndex(1))).collect();
@@ -578,7 +586,7 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
         assert_eq!(quiet(), all);
         let writes = held.stats().writes;
         bench.wait(60 * SECOND).await;
-        assert_eq!(held.stats().writes, writes, "nothing lands there any more");
+        assert_eq!(held.stats().writes, writes, "no late write lands there");
     })
     .expect("no stall");
 }

@@ -1,4 +1,4 @@
-//! A volume as a drive: reads that need no task, and what becomes of those that come to nothing.
+//! A volume as a drive: reads without a task, and their fallback on failure.
 
 use crate::common::{self, Bench, Setup, drive, envs, pattern, range, write};
 use engine::{ReportKind, VolumeService};
@@ -12,12 +12,12 @@ use units::{ByteCount, ByteOffset};
 
 const STRIP: u64 = 4096;
 
-/// The volume of a bench as a drive, full of `bytes`.
+/// The volume of a bench as a drive, filled with `bytes`.
 async fn as_drive(bench: &Bench, bytes: &[u8]) -> Rc<Member> {
     write(bench.volume(), 0, bytes).await.expect("writable");
     let volume = bench.volume();
     let drive = VolumeService::new(volume.clone()).as_drive();
-    // The drives' own time limits are to decide.
+    // The drives' own time limits apply.
     Rc::new(Member::with_time_limit(volume.shard().env(), Rc::new(drive), Duration::from_secs(3600)))
 }
 
@@ -49,8 +49,8 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             let quick = bench.volume().counters().fast_path - before;
             assert_eq!(quick, 16, "{level:?}");
             let tasks = bench.env.executor().unfinished_tasks();
-            assert!(!tasks.contains(&"served drive"), "{level:?}: they needed a task: {tasks:?}");
-            // Over the edge of a strip; of a part of a sector; into two buffers; nothing.
+            assert!(!tasks.contains(&"served drive"), "{level:?}: reads needed a task: {tasks:?}");
+            // Across the end of a strip; part of a sector; two buffers; empty.
             for (at, len) in [(2048, STRIP), (100, 300), (0, 16 * STRIP), (512, 0)] {
                 assert!(read(&member, at, len).await == bytes[at as usize..][..len as usize]);
             }
@@ -63,7 +63,7 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             let past = member.read(ByteOffset(1 << 50), smallvec![Buf::unpooled(ByteCount(512))]).await;
             assert!(past.result.is_err() && past.buffers.len() == 1, "the buffer comes back");
             assert_eq!(member.outstanding(), 0);
-            bench.volume().check_invariants().expect("all is as it should be");
+            bench.volume().check_invariants().expect("the result is correct");
         });
         ran.expect("no stall");
     }
@@ -86,13 +86,14 @@ fn what_a_drive_cannot_read_comes_from_redundancy_and_is_answered_once() {
             bench.wait(Duration::from_secs(1)).await;
             assert!(bench.count(|kind| matches!(kind, ReportKind::MediumError { healed: true, .. })) > 0);
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
-            bench.volume().check_invariants().expect("all is as it should be");
+            bench.volume().check_invariants().expect("the result is correct");
         });
         ran.expect("no stall");
     }
 }
 
-/// A drive holds on to a read until its time is up, and longer: the other copy answers, and what the drive brings in the end is nobody's.
+/// A drive holds a read beyond its time limit: the other copy serves it, and the late result is
+/// discarded.
 #[test]
 fn a_read_that_a_drive_does_not_return_is_answered_by_another_one() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -110,24 +111,25 @@ fn a_read_that_a_drive_does_not_return_is_answered_by_another_one() {
             })
             .collect();
         bench.wait(Duration::from_millis(1)).await;
-        assert!(slow.in_flight() > 0, "some were given to it");
+        assert!(slow.in_flight() > 0, "the drive got some reads");
         for (strip, host) in reads.into_iter().enumerate() {
             assert!(host.await == bytes[strip * 4096..][..4096]);
         }
         let (outstanding, late) = (member.outstanding(), slow.in_flight());
         assert_eq!(outstanding, 0);
-        assert!(late > 0, "it has them still");
+        assert!(late > 0, "the drive still holds them");
         SimDrive::release(&slow);
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(slow.in_flight(), 0);
         assert!(read(&member, 0, STRIP).await == bytes[..4096]);
-        bench.volume().check_invariants().expect("all is as it should be");
+        bench.volume().check_invariants().expect("the result is correct");
     });
     ran.expect("no stall");
 }
 
-/// A read went to a silent drive, and waited for its whole time limit although redundancy had the same: now it waits for the short limit,
-/// others do not wait at all, and the drive is in use again when it answers.
+/// A read from an unresponsive drive waited for the full time limit although redundancy had the
+/// data. Now it waits for the short limit, later reads do not wait, and the drive is used again
+/// when it responds.
 #[test]
 fn a_silent_drive_costs_reads_that_redundancy_can_serve_the_short_limit_once() {
     for ((level, drives), without_task) in
@@ -171,7 +173,7 @@ fn a_silent_drive_costs_reads_that_redundancy_can_serve_the_short_limit_once() {
             let (again, whole) = (member.clone(), 16 * STRIP);
             let host = bench.env.spawn("host", async move { read(&again, 0, whole).await });
             bench.wait(Duration::from_millis(1)).await;
-            assert!(silent.in_flight() > 0, "{level:?}: it is read again");
+            assert!(silent.in_flight() > 0, "{level:?}: the drive is read again");
             SimDrive::release(&silent);
             assert!(host.await == bytes);
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);

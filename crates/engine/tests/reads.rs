@@ -1,5 +1,5 @@
-//! What is kept of reads is never older than what the drives hold, whoever writes on whichever shard; and streams find what they
-//! ask for next.
+//! Read cache and read-ahead: cached data is never older than the drives, whichever shard writes;
+//! sequential streams find their next blocks.
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Attachment, ReadTerms, ShardMessage};
@@ -27,7 +27,7 @@ fn sim(setup: &Setup, seed: u64) -> Sim {
     sim
 }
 
-/// Runs something on a volume that reads so, with so much room on every shard.
+/// Runs a closure on a volume with this read policy and cache size per shard.
 fn run<T: 'static, F: Future<Output = T> + 'static>(
     setup: &Setup,
     (terms, room): (ReadTerms, u64),
@@ -75,20 +75,20 @@ fn what_was_read_is_read_again_without_a_drive_until_it_is_written() {
             write(volume, 4 * KIB, &bytes_of(2, 4 * KIB)).await.expect("written");
             let before = reads(&drives);
             assert!(read(volume, 4 * KIB, 4 * KIB).await.expect("readable") == bytes_of(2, 4 * KIB));
-            assert!(reads(&drives) > before, "{level}: what was written is not kept");
+            assert!(reads(&drives) > before, "{level}: the written data is not cached");
             assert!(
                 read(volume, 8 * KIB, 8 * KIB).await.expect("readable")[..]
                     == bytes_of(1, 64 * KIB)[8192..16384]
             );
             assert_eq!(volume.check_invariants(), Ok(()));
-            // Nothing is kept of a volume that keeps nothing any more.
+            // With the read cache off, nothing of the volume stays cached.
             bench.tell(|done| ShardMessage::SetReads(VOLUME, ReadTerms::default(), done)).await;
             assert_eq!(bench.volume().cache_counters().clean, ByteCount::ZERO);
         });
     }
 }
 
-/// How long a host with one outstanding read of 16 KiB takes for a stream.
+/// The time that a sequential stream takes, at queue depth one with 16 KiB reads.
 fn stream(terms: ReadTerms, shards: u16) -> Duration {
     let setup = Setup { member: ByteCount(4 << 20), shards, ..Setup::new(Level::Raid0, 4) };
     run(&setup, (terms, 8 << 20), 1, move |bench, _| async move {
@@ -101,7 +101,7 @@ fn stream(terms: ReadTerms, shards: u16) -> Duration {
             assert!(got[..] == bytes_of(1, 8 << 20)[from..from + got.len()], "{number}");
         }
         let used: u64 = bench.volumes.iter().map(|volume| volume.cache_counters().ahead_used.0).sum();
-        assert_eq!(terms.read_ahead, used > 0, "{used} bytes were read ahead and asked for");
+        assert_eq!(terms.read_ahead, used > 0, "{used} bytes were read ahead and then read by the host");
         bench.env.now() - begun - written
     })
 }
@@ -131,7 +131,7 @@ fn reads_at_random_places_are_not_read_ahead_of() {
     assert!(ahead <= not + not / 50, "{ahead} reads with read-ahead, {not} without");
 }
 
-/// A read that began before a write, and was slow, brings what was there before: it must not be kept.
+/// A slow read that began before a write returns the older data, which must not be cached.
 #[test]
 fn what_a_slow_read_brings_is_not_kept_over_a_write() {
     let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid0, 2) };
@@ -150,7 +150,7 @@ fn what_a_slow_read_brings_is_not_kept_over_a_write() {
     });
 }
 
-/// Writes that began before anything was kept end after it.
+/// Writes that began before the first block was cached end after it.
 #[test]
 fn what_is_read_during_a_write_that_nobody_announced_is_not_kept() {
     let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid0, 2) };
@@ -167,12 +167,12 @@ fn what_is_read_during_a_write_that_nobody_announced_is_not_kept() {
         read(&volume, 0, 4 * KIB).await.expect("readable");
         bench.wait(Duration::from_millis(100)).await;
         assert!(read(&volume, 0, 4 * KIB).await.expect("readable") == bytes_of(2, 4 * KIB));
-        assert_eq!(volume.cache_counters().clean, ByteCount(4 * KIB), "the last read is kept");
+        assert_eq!(volume.cache_counters().clean, ByteCount(4 * KIB), "the last read is cached");
     });
 }
 
-/// Hosts on several shards write, trim and read, with a cache that is too small, of a volume whose terms change: a read gives what
-/// was written last.
+/// Hosts on several shards write, trim and read, with a small cache, while the volume's read policy
+/// changes: a read returns the last write.
 #[test]
 fn whatever_hosts_do_a_read_gives_what_was_written_last() {
     for seed in 0..16 {
@@ -206,7 +206,7 @@ async fn act(bench: &Rc<Bench>, host: u64, part: u64, mut rng: Rng) {
     let sectors = part / 512;
     let mut next = 0;
     for number in 1..400 {
-        // Streams among them.
+        // Some are sequential streams.
         let first = if rng.chance(1, 2) { next % sectors } else { rng.below(sectors) };
         let count = rng.between(1, 48).min(sectors - first);
         let start = host * part + first * 512;

@@ -1,4 +1,4 @@
-//! Defects of writing, of swapping drives and of tasks: each test begins with the story of its own.
+//! Regressions of writes, drive replacement and tasks. Each test describes its defect first.
 
 use crate::common::{
     Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
@@ -10,8 +10,8 @@ use platform::IoErrorKind;
 use std::time::Duration;
 use units::{DriveIndex, StripeIndex};
 
-/// A write went to data and parity; both drives went away under it. Each was weighed as if it were the only one, so
-/// the write was acknowledged although it was on neither.
+/// A write went to data and parity; both drives failed during it. Each failure was judged as if it
+/// were the only one, so the write was acknowledged although it was on neither drive.
 #[test]
 fn a_write_that_is_on_no_drive_is_not_acknowledged() {
     for (level, drives_count) in [(Level::Raid5, 4), (Level::Raid10, 4), (Level::Raid6, 5), (Level::Raid1, 2)]
@@ -45,8 +45,8 @@ fn a_write_that_is_on_no_drive_is_not_acknowledged() {
     }
 }
 
-/// A volume without redundancy does not mark regions, so nothing ever said that they were written: a copy took them
-/// for never written, and copied nothing.
+/// A volume without redundancy does not mark regions, so that they counted as unwritten: a copy
+/// task copied nothing.
 #[test]
 fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
     let setup = Setup::new(Level::Raid0, 2);
@@ -87,9 +87,9 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
     .expect("no stall");
 }
 
-/// The failed drive's strips were in the distributed spare, so the array could do without another drive. But that
-/// one was weighed together with the one before: writes that skipped it failed, their regions were distrusted, and
-/// flushes failed for ever.
+/// The failed drive's strips were in the distributed spare, so that the array tolerated another
+/// failure. But the second failure was judged together with the first: writes without the drive
+/// failed, their regions became unsynced, and flushes failed from then on.
 #[test]
 fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
     let setup = Setup::new(Level::Raid5ee, 5);
@@ -113,7 +113,7 @@ fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
         let home = if home == 1 { data(&setup, 0, 0).0 } else { home };
         all[usize::from(home)].fail_now();
         for at in (0..16384).step_by(4096) {
-            write(volume, at, &pattern(2, 4096)).await.expect("writable with one more drive out");
+            write(volume, at, &pattern(2, 4096)).await.expect("writable with a second failed drive");
             bytes[at as usize..][..4096].copy_from_slice(&pattern(2, 4096));
         }
         volume.flush().await.expect("nothing is missing");
@@ -122,8 +122,8 @@ fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
     .expect("no stall");
 }
 
-/// A trim was under way on a drive that was swapped meanwhile: its failure was put down to the drive that had the
-/// slot by then.
+/// A trim was in progress on a drive that was replaced meanwhile: its failure was counted against
+/// the replacement.
 #[test]
 fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -162,8 +162,9 @@ fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
     .expect("no stall");
 }
 
-/// Two drives of RAID 6 had rotten sectors in one stripe, in different columns. Each could be named and put right;
-/// taken together nothing explained them, and redundancy was made to follow the rot.
+/// Two drives of RAID 6 had corrupt sectors in one stripe, in different columns. Each could be
+/// located and repaired. Judged together no single drive explained them, and redundancy was
+/// recomputed from the corrupt data.
 #[test]
 fn rot_of_two_drives_in_different_columns_of_a_stripe_is_put_right() {
     for (level, drives_count) in [(Level::Raid6, 6), (Level::Raid1, 3)] {
@@ -196,7 +197,8 @@ fn rot_of_two_drives_in_different_columns_of_a_stripe_is_put_right() {
     }
 }
 
-/// A task stood still while its volume was detached: it was never told to end, and nobody was ever told that it had.
+/// A paused task did not end when its volume was detached: it got no stop message, and its end was
+/// never reported.
 #[test]
 fn a_task_that_stands_still_ends_with_its_volume() {
     let setup = Setup::new(Level::Raid5, 4);

@@ -1,5 +1,5 @@
-//! Requests over several strips: one operation for all that lies together on a drive, the same bytes, and the long way where not all
-//! is well.
+//! Requests over several strips: one operation per run of a drive, the same bytes, and the planned
+//! path in all other cases.
 
 use crate::common::{self, Bench, Setup, envs, pattern, read, write};
 use engine::ReportKind;
@@ -18,13 +18,13 @@ fn all_drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|drive| common::drive(sim, drive)).collect()
 }
 
-/// Reads and writes that the drives were asked for.
+/// The reads and writes that the drives got.
 fn ios(drives: &[SimDrive]) -> (u64, u64) {
     let stats = drives.iter().map(SimDrive::stats);
     stats.fold((0, 0), |(reads, writes), stats| (reads + stats.reads, writes + stats.writes))
 }
 
-/// How many reads and writes of drives a write, and then a read, of some strips come to.
+/// The number of drive reads and writes for a write, and then for a read, of some strips.
 fn cost(setup: Setup, first_strip: u64, strips: u64) -> (u64, u64) {
     let mut sim = setup.sim(11, 0);
     let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
@@ -41,7 +41,8 @@ fn cost(setup: Setup, first_strip: u64, strips: u64) -> (u64, u64) {
     counted.expect("no stall")
 }
 
-/// Each strip was read and written by itself: a request over four rows of four drives was sixteen operations.
+/// Each strip was read and written separately: a request over four rows of four drives was sixteen
+/// operations.
 #[test]
 fn what_lies_together_on_a_drive_is_one_operation() {
     assert_eq!(cost(setup(Level::Raid0, 4), 0, 16), (4, 4));
@@ -50,22 +51,22 @@ fn what_lies_together_on_a_drive_is_one_operation() {
     assert_eq!(cost(setup(Level::Raid0, 4), 3, 2), (2, 2));
 }
 
-/// Parity lies between the strips of a drive, in every fourth row of four drives here.
+/// Parity separates the strips of a drive, in every fourth row of four drives here.
 #[test]
 fn parity_between_strips_ends_a_run() {
     let (reads, _) = cost(setup(Level::Raid5, 4), 0, 12);
     assert!((4..=8).contains(&reads), "{reads} reads for twelve strips in four rows");
 }
 
-/// How many reads and writes of drives there are for so many bytes from the start on: for writing them, in reads and writes, and for
-/// reading them.
+/// The number of drive reads and writes for a number of bytes from the start: for writing them
+/// (reads and writes), and for reading them.
 fn cost_of_bytes(level: Level, drives: u16, bytes: u64) -> ((u64, u64), u64) {
     let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(16 << 20), ..Setup::new(level, drives) };
     let mut sim = setup.sim(11, 0);
     let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
     let counted = sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
-        // What the first write of a region costs is not counted here.
+        // The cost of the first write to a region does not count here.
         let region_end = setup.geometry().capacity().0 - 512;
         write(bench.volume(), 0, &[1; 512]).await.expect("writable");
         write(bench.volume(), region_end, &[1; 512]).await.expect("writable");
@@ -81,7 +82,7 @@ fn cost_of_bytes(level: Level, drives: u16, bytes: u64) -> ((u64, u64), u64) {
     counted.expect("no stall")
 }
 
-/// In how many runs the data of so many stripes lie on all drives together.
+/// The number of runs that hold the data of these stripes, over all drives.
 fn runs_of_data(level: Level, drives: u16, stripes: u64) -> u64 {
     let geometry =
         Setup { member: ByteCount(16 << 20), strip: StripSize::KIB_64, ..Setup::new(level, drives) }
@@ -98,17 +99,18 @@ fn runs_of_data(level: Level, drives: u16, stripes: u64) -> u64 {
     1 + places.windows(2).filter(|pair| !goes_on(pair)).count() as u64
 }
 
-/// A drive takes 1 MiB at a time. So many operations there must be at least: what lies on a drive in a row, in pieces of that. Before, a mirror
-/// took a strip at a time: 16 reads and 32 writes for 1 MiB, and a write of sixteen whole stripes of RAID 5 of four drives 64.
+/// A drive takes 1 MiB at a time. The least possible number of operations: each contiguous run of a
+/// drive, in pieces of that size. Before, a mirror took a strip at a time: 16 reads and 32 writes
+/// for 1 MiB; a write of sixteen full stripes of RAID 5 on four drives took 64.
 #[test]
 fn a_large_request_asks_its_drives_for_no_more_than_there_must_be() {
     const MIB: u64 = 1 << 20;
     let stripe = |data: u64| data * (64 << 10);
-    // Level, drives, bytes; writes, reads. Parity lies between data: a run of what is read ends there.
+    // Level, drives, bytes; writes, reads. Parity separates data: a read run ends there.
     let table = [
         (Level::Raid0, 8, MIB, 8, 8),
         (Level::Raid0, 8, 4 * MIB, 8, 8),
-        // Both copies have half of what is read.
+        // Each copy serves half of the read.
         (Level::Raid1, 2, MIB, 2, 2),
         (Level::Raid1, 2, 4 * MIB, 8, 4),
         (Level::Raid1, 3, 3 * MIB, 9, 3),
@@ -149,7 +151,8 @@ fn volumes_of_several_shards_read_back_what_was_written_over_all_of_them() {
     }
 }
 
-/// One of the drives cannot read a sector in the middle of its run: redundancy gives what is missing, and all the rest.
+/// One drive cannot read a sector in the middle of its run: redundancy gives that sector, and the
+/// rest is served as well.
 #[test]
 fn a_run_that_fails_goes_the_long_way() {
     let setup = setup(Level::Raid5, 4);
@@ -166,7 +169,7 @@ fn a_run_that_fails_goes_the_long_way() {
     ran.expect("no stall");
 }
 
-/// Without redundancy what a drive cannot take is an error, and a drive that is gone is one.
+/// Without redundancy a failed drive write is an error, and so is a missing drive.
 #[test]
 fn a_write_over_several_strips_fails_with_its_drive() {
     let setup = setup(Level::Raid0, 4);
@@ -186,7 +189,8 @@ fn a_write_over_several_strips_fails_with_its_drive() {
     ran.expect("no stall");
 }
 
-/// Where mirrors have something to do, what lies together is one operation as well; each of two drives has half of what is read.
+/// On busy mirrors, contiguous strips are one operation as well; each of two drives serves half of
+/// the read.
 #[test]
 fn a_large_read_of_busy_mirrors_is_a_run_for_each_drive() {
     let setup = setup(Level::Raid10, 4);
@@ -196,7 +200,7 @@ fn a_large_read_of_busy_mirrors_is_a_run_for_each_drive() {
         let bench = Bench::start(envs, &setup).await;
         let bytes = pattern(7, 64 * STRIP);
         write(bench.volume(), 0, &bytes).await.expect("writable");
-        // Something under way on every drive, so that none is idle.
+        // An operation in progress on every drive, so that none is idle.
         drives.iter().for_each(SimDrive::hold);
         let others: Vec<_> = (0..16)
             .map(|strip| {
@@ -222,8 +226,9 @@ fn a_large_read_of_busy_mirrors_is_a_run_for_each_drive() {
     ran.expect("no stall");
 }
 
-/// A small write of a mirror makes no plan. What one of its copies does not take is written to the other, and the drive is out; what none
-/// takes is an error, and its region is in doubt: they may differ by it.
+/// A small mirror write makes no plan. If one copy fails, the write succeeds on the other, and the
+/// drive fails. If all copies fail, the write is an error, and its region is unsynced, as the
+/// copies may differ.
 #[test]
 fn a_write_that_a_copy_does_not_take_is_planned_and_one_that_none_takes_is_in_doubt() {
     let is_in_doubt = |kind: &ReportKind| matches!(kind, ReportKind::Unsynced(_));

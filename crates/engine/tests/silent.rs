@@ -1,4 +1,4 @@
-//! Drives that do not answer in time: who waits for them, and for how long.
+//! Drives that do not respond in time: the requests that wait for them, and how long.
 
 use crate::common::{Bench, Setup, VOLUME, drive, envs, pattern, read, write};
 use engine::{ReportKind, ShardMessage};
@@ -13,7 +13,7 @@ fn asked(bench: &Bench) -> usize {
     bench.count(|kind| matches!(kind, ReportKind::DriveSilent { .. }))
 }
 
-/// Whether both still have what they were asked.
+/// Whether both drives still hold their operations.
 fn silent_still(first: &SimDrive, second: &SimDrive) -> bool {
     first.in_flight() > 0 && second.in_flight() > 0
 }
@@ -22,7 +22,8 @@ fn failed(bench: &Bench) -> usize {
     bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. }))
 }
 
-/// A drive without which data are lost did not answer for half a minute: its volume went offline, and stayed so when the drive was back.
+/// A drive without redundancy did not respond for half a minute: its volume went offline, and
+/// stayed so when the drive responded again.
 #[test]
 fn a_drive_that_nobody_can_spare_is_waited_for_and_its_volume_goes_on() {
     let setup = Setup::new(Level::Raid0, 3);
@@ -47,7 +48,8 @@ fn a_drive_that_nobody_can_spare_is_waited_for_and_its_volume_goes_on() {
     ran.expect("no stall");
 }
 
-/// Two drives of a RAID 5 fell silent at once, as a switch did: each was taken out, and the volume was lost. Nobody goes on without both.
+/// Two drives of a RAID 5 stopped responding at once, like a failed switch: both were failed, and
+/// the volume was lost. Now the volume waits for one of them.
 #[test]
 fn of_two_silent_drives_the_second_is_waited_for() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -62,7 +64,7 @@ fn of_two_silent_drives_the_second_is_waited_for() {
         let writer = bench.env.spawn("write", async move { write(&volume, 0, &new).await });
         bench.wait(HOUR).await;
         assert_eq!(failed(&bench), 0);
-        assert!(silent_still(&first, &second), "one of them is waited for");
+        assert!(silent_still(&first, &second), "the volume waits for one of them");
         [&first, &second].iter().for_each(|drive| SimDrive::release(drive));
         assert!(writer.await.is_ok());
         assert!(read(bench.volume(), 0, 24 * STRIP).await.unwrap() == changed);
@@ -71,7 +73,7 @@ fn of_two_silent_drives_the_second_is_waited_for() {
     ran.expect("no stall");
 }
 
-/// The controller does not let a drive go, as it is the last one of something: everybody waits, and it is asked again.
+/// The controller keeps a needed drive in use: all requests wait, and the report is repeated.
 #[test]
 fn a_drive_that_the_controller_does_not_let_go_is_waited_for() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -86,10 +88,10 @@ fn a_drive_that_the_controller_does_not_let_go_is_waited_for() {
         let (volume, new) = (bench.volume().clone(), pattern(4, STRIP));
         let writer = bench.env.spawn("write", async move { write(&volume, 0, &new).await });
         bench.wait(Duration::from_secs(60)).await;
-        assert!(asked(&bench) > 10, "it is asked again");
+        assert!(asked(&bench) > 10, "the report is repeated");
         bench.refuse(|_| None);
         bench.wait(Duration::from_secs(1)).await;
-        assert!(writer.await.is_ok(), "the other copy has it");
+        assert!(writer.await.is_ok(), "the other copy has the data");
         assert_eq!(failed(&bench), 0);
         SimDrive::release(&silent);
         bench.wait(Duration::from_secs(1)).await;
@@ -109,7 +111,7 @@ fn a_volume_is_detached_though_a_drive_that_nobody_can_spare_is_silent() {
         let writer = bench.env.spawn("write", async move { write(&volume, 0, &new).await });
         bench.wait(Duration::from_secs(1)).await;
         bench.ask(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await.unwrap();
-        assert!(writer.await.is_err(), "it was not written");
+        assert!(writer.await.is_err(), "the write did not happen");
         assert!(bench.env.now().ns < 40_000_000_000, "at the time limit");
         SimDrive::release(&silent);
         bench.wait(Duration::from_secs(1)).await;

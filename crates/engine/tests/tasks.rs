@@ -1,4 +1,4 @@
-//! Background tasks in virtual time: rebuilds under load, their pace beside hosts, stopping and pausing them.
+//! Background tasks in virtual time: rebuilds under load, their rate with hosts, stop and pause.
 
 use engine::{
     Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, ShardIndex, ShardMessage,
@@ -27,7 +27,7 @@ pub(crate) struct Setup {
     pub(crate) member: ByteCount,
 }
 
-/// What the controller of a test was told.
+/// The reports that the controller of a test got.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) progress: RefCell<BTreeMap<u16, TaskProgress>>,
@@ -39,7 +39,7 @@ pub(crate) struct Told {
     pub(crate) out: Cell<DriveSet>,
 }
 
-/// A volume on its shards, and the controller's end of it.
+/// A volume on its shards, and the controller's end of its channel.
 pub(crate) struct Rig {
     pub(crate) env: Env,
     pub(crate) shards: Vec<Sender<ShardMessage>>,
@@ -64,7 +64,7 @@ impl Setup {
         sim
     }
 
-    /// Serves the volume with `slot` stale in every region.
+    /// Starts the volume with `slot` stale in every region.
     pub(crate) async fn serve(&self, envs: Vec<Env>, slot: Option<DriveIndex>) -> Rig {
         let regions = RegionSet::first(Regions::of(&self.geometry()).count);
         self.serve_as(envs, |attachment| {
@@ -86,7 +86,7 @@ impl Setup {
         }
         let mut sources = Vec::new();
         for drive in 0..self.drives {
-            sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("it opens")));
+            sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")));
         }
         let all = DriveSet::first(geometry.drives());
         let spec = VolumeSpec {
@@ -112,7 +112,7 @@ impl Setup {
     }
 }
 
-/// The controller as far as tasks need one: everything it is told is durable at once.
+/// The controller as far as tasks need one: every report is durable at once.
 pub(crate) async fn control(
     mut reports: Receiver<Report>,
     shards: Vec<Sender<ShardMessage>>,
@@ -184,7 +184,7 @@ impl Rig {
         }
         drop(done);
         while let Some(answer) = answers.receive().await {
-            answer.expect("the shard does it");
+            answer.expect("the shard succeeds");
         }
     }
 
@@ -193,7 +193,7 @@ impl Rig {
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
-    /// Waits until every shard has said how its part ended.
+    /// Waits until every shard has reported the end of its part.
     pub(crate) async fn outcomes(&self) -> Vec<TaskOutcome> {
         while self.told.outcomes.borrow().len() < self.shards.len() {
             self.env.sleep(Duration::from_millis(1)).await;
@@ -233,12 +233,12 @@ pub(crate) async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Resu
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }
 
-/// Bytes that tell where and when they were written.
+/// Bytes that identify where and when they were written.
 pub(crate) fn content(at: u64, len: usize, stamp: u64) -> Vec<u8> {
     (0..len as u64).map(|i| ((at + i) / 7 + stamp * 31) as u8).collect()
 }
 
-/// Writes all over the volume; what it holds then.
+/// Writes across the volume; returns its content.
 pub(crate) async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
     let mut model = vec![0; volume.spec().capacity.as_usize()];
     for stamp in 0..200 {
@@ -281,7 +281,7 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
             let mut rng = Rng::new(5, "content", "");
             let mut model = fill(&volume, &mut rng).await;
             rig.start(TaskKind::Rebuild { slot }, FULL_SPEED).await;
-            // Somebody writes meanwhile, everywhere.
+            // A concurrent writer, everywhere.
             let mut stamp = 1000;
             while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
                 put(&volume, &mut rng, &mut model, 5000, stamp).await;
@@ -291,7 +291,7 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
             assert_eq!(rig.outcomes().await, vec![TaskOutcome::Done; usize::from(setup.shards)]);
             assert_eq!(rig.told.current.borrow().len(), Regions::of(&setup.geometry()).count, "{level}");
             assert_eq!(rig.progress().done_stripes, rig.progress().total_stripes);
-            // The drive gives its data, and stands in for another one.
+            // The rebuilt drive serves its own data, and the redundancy for another drive.
             compare(&volume, &model).await;
             all[0].fail_now();
             compare(&volume, &model).await;
@@ -300,7 +300,7 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
     }
 }
 
-/// How long a rebuild takes, and how much of the time hosts had the drives to themselves.
+/// The duration of a rebuild, and the share of time without rebuild I/O.
 #[test]
 fn a_rebuild_takes_its_share_of_the_time_beside_hosts_and_all_of_it_without() {
     let setup = || Setup { level: Level::Raid5, drives: 4, shards: 1, member: ByteCount::MIB * 32 };
@@ -335,7 +335,10 @@ fn a_rebuild_takes_its_share_of_the_time_beside_hosts_and_all_of_it_without() {
     let (half, tenth) = (took(true, 50), took(true, 10));
     assert!(half > alone * 2, "one stripe at a time, half of the time: {half:?}, alone {alone:?}");
     let ratio = tenth.as_secs_f64() / half.as_secs_f64();
-    assert!((4.5..5.5).contains(&ratio), "a tenth takes five times as long as a half: {tenth:?}, {half:?}");
+    assert!(
+        (4.5..5.5).contains(&ratio),
+        "at a tenth it takes five times as long as at a half: {tenth:?}, {half:?}"
+    );
 }
 
 #[test]
@@ -355,17 +358,20 @@ fn a_task_pauses_goes_on_and_stops() {
         }
         rig.env.sleep(Duration::from_secs(4)).await;
         let moved = rig.progress().drive_bytes;
-        // Two shards at 16 MiB/s for four seconds, and what was under way.
+        // Two shards at 16 MiB/s for four seconds, and the I/O in progress.
         assert!((100 << 20..150 << 20).contains(&moved), "{} MiB", moved >> 20);
         rig.tell(|done| ShardMessage::StopTask(TASK, done)).await;
         assert_eq!(rig.outcomes().await, [TaskOutcome::Stopped; 2]);
-        assert!(rig.told.current.borrow().len() < Regions::of(&setup.geometry()).count, "it is not done");
+        assert!(
+            rig.told.current.borrow().len() < Regions::of(&setup.geometry()).count,
+            "the task has not ended"
+        );
     })
     .expect("no stall");
 }
 
-/// While a rebuild is paused, its drive is replaced, and a second rebuild fills the new drive. When the first one was resumed, it
-/// reported regions of the new drive as current.
+/// While a rebuild is paused, its drive is replaced, and a second rebuild fills the new drive. When
+/// the first one was resumed, it reported regions of the new drive as current.
 #[test]
 fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive() {
     let setup = Setup { level: Level::Raid1, drives: 2, shards: 1, member: ByteCount::MIB * 256 };
@@ -383,7 +389,7 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
         rig.shards.iter().for_each(|shard| assert!(shard.send(ShardMessage::SetPace(TASK, paused)).is_ok()));
         rig.env.sleep(Duration::from_secs(1)).await;
 
-        let source = rig.env.world().open_drive("new").await.expect("it opens");
+        let source = rig.env.world().open_drive("new").await.expect("the drive opens");
         let stale = RegionSet::first(Regions::of(&setup.geometry()).count);
         let in_service = DriveSet::first(setup.geometry().drives());
         let change = Change::Drive { slot, stale, in_service };
@@ -402,12 +408,15 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
         }
         let gone = platform::IoError::new(platform::IoErrorKind::Gone);
         assert_eq!(rig.told.outcomes.borrow()[1], TaskOutcome::Failed(gone));
-        assert!(rig.told.current.borrow().is_empty(), "it vouches for nothing of the next drive");
+        assert!(
+            rig.told.current.borrow().is_empty(),
+            "the first rebuild reports no region of the next drive"
+        );
     })
     .expect("no stall");
 }
 
-/// A drive is filled while the other one serves and hosts write; then it takes its place.
+/// A replacement is filled while the old drive serves and hosts write; then it takes the slot.
 #[test]
 fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
     let setup = Setup { level: Level::Raid5, drives: 4, shards: 2, member: ByteCount::MIB * 40 };
@@ -420,9 +429,9 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         let volume = rig.volumes[0].clone();
         let mut rng = Rng::new(6, "content", "");
         let mut model = fill(&volume, &mut rng).await;
-        // A place that the old drive cannot read is computed from the others.
+        // Sectors that the old drive cannot read are computed from the others.
         all[2].make_unreadable(ByteRange::new(ByteOffset(1 << 20), ByteCount(4096)));
-        let source = rig.env.world().open_drive("new").await.expect("it opens");
+        let source = rig.env.world().open_drive("new").await.expect("the drive opens");
         rig.tell(|done| {
             ShardMessage::Apply(
                 VOLUME,
@@ -444,7 +453,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
             ShardMessage::Apply(VOLUME, Change::Promoted { slot, stale: RegionSet::EMPTY }, None, Some(done))
         })
         .await;
-        all[2].fail_now(); // Nobody uses it any more.
+        all[2].fail_now(); // The old drive is unused now.
         compare(&volume, &model).await;
         all[0].fail_now();
         compare(&volume, &model).await;
@@ -452,7 +461,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
     .expect("no stall");
 }
 
-/// What a drive does not report, a check finds; RAID 6 names the drive, and repairs it.
+/// A check finds silent corruption; with RAID 6 it locates the drive, and repairs it.
 #[test]
 fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
     for (level, count, repair) in [(Level::Raid6, 5, true), (Level::Raid5, 4, false), (Level::Raid1, 3, true)]
@@ -475,7 +484,7 @@ fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
                 rig.told.outcomes.borrow_mut().clear();
                 rig.start(TaskKind::Check { repair: false }, FULL_SPEED).await;
                 rig.outcomes().await;
-                assert_eq!(rig.told.wrong.borrow().len(), 1, "{level}: nothing is left to find");
+                assert_eq!(rig.told.wrong.borrow().len(), 1, "{level}: a second check finds nothing");
                 compare(&volume, &model).await;
             }
         })
@@ -502,8 +511,8 @@ fn a_full_initialisation_leaves_zeroes_and_redundancy_that_agrees() {
     .expect("no stall");
 }
 
-/// Two drives that were to give a third one back could not read the same place: that place is lost and listed, and
-/// everything else is rebuilt.
+/// Both drives needed to rebuild a third one had the same unreadable sector: that sector is lost
+/// and listed, and the rest is rebuilt.
 #[test]
 fn a_rebuild_lists_what_is_lost_and_goes_on() {
     let setup = Setup { level: Level::Raid5, drives: 4, shards: 1, member: ByteCount::MIB * 8 };
@@ -527,13 +536,13 @@ fn a_rebuild_lists_what_is_lost_and_goes_on() {
                 Err(error) => {
                     assert_eq!(error.kind, platform::IoErrorKind::Medium);
                     failed += 4096;
-                    // Written anew, it is lost no more.
+                    // A write of the block removes it from the list.
                     write(&volume, at, &content(at, 4096, 77)).await.expect("writable");
                     model[at as usize..][..4096].copy_from_slice(&content(at, 4096, 77));
                 }
             }
         }
-        assert_eq!(failed, lost, "what is lost is listed, and nothing else");
+        assert_eq!(failed, lost, "only the lost block is listed");
         assert!(failed > 0 && failed <= 8192, "{failed} bytes");
         compare(&volume, &model).await;
         all[2].fail_now();
@@ -542,7 +551,7 @@ fn a_rebuild_lists_what_is_lost_and_goes_on() {
     .expect("no stall");
 }
 
-/// The 99th percentile of the latency of a database's accesses: 8 KiB, random, 67 % reads, eight outstanding.
+/// p99 latency of a database's I/O: 8 KiB, random, 67 % reads, eight outstanding.
 fn database_p99(rebuilding: bool) -> Duration {
     const REQUESTS: usize = 4000;
     let setup = Setup { level: Level::Raid5, drives: 5, shards: 1, member: ByteCount::MIB * 256 };
@@ -550,7 +559,7 @@ fn database_p99(rebuilding: bool) -> Duration {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let slot = DriveIndex(2);
-        // Both runs are degraded alike: what differs is the rebuild.
+        // Both runs are degraded alike: they differ in the rebuild.
         let rig = setup.serve(envs, Some(slot)).await;
         let latencies = Rc::new(RefCell::new(Vec::new()));
         for worker in 0..8 {

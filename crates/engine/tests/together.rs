@@ -1,5 +1,5 @@
-//! Tasks that deal with several stripes together: what lies together on a drive is one operation, and each stripe goes by itself where
-//! something stands in the way.
+//! Tasks that process several stripes together: contiguous strips of a drive are one operation.
+//! Stripes are processed one by one when that is not possible.
 
 use crate::common::{self, Bench, PACE, Setup, TASK, VOLUME, envs, pattern, range, read, stale_on, write};
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex};
 
 const STRIP: u64 = 4096;
-/// Stripes of every volume here, and how many of them are dealt with together.
+/// The number of stripes of every volume here, and of stripes per batch.
 const STRIPES: u64 = 64;
 const TOGETHER: u64 = 16;
 
@@ -22,12 +22,12 @@ fn all_drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|drive| common::drive(sim, drive)).collect()
 }
 
-/// Reads and writes that each drive was asked for.
+/// The reads and writes that each drive got.
 fn ios(drives: &[SimDrive]) -> Vec<(u64, u64)> {
     drives.iter().map(|drive| (drive.stats().reads, drive.stats().writes)).collect()
 }
 
-/// Begins a task that takes no hosts for around, whoever asked for something before: it pauses until that is long ago.
+/// Begins a task that assumes no host I/O: it pauses first until earlier requests are long past.
 async fn begin_alone(bench: &Bench, kind: TaskKind) {
     bench.begin(kind, TaskPace { paused: true, ..PACE }).await;
     bench.wait(Duration::from_secs(1)).await;
@@ -36,7 +36,7 @@ async fn begin_alone(bench: &Bench, kind: TaskKind) {
     }
 }
 
-/// What a task costs each drive in reads and writes. `stale`: its first drive lacks everything.
+/// The reads and writes of each drive for a task. `stale`: all of the first drive is stale.
 fn cost(setup: Setup, stale: bool, unsynced: bool, kind: TaskKind) -> Vec<(u64, u64)> {
     let setup = Setup { unsynced, ..setup };
     let mut sim = setup.sim(11, 0);
@@ -48,7 +48,7 @@ fn cost(setup: Setup, stale: bool, unsynced: bool, kind: TaskKind) -> Vec<(u64, 
         }
         let bench = Bench::attach(envs, attachment).await;
         let before = match unsynced {
-            true => vec![(0, 0); drives.len()], // The resync has begun by itself.
+            true => vec![(0, 0); drives.len()], // The resync starts automatically.
             false => {
                 let bytes = pattern(1, setup.geometry().capacity().0);
                 write(bench.volume(), 0, &bytes).await.expect("writable");
@@ -65,14 +65,14 @@ fn cost(setup: Setup, stale: bool, unsynced: bool, kind: TaskKind) -> Vec<(u64, 
     counted.expect("no stall")
 }
 
-/// Each strip was an operation by itself: 64 of each drive.
+/// Each strip was a separate operation: 64 per drive.
 #[test]
 fn a_rebuild_asks_each_drive_once_for_stripes_that_follow_one_another() {
     let least = STRIPES / TOGETHER;
     let rebuild = TaskKind::Rebuild { slot: DriveIndex(0) };
     let asked = cost(setup(Level::Raid5, 4), true, false, rebuild);
     assert_eq!(asked, [(0, least), (least, 0), (least, 0), (least, 0)]);
-    // One strip of redundancy is enough: a drive is not asked for the other one, and each run of what it is asked for ends there.
+    // One strip of redundancy is enough: the other one is not read, and each read run ends there.
     let asked = cost(setup(Level::Raid6, 5), true, false, rebuild);
     assert_eq!(asked[0], (0, least));
     assert!(asked[1..].iter().all(|asked| asked.0 <= STRIPES / 4 && asked.1 == 0), "{asked:?}");
@@ -80,7 +80,7 @@ fn a_rebuild_asks_each_drive_once_for_stripes_that_follow_one_another() {
     assert_eq!(mirror, [(0, least), (least, 0), (0, 0), (0, 0)]);
 }
 
-/// The strips of a drive lie together, whatever they hold.
+/// The strips of a drive are contiguous, whatever they hold.
 #[test]
 fn a_check_reads_each_drive_in_as_few_operations_as_there_are_stripes_together() {
     for (level, drives) in [(Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
@@ -89,7 +89,8 @@ fn a_check_reads_each_drive_in_as_few_operations_as_there_are_stripes_together()
     }
 }
 
-/// A resync does not read redundancy, which lies between data on each drive and is written there, a strip at a time.
+/// A resync does not read redundancy. It lies between data on each drive, and is written a strip at
+/// a time.
 #[test]
 fn a_resync_reads_data_between_redundancy_in_one_operation() {
     let check = TaskKind::Check { repair: false };
@@ -99,7 +100,7 @@ fn a_resync_reads_data_between_redundancy_in_one_operation() {
     assert!(reads <= STRIPES + STRIPES / TOGETHER * 4, "{asked:?}");
 }
 
-/// One of the drives cannot read a sector in the middle of what is read together: RAID 6 has what is missing.
+/// One drive cannot read a sector in the middle of a batch: RAID 6 computes it.
 #[test]
 fn what_cannot_be_read_has_its_stripe_go_by_itself() {
     let setup = setup(Level::Raid6, 5);
@@ -119,7 +120,8 @@ fn what_cannot_be_read_has_its_stripe_go_by_itself() {
         let is_found =
             |kind: &ReportKind| matches!(kind, ReportKind::MediumError { recovered: true, healed: true, .. });
         assert!(bench.count(is_found) > 0, "{:?}", bench.reports.borrow());
-        // The others' redundancy is what the drive was computed from: without two of them it has to speak for itself.
+        // The drive was computed from the others' redundancy: with two of them missing, its own is
+        // needed.
         let others: Vec<usize> = (1..5).filter(|drive| *drive != usize::from(bad)).take(2).collect();
         others.iter().for_each(|drive| drives[*drive].fail_now());
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
@@ -128,7 +130,8 @@ fn what_cannot_be_read_has_its_stripe_go_by_itself() {
     ran.expect("no stall");
 }
 
-/// A host writes to a stripe in the middle: what is rebuilt together ends before it, and nobody waits for a stripe who holds another one.
+/// A host writes to a stripe in the middle: the rebuild's batch ends before it, and the rebuild
+/// holds no other stripe's lock while it waits for that one.
 #[test]
 fn a_stripe_that_a_host_holds_is_waited_for_by_itself() {
     let setup = setup(Level::Raid5, 4);
@@ -147,13 +150,17 @@ fn a_stripe_that_a_host_holds_is_waited_for_by_itself() {
         bytes[at as usize..][..512].fill(0xEE);
         begin_alone(&bench, TaskKind::Rebuild { slot: DriveIndex(0) }).await;
         bench.wait(Duration::from_millis(200)).await;
-        assert_eq!(host.get(), None, "the host holds its stripe");
-        // Of stripes that were to be rebuilt with that one: before it, and behind it.
+        assert_eq!(host.get(), None, "the host holds its stripe's lock");
+        // Stripes of the same batch: before the host's stripe, and behind it.
         for stripe in [3, 12] {
             let beside = stripe * 3 * STRIP;
             write(bench.volume(), beside, &[0xDD; 512]).await.expect("writable");
             bytes[beside as usize..][..512].fill(0xDD);
-            assert_eq!(host.get(), None, "nobody who waits for the host's stripe holds stripe {stripe}");
+            assert_eq!(
+                host.get(),
+                None,
+                "stripe {stripe} is not locked while the rebuild waits for the host's stripe"
+            );
         }
         assert!(bench.outcomes().is_empty(), "the rebuild waits for the host");
         assert_eq!(bench.ended().await, vec![TaskOutcome::Done]);
@@ -165,7 +172,8 @@ fn a_stripe_that_a_host_holds_is_waited_for_by_itself() {
     ran.expect("no stall");
 }
 
-/// What several stripes write is one operation: when its drive does not take it, all of them are without it.
+/// The writes of several stripes are one operation: when its drive fails it, all of them lack that
+/// drive.
 #[test]
 fn a_drive_that_does_not_take_what_is_rebuilt_is_current_nowhere() {
     let setup = setup(Level::Raid5, 4);
@@ -187,7 +195,7 @@ fn a_drive_that_does_not_take_what_is_rebuilt_is_current_nowhere() {
     ran.expect("no stall");
 }
 
-/// A copy reads and writes what lies together at once.
+/// A copy reads and writes contiguous strips at once.
 #[test]
 fn a_copy_moves_stripes_that_follow_one_another_in_one_operation() {
     for level in [Level::Raid0, Level::Raid5] {

@@ -1,4 +1,5 @@
-//! Messages between shards that are not delivered: the request fails, or waits until there is room, and never hangs.
+//! Messages between shards that are not delivered: the request fails, or waits until there is
+//! space, and never hangs.
 
 use crate::common::{Bench, Setup, envs, pattern, read, write};
 use engine::ShardMessage;
@@ -6,7 +7,8 @@ use layout::Level;
 use platform::{IoErrorKind, mailbox};
 use std::time::Duration;
 
-/// A part of a request that the shard which owns its stripe did not take was lost, and its host waited for ever.
+/// The owner shard of a stripe did not take a part of a request: the part was lost, and its host
+/// waited without end.
 #[test]
 fn a_part_of_a_request_that_another_shard_does_not_take_fails_the_request() {
     let setup = Setup { shards: 2, ..Setup::new(Level::Raid5, 4) };
@@ -16,7 +18,7 @@ fn a_part_of_a_request_that_another_shard_does_not_take_fails_the_request() {
         let bench = Bench::start(envs, &setup).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
-        write(volume, 0, &bytes).await.expect("both shards are there");
+        write(volume, 0, &bytes).await.expect("both shards have requests");
         let (nobody, ends) = mailbox::mailbox(&bench.env, 1);
         drop(ends);
         let peers = |peers| assert!(bench.senders[0].send(ShardMessage::Peers(peers)).is_ok());
@@ -27,13 +29,14 @@ fn a_part_of_a_request_that_another_shard_does_not_take_fails_the_request() {
         assert_eq!(write(volume, 0, &bytes).await.expect_err("nor here").kind, IoErrorKind::Gone);
         peers(bench.senders.clone());
         bench.wait(Duration::from_millis(1)).await;
-        write(volume, 0, &bytes).await.expect("both shards are there");
+        write(volume, 0, &bytes).await.expect("both shards have requests");
         assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");
 }
 
-/// An answer for which there was no room in the other shard's mailbox was lost, and the host of its request waited for ever.
+/// A reply found the other shard's mailbox full: it was lost, and the host of the request waited
+/// without end.
 #[test]
 fn an_answer_waits_until_there_is_room_for_it() {
     let setup = Setup { shards: 2, ..Setup::new(Level::Raid5, 4) };
@@ -54,8 +57,8 @@ fn an_answer_waits_until_there_is_room_for_it() {
         bench.wait(Duration::from_millis(1)).await;
         let volume = bench.volume();
         let bytes = pattern(2, volume.spec().capacity.0);
-        write(volume, 0, &bytes).await.expect("every answer comes");
-        assert!(read(volume, 0, bytes.len() as u64).await.expect("every answer comes") == bytes);
+        write(volume, 0, &bytes).await.expect("every reply arrives");
+        assert!(read(volume, 0, bytes.len() as u64).await.expect("every reply arrives") == bytes);
     })
     .expect("no stall");
 }

@@ -1,4 +1,5 @@
-//! Blocks that a drive cannot read and that a write does not repair, always or at first: they cost exactly themselves.
+//! Blocks that a drive cannot read and that a write does not repair, always or at first: only these
+//! blocks are affected.
 
 use crate::common::{
     Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
@@ -14,12 +15,12 @@ use units::{DriveIndex, StripeIndex};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How a drive does not keep what is written to it.
+/// How a drive loses written blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unkept {
     /// It acknowledges writes, and still cannot read the block.
     Taken,
-    /// The same for the first so many writes.
+    /// The same for the first writes, up to this number.
     TakenAtFirst(u32),
     /// It refuses writes.
     Refused,
@@ -38,7 +39,7 @@ fn break_sectors(drive: &SimDrive, at: u64, len: u64, how: Unkept) {
     }
 }
 
-/// Which sectors hosts cannot read; the others have to be as they were written.
+/// The sectors that hosts cannot read; the others must hold the written data.
 async fn unreadable(volume: &Rc<engine::Volume>, bytes: &[u8], when: &str) -> Vec<u64> {
     let mut lost = Vec::new();
     for at in (0..bytes.len() as u64).step_by(512) {
@@ -53,7 +54,7 @@ async fn unreadable(volume: &Rc<engine::Volume>, bytes: &[u8], when: &str) -> Ve
     lost
 }
 
-/// Has the drive of a slot replaced by `d{new}`.
+/// Replaces the drive of a slot by `d{new}`.
 async fn replace(bench: &Bench, slot: u16, new: u16) -> Vec<TaskOutcome> {
     let (slot, source) = (DriveIndex(slot), open(&bench.env, new).await);
     let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
@@ -66,9 +67,10 @@ async fn replace(bench: &Bench, slot: u16, new: u16) -> Vec<TaskOutcome> {
     outcomes
 }
 
-/// A drive of a RAID 5 was lost, and one block of another one could never be read again, whatever was written to it. The rebuild
-/// gave the block up, filled it with zeros, could not read these, and failed at 99 % for ever; a host's write of the block was
-/// acknowledged and then could not be read; the drive could not be replaced either.
+/// A RAID 5 lost a drive, and one block of another drive stayed unreadable after every write. The
+/// rebuild gave the block up, filled it with zeros, could not read these, and always failed at 99
+/// %. A host's write of the block was acknowledged, and then unreadable; the drive could not be
+/// replaced either.
 #[test]
 fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
     for how in ALL {
@@ -93,17 +95,17 @@ fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
             let start = setup.geometry().stripe_start(StripeIndex(3)).0;
             let lost = [start + 512, start + 4096 + 512];
             assert_eq!(unreadable(volume, &bytes, "rebuilt").await, lost, "{how:?}");
-            // A host writes both anew.
+            // A host rewrites both blocks.
             for at in lost {
                 write(volume, at, &[9; 512]).await.expect("there is redundancy");
                 bytes[at as usize..][..512].fill(9);
                 assert_eq!(read(volume, at, 512).await.expect("acknowledged"), [9; 512], "{how:?}");
             }
             assert_eq!(unreadable(volume, &bytes, "rewritten").await, [0; 0], "{how:?}");
-            // What it held before can be read again: that is not what was written.
+            // The old content is readable again: it is not the written data.
             all[usize::from(bad)].heal(range(offset + 512, 512));
             assert_eq!(unreadable(volume, &bytes, "healed").await, [0; 0], "{how:?}");
-            // The drive with the block can be replaced, and then every other drive be lost.
+            // The drive with the block can be replaced, and then any other drive may fail.
             assert_eq!(replace(&bench, bad, 4).await, [TaskOutcome::Done], "{how:?}");
             assert!(volume.recorded_state().is_optimal(), "{how:?}");
             all[usize::from(data(&setup, 3, 2).0)].fail_now();
@@ -113,8 +115,8 @@ fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
     }
 }
 
-/// The same of a drive that is replaced while the block is still punctured: the zeros that it refused count, so another drive
-/// that is lost then is computed rightly.
+/// The same for a drive that is replaced while the block is still punctured: parity counts the
+/// refused zeros, so that another lost drive is computed rightly.
 #[test]
 fn zeros_that_a_drive_refused_count_for_redundancy() {
     for how in ALL {
@@ -136,10 +138,10 @@ fn zeros_that_a_drive_refused_count_for_redundancy() {
             assert_eq!(bench.ended().await, [TaskOutcome::Done], "{how:?}");
             let start = setup.geometry().stripe_start(StripeIndex(3)).0;
             let lost = [start + 512, start + 4096 + 512];
-            // Another strip of these columns is written by whichever way costs least.
+            // Another strip of these columns is written in the cheapest way.
             write(volume, start + 8192 + 512, &[7; 512]).await.expect("writable");
             bytes[start as usize + 8192 + 512..][..512].fill(7);
-            // What the drive held before can be read again: it is not the zeros that redundancy counts.
+            // The old content of the drive is readable again: redundancy counts zeros instead.
             all[usize::from(bad)].heal(range(offset + 512, 512));
             all[usize::from(data(&setup, 3, 2).0)].fail_now();
             assert_eq!(unreadable(volume, &bytes, "another drive is lost").await, lost, "{how:?}");
@@ -148,8 +150,9 @@ fn zeros_that_a_drive_refused_count_for_redundancy() {
     }
 }
 
-/// A mirror of two: one drive is lost, one block of the other one cannot be read again. Three copies with one more loss, and RAID 6
-/// with two drives that are filled one after the other.
+/// A mirror of two: one drive is lost, and one block of the other one stays unreadable. The same
+/// for three copies with one more loss, and for RAID 6 with two drives that are rebuilt one after
+/// the other.
 #[test]
 fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
     for how in ALL {
@@ -199,8 +202,8 @@ fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
     }
 }
 
-/// A region was to be resynced, and one block could not be read however often it was written: the whole region was distrusted, and the
-/// resync began again for ever.
+/// One block of an unsynced region stayed unreadable after every write: the region stayed unsynced,
+/// and the resync began again without end.
 #[test]
 fn a_resync_ends_though_a_block_is_never_repaired() {
     for how in ALL {
@@ -228,9 +231,9 @@ fn a_resync_ends_though_a_block_is_never_repaired() {
     }
 }
 
-/// A drive was missing, and another one refused a host's write of one block. The other drives had the write by then, so redundancy did
-/// not tell what the missing drive held beside it; and the whole region was distrusted, so that no block of the missing drive
-/// could be had any more.
+/// A drive was missing, and another one refused a host's write of one block. The other drives had
+/// the write by then, so that redundancy could not give the missing drive's block in that column.
+/// The whole region became unsynced, and all blocks of the missing drive there were unreadable.
 #[test]
 fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
     for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
@@ -257,7 +260,7 @@ fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
                 if !is_readable {
                     of.make_stuck(range(bad.offset.0 + 512, 512), None);
                 }
-                assert!(write(volume, at, &[5; 2048]).await.is_err(), "nothing has it");
+                assert!(write(volume, at, &[5; 2048]).await.is_err(), "no drive has the block");
                 bench.wait(SECOND).await;
                 let what = format!("{level}, readable {is_readable}");
                 assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))), 0, "{what}");
@@ -269,7 +272,8 @@ fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
                             assert!(got == old || is_written && got == [5; 512], "{what}: at {sector}")
                         }
                         Err(_) => {
-                            // A block that was neither readable nor writable before takes what needed it along.
+                            // A block that was neither readable nor writable before is lost with
+                            // the blocks that depend on it.
                             let in_column = (sector - start) % 4096 == 512 && sector - start < 12288;
                             assert!(!is_readable && in_column, "{what}: at {sector}");
                         }
@@ -281,8 +285,9 @@ fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
     }
 }
 
-/// A drive was being repaired, block by block, when the drive that had been filled to replace it took its slot. The blocks that it could not
-/// read were listed as excluded on the slot then: with others gone, hosts could not read what the new drive held.
+/// A drive was being repaired, block by block, when its replacement took the slot. The old drive's
+/// unreadable blocks were then listed as excluded in the slot: with other drives missing, hosts
+/// could not read the new drive's blocks.
 #[test]
 fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
     let mut were_caught = 0;
@@ -305,7 +310,7 @@ fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
             bench.begin(TaskKind::Copy { slot }, PACE).await;
             bench.ended().await;
             break_sectors(&old, offset, 512, Unkept::Taken);
-            // It is repaired beside.
+            // The repair runs concurrently.
             let at = setup.geometry().stripe_start(StripeIndex(3)).0 + 4096;
             assert!(read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]);
             bench.env.sleep(Duration::from_micros(delay)).await;
@@ -314,16 +319,17 @@ fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
             let promoted = Change::Promoted { slot, stale: RegionSet::EMPTY };
             bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
             bench.env.sleep(SECOND).await;
-            assert!(!is_excluded(), "the old drive's blocks, {delay} us after the read");
+            assert!(!is_excluded(), "blocks of the old drive, {delay} us after the read");
             !is_before
         });
         were_caught += u32::from(is_caught.expect("no stall"));
     }
-    assert!((1..80).contains(&were_caught), "the repair was caught under way {were_caught} times of 80");
+    assert!((1..80).contains(&were_caught), "the switch hit a running repair {were_caught} times of 80");
 }
 
-/// A drive of a RAID 5EE did not keep a block, and was lost. Its strips came back from the distributed spare to the drive that took its
-/// place. The block stayed excluded there: hosts could not read what another drive did not keep in the same columns.
+/// A drive of a RAID 5EE lost a block, and then failed. Its strips were copied back from the
+/// distributed spare to the replacement. The block stayed excluded there: hosts could not read
+/// blocks in the same columns that another drive had lost.
 #[test]
 fn what_a_drive_did_not_keep_is_kept_by_the_one_that_gets_it_from_the_distributed_spare() {
     let setup = Setup::new(Level::Raid5ee, 5);
@@ -341,7 +347,7 @@ fn what_a_drive_did_not_keep_is_kept_by_the_one_that_gets_it_from_the_distribute
         let is_excluded = || volume.recorded_state().is_excluded(slot, range(offset, 512));
         assert_eq!(unreadable(&volume, &bytes, "broken").await, [0; 0]);
         bench.env.sleep(SECOND).await;
-        assert!(is_excluded(), "it was repaired in vain");
+        assert!(is_excluded(), "the repair failed");
         victim.fail_now();
         assert_eq!(unreadable(&volume, &bytes, "lost").await, [0; 0]);
         bench.begin(TaskKind::Relocate { slot }, PACE).await;
@@ -355,7 +361,7 @@ fn what_a_drive_did_not_keep_is_kept_by_the_one_that_gets_it_from_the_distribute
         bench.begin(TaskKind::Restore { slot }, PACE).await;
         assert_eq!(bench.ended().await, [TaskOutcome::Done]);
         bench.tell(|done| ShardMessage::Apply(VOLUME, moved(false), None, Some(done))).await;
-        assert!(!is_excluded(), "the new drive has it");
+        assert!(!is_excluded(), "the new drive has the block");
         break_sectors(&other, beside, 512, Unkept::Taken);
         assert_eq!(unreadable(&volume, &bytes, "restored").await, [0; 0]);
     })

@@ -1,4 +1,5 @@
-//! Blocks that a drive does not keep: what has to be durable before a list changes, or before a write is acknowledged.
+//! Blocks that a drive cannot keep: the data that must be durable before a list changes, or before
+//! a write is acknowledged.
 
 use crate::common::{Bench, Setup, data, drive, envs, parity, pattern, range, read, slots, write};
 use engine::{Change, ReportKind};
@@ -13,8 +14,8 @@ const SECTOR: u64 = 512;
 /// The stripe of all tests.
 const STRIPE: u64 = 3;
 
-/// X1 was flushed while its block was excluded on D1's drive. X2 went into the cache of that drive, and the exclusion ended before
-/// a flush: a power cut left X0 on the drive, and nothing said that it must not be read.
+/// X1 was flushed while its block was excluded on D1's drive. X2 went into the cache of that drive,
+/// and the exclusion ended before a flush: a power cut left X0 on the drive, without an exclusion.
 #[test]
 fn an_exclusion_ends_after_a_flush_of_the_block() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -39,13 +40,13 @@ fn an_exclusion_ends_after_a_flush_of_the_block() {
         let at = setup.geometry().stripe_start(StripeIndex(STRIPE)).0 + 4096;
         write(bench.volume(), at, &[2; 512]).await.expect("writable");
         assert!(!bench.volume().recorded_state().is_excluded(DriveIndex(slot), range(offset, SECTOR)));
-        assert_eq!(*durable.borrow(), [[2; 512]], "what a power cut leaves when the exclusion ends");
+        assert_eq!(*durable.borrow(), [[2; 512]], "the block after a power cut when the exclusion ends");
     })
     .expect("no stall");
 }
 
-/// A drive that the volume could not do without refused a block, and went on reading what it held before. The write was acknowledged
-/// with its content in redundancy, and the old content was read.
+/// A drive that the volume needs refused a block, and still returned the old content. The write was
+/// acknowledged with its content in redundancy, and reads returned the old content.
 #[test]
 fn a_refused_block_is_listed_before_its_write_is_acknowledged() {
     for is_listed in [true, false] {
@@ -55,7 +56,7 @@ fn a_refused_block_is_listed_before_its_write_is_acknowledged() {
         let envs = envs(&sim, &setup);
         sim.run(async move {
             let (slot, offset) = data(&setup, STRIPE, 1);
-            // Another drive lacks a block elsewhere: this one is needed.
+            // Another drive lacks a block elsewhere: this drive is needed.
             let (other, elsewhere) = data(&setup, 9, 1);
             assert_ne!(other, slot);
             let mut attachment = setup.attachment(&envs[0]).await;
@@ -80,8 +81,8 @@ fn a_refused_block_is_listed_before_its_write_is_acknowledged() {
     }
 }
 
-/// A drive was missing, and a host wrote a punctured block anew, with all of its stripe. The drive of the block acknowledged the write and
-/// did not keep it: the block was acknowledged and taken off the list, and could not be read.
+/// A drive was missing, and a host wrote a full stripe over a punctured block. The block's drive
+/// acknowledged the write and lost it: the block was removed from the list, and was unreadable.
 #[test]
 fn a_punctured_block_that_is_written_anew_is_read_back() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -109,8 +110,9 @@ fn a_punctured_block_that_is_written_anew_is_read_back() {
     .expect("no stall");
 }
 
-/// A resync gave a block up, and the next one of the column could not be read for the new parity. Its place was filled with zeros before it
-/// was listed: a kill between the two left zeros that passed for what the host had written.
+/// A resync gave a block up, and the next block of the column was unreadable for the new parity.
+/// Its place was filled with zeros before it was listed: a kill between the two left zeros that
+/// counted as host data.
 #[test]
 fn a_block_is_listed_before_zeros_take_its_place() {
     let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
@@ -126,7 +128,8 @@ fn a_block_is_listed_before_zeros_take_its_place() {
         bench.refuse(move |kind| {
             if let ReportKind::PuncturedBlocks { drive, punctured: true, .. } = kind {
                 if drive.0 == first.0 {
-                    // It is known to be readable by now, and is read again for the new parity.
+                    // The block is known to be readable by now, and is read again for the new
+                    // parity.
                     of.make_unreadable(range(second.1, SECTOR));
                 } else if drive.0 == second.0 {
                     seen.set(Some(of.peek(ByteOffset(second.1), ByteCount(SECTOR)).is_some()));
@@ -135,7 +138,7 @@ fn a_block_is_listed_before_zeros_take_its_place() {
             None
         });
         bench.wait(Duration::from_secs(30)).await;
-        assert_eq!(zeros_first.get(), Some(false), "whether it was written before it was listed");
+        assert_eq!(zeros_first.get(), Some(false), "the block was written before it was listed");
         assert!(bench.volume().recorded_state().unsynced().is_empty());
         let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
         for index in 0..3 {
@@ -156,9 +159,11 @@ async fn degraded(envs: Vec<platform::Env>, setup: &Setup, changes: &[Change]) -
     Bench::attach(envs, attachment).await
 }
 
-/// A drive was missing, and a block of another one was punctured and excluded: parity counted it as zeros. A host's write of it was begun,
-/// though no drive but the one that refused it would have had its content. Until the refusal was put back, parity gave the missing
-/// drive's block wrongly. And where the write was not begun, the missing drive's block was given up with the one that counted as zeros.
+/// A drive was missing, and a block of another one was punctured and excluded: parity counted it as
+/// zeros. A host's write of the block began, though only the drive that refused it would have had
+/// its content. Until the refusal was recorded again, parity gave the missing drive's block
+/// wrongly. Where the write did not begin, the missing drive's block was given up with the
+/// punctured one.
 #[test]
 fn a_write_is_not_begun_whose_content_no_drive_would_have() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -184,14 +189,15 @@ fn a_write_is_not_begun_whose_content_no_drive_would_have() {
         let start = setup.geometry().stripe_start(StripeIndex(STRIPE)).0;
         let refused = write(bench.volume(), start + 4096, &[2; 512]).await;
         assert_eq!(refused.expect_err("no drive would have it").kind, IoErrorKind::Medium);
-        assert!(!changed.get(), "parity never counts what no drive has");
+        assert!(!changed.get(), "parity counts no block that no drive has");
         assert_eq!(read(bench.volume(), start, SECTOR).await.expect("from parity"), [0; 512]);
     })
     .expect("no stall");
 }
 
-/// A drive was missing, and a write of a block was refused that could not be read either. The block was listed as punctured, and counted as
-/// zeros, while parity still counted what had been refused: after a crash the missing drive's block was computed wrongly.
+/// A drive was missing, and a write of an unreadable block was refused. The block was listed as
+/// punctured, and counted as zeros, while parity still counted the refused data: after a crash the
+/// missing drive's block was computed wrongly.
 #[test]
 fn a_refused_block_is_punctured_when_parity_counts_zeros() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -213,7 +219,7 @@ fn a_refused_block_is_punctured_when_parity_counts_zeros() {
         let durable = seen.clone();
         bench.refuse(move |kind| {
             match kind {
-                // It can be read until the write has begun.
+                // The block is readable until the write begins.
                 ReportKind::ExcludedBlocks { excluded: true, .. } => {
                     of.make_stuck(range(offset, SECTOR), None)
                 }

@@ -1,5 +1,5 @@
-//! Volumes of every level in virtual time: random requests at the same time, drives failing under them,
-//! several shards; each read is compared with what a plain array of bytes would hold.
+//! Volumes of every level in virtual time: concurrent random requests, drive failures, several
+//! shards; each read is compared with a model in memory.
 
 use crate::common::{Bench, MEMBER, Setup, envs, read, write};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeId, VolumeService};
@@ -19,8 +19,8 @@ async fn start(envs: Vec<Env>, setup: Setup) -> Vec<Rc<Volume>> {
     Bench::start(envs, &setup).await.volumes
 }
 
-/// Many writers and readers at the same time, each in bytes of its own (which lie in the same sectors,
-/// strips and stripes as everybody else's), against a model.
+/// Many concurrent writers and readers, each with its own bytes in sectors, strips and stripes
+/// shared by all, compared with a model.
 async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl Fn(u64) + 'static) {
     const WORKERS: u64 = 12;
     let capacity = volumes[0].spec().capacity.0;
@@ -71,7 +71,7 @@ async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl F
     write(&volumes[0], start, &bytes).await.expect("writable");
     volumes[0].flush().await.expect("flushed");
     let got = read(&volumes[0], start, bytes.len() as u64).await.expect("readable");
-    assert!(got == bytes, "a large write reads back otherwise");
+    assert!(got == bytes, "a large write reads back differently");
 }
 
 fn run(seed: u64, setup: Setup, rounds: u64, fail_at: Option<u64>) -> (u64, Vec<Rc<Volume>>) {
@@ -132,7 +132,7 @@ fn a_drive_fails_under_load_and_nobody_notices() {
         for seed in 0..4 {
             let (_, volumes) = run(seed, Setup::new(level, drives), 60, Some(100 + seed * 37));
             let health = volumes[0].recorded_state().in_service();
-            assert_eq!(health.count(), DriveCount(drives - 1), "the drive is out");
+            assert_eq!(health.count(), DriveCount(drives - 1), "the drive has failed");
         }
     }
 }
@@ -183,7 +183,8 @@ fn a_medium_error_is_served_from_redundancy_and_costs_no_drive() {
     }
 }
 
-/// A file was truncated under its drive. What it cannot read is not to be repaired there: it is another file.
+/// A file was truncated below its drive. The missing sectors must not be repaired there: it is
+/// another file.
 #[test]
 fn a_drive_that_is_not_what_it_was_is_out_at_its_first_error() {
     for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 5)] {
@@ -226,16 +227,16 @@ fn what_is_lost_is_an_error_and_what_is_not_is_not() {
             if drive < DriveIndex(2) {
                 assert_eq!(got.expect_err("two drives of RAID 5 are lost").kind, IoErrorKind::Medium);
             } else {
-                assert!(got.expect("this drive is there") == bytes[strip as usize * 4096..][..4096]);
+                assert!(got.expect("this drive is present") == bytes[strip as usize * 4096..][..4096]);
             }
         }
     })
     .expect("no stall");
 }
 
-/// A drive held its operations for longer than it may. The others had the data, but the buffer of the read was
-/// in part with the drive: the read succeeded without giving its data back, or, of bytes that are not whole
-/// sectors, gave back what the buffer held before.
+/// A drive held its operations beyond its time limit. The others had the data, but a part of the
+/// read's buffer was still with the drive: the read succeeded without its data, or, for parts of
+/// sectors, returned the buffer's old content.
 #[test]
 fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
     for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
@@ -249,7 +250,7 @@ fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
                 let bytes: Vec<u8> = (0..volume.spec().capacity.0).map(|i| (i / 97) as u8).collect();
                 write(&volume, 0, &bytes).await.expect("writable");
                 drive.hold();
-                let got = read(&volume, skip, 100_000).await.expect("the level survives it");
+                let got = read(&volume, skip, 100_000).await.expect("the level tolerates the failure");
                 assert!(got == bytes[skip as usize..][..100_000]);
                 drive.release();
             })
@@ -258,9 +259,9 @@ fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
     }
 }
 
-/// A drive died while the resync was under way. Writes to stripes that the resync had passed went on without parity,
-/// for the region was not resynced yet; then the resync came to its end, the region counted as resynced, and blocks of
-/// the dead drive were computed from parity that had missed those writes.
+/// A drive failed during the resync. Writes to resynced stripes went on without parity, as the
+/// region was not synced yet. Then the resync ended, the region counted as synced, and the failed
+/// drive's blocks were computed from parity that had missed those writes.
 #[test]
 fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
     let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 3) };
@@ -272,14 +273,14 @@ fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
         let geometry = setup.geometry();
         let volume = start(envs, setup).await.remove(0);
         let last = units::StripeIndex(geometry.stripes().0 - 1);
-        // Three stripes before, parity and data lie on the same drives as in the last one.
+        // Three stripes before, parity and data are on the same drives as in the last one.
         let early = units::StripeIndex(last.0 - 3);
         let parity = geometry.parity_cell(last, layout::ParityIndex(0)).expect("RAID 5").drive;
         let data = |index| geometry.data_cell(early, layout::DataIndex(index), layout::CopyIndex(0)).drive;
         while volume.counters().resynced_stripes < last.0 {
             env.sleep(std::time::Duration::from_micros(20)).await;
         }
-        // The last stripe has been read, its parity is being written; then a drive dies.
+        // The last stripe has been read and its parity is being written; then a drive fails.
         drives[parity.as_usize()].hold();
         env.sleep(std::time::Duration::from_millis(5)).await;
         drives[data(1).as_usize()].fail_now();
@@ -288,11 +289,11 @@ fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
         let write = env.spawn("write", async move { write(&writing, start, &[1; 4096]).await });
         waits.sleep(std::time::Duration::from_secs(40)).await;
         drives[parity.as_usize()].release();
-        write.await.expect("its drive is there");
+        write.await.expect("its drive is present");
         env.sleep(std::time::Duration::from_secs(30)).await;
-        let got = read(&volume, start, 4096).await.expect("its drive is there");
+        let got = read(&volume, start, 4096).await.expect("its drive is present");
         assert!(got == [1; 4096]);
-        // Nothing was ever written here: zeroes, or the truth that it cannot be told.
+        // Never written: zeros, or an error.
         if let Ok(got) = read(&volume, start + 4096, 4096).await {
             assert!(got == [0; 4096], "computed from parity that missed a write");
         }
@@ -300,8 +301,8 @@ fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
     .expect("no stall");
 }
 
-/// A drive of a RAID 0 died with writes in its cache. The flush that found it dead failed; the next one left it out
-/// and succeeded, for writes that nobody had made durable.
+/// A drive of a RAID 0 failed with writes in its cache. The flush that found the failure returned
+/// an error. The next one skipped the drive and succeeded, for writes that were not durable.
 #[test]
 fn every_flush_fails_once_a_drive_is_lost() {
     let setup = Setup::new(Level::Raid0, 3);
@@ -362,7 +363,10 @@ fn zeroes_and_trims_go_through_plans() {
             }
             assert!(read(&volume, 100_000, 60_000).await.is_ok());
             let after = read(&volume, 160_000, 1000).await.expect("readable");
-            assert!(after.iter().all(|byte| *byte == 0xAB), "{level:?}: trim took more than it was given");
+            assert!(
+                after.iter().all(|byte| *byte == 0xAB),
+                "{level:?}: the trim discarded more than its range"
+            );
         })
         .expect("no stall");
     }
@@ -391,8 +395,8 @@ fn a_volume_can_be_a_drive() {
     .expect("no stall");
 }
 
-/// A write of a part of a sector reads the sector first. Another write, of the whole sector, that was
-/// acknowledged in between was lost on RAID 0 outside the part, because only writes of parts took the lock.
+/// A write of a part of a sector reads the sector first. On RAID 0 a concurrent, acknowledged write
+/// of the whole sector was lost outside that part, because only partial writes took the lock.
 #[test]
 fn a_write_of_part_of_a_sector_does_not_undo_one_of_the_whole() {
     for (level, drives) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid5, 3)] {
@@ -419,8 +423,8 @@ fn a_write_of_part_of_a_sector_does_not_undo_one_of_the_whole() {
     }
 }
 
-/// A region that had been quiet was called quiet by a task of its own, which a write to the region could overtake: the
-/// controller then heard "mark it" before "it is quiet", and unmarked a region that was being written.
+/// A task of its own reported idle regions, and a write to the region could overtake it: the
+/// controller received "mark" before "idle", and unmarked a region that was being written.
 #[test]
 fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
     for seed in 0..60u64 {
@@ -430,7 +434,8 @@ fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
         sim.run(async move {
             let env = envs[0].clone();
             let (volume, marked) = start_noting_marks(&env, &setup).await;
-            // The cleaner looks every 5 s; this host writes every 5 s too, as a journal's commit does.
+            // The cleaner runs every 5 s; this host writes every 5 s too, as a journal's commit
+            // does.
             for round in 2..7u64 {
                 env.sleep_until(platform::Instant { ns: 5_000_000_000 * round }).await;
                 write(&volume, 0, &[2; 4096]).await.expect("writable");
@@ -442,7 +447,7 @@ fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
     }
 }
 
-/// One shard with the volume, kept by somebody who only remembers whether its one region is marked.
+/// One shard with the volume; the test's controller only keeps the mark of its one region.
 async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
     let (reports, mut receiver) = platform::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);
@@ -469,8 +474,8 @@ async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bo
     (shard.volume(VolumeId(1)).expect("attached"), marked)
 }
 
-/// Reads of parts of sectors held memory while they waited for runners, and runners held writes of parts of
-/// sectors that waited for that memory: nothing moved any more.
+/// Reads of parts of sectors held memory while they waited for runners, and runners held writes of
+/// parts of sectors that waited for that memory: a deadlock.
 #[test]
 fn reads_and_writes_of_parts_of_sectors_do_not_wait_for_one_another_for_ever() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -502,8 +507,8 @@ fn reads_and_writes_of_parts_of_sectors_do_not_wait_for_one_another_for_ever() {
     .expect("no stall");
 }
 
-/// A write on the fast path that took too long was written again the long way. The first one landed much later, over
-/// a second write that had been acknowledged in between.
+/// A late FastPath write was repeated as a planned write. The first one landed much later, over a
+/// second write that had been acknowledged in between.
 #[test]
 fn a_write_that_takes_too_long_never_lands_over_a_later_one() {
     let setup = Setup::new(Level::Raid0, 2);
@@ -515,12 +520,15 @@ fn a_write_that_takes_too_long_never_lands_over_a_later_one() {
         let volume = start(envs, setup).await.remove(0);
         drive.stall_next(1, std::time::Duration::from_secs(40));
         let begun = env.now();
-        write(&volume, 0, &[1; 4096]).await.expect("nobody has it but this drive: it is waited for");
+        write(&volume, 0, &[1; 4096]).await.expect("only this drive has the data: the write waits for it");
         assert!(env.now() - begun >= std::time::Duration::from_secs(40));
         let second = write(&volume, 0, &[2; 4096]).await;
         env.sleep(std::time::Duration::from_secs(20)).await;
         if second.is_ok() {
-            assert!(read(&volume, 0, 4096).await.expect("readable") == [2; 4096], "undone by a late write");
+            assert!(
+                read(&volume, 0, 4096).await.expect("readable") == [2; 4096],
+                "overwritten by a late write"
+            );
         }
     })
     .expect("no stall");

@@ -1,5 +1,5 @@
-//! Several whole stripes that a host writes, which go to the drives together: a drive that fails in the middle, more drives than may, and
-//! power that goes at any event.
+//! Several full stripes of one host write go to the drives together: a drive failure during it,
+//! more failures than tolerated, and power cuts at any event.
 
 use crate::common::{self, Bench, PACE, Setup, envs, pattern, read, regions, write};
 use engine::{RegionSet, ReportKind, TaskKind, TaskOutcome};
@@ -26,7 +26,7 @@ fn all_drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|drive| common::drive(sim, drive)).collect()
 }
 
-/// Writes all of the volume in the background. What came of it.
+/// Writes all of the volume in the background. Returns the result.
 fn begin(bench: &Bench, bytes: &[u8]) -> Rc<Cell<Option<Result<(), IoError>>>> {
     let (told, volume, bytes) = (Rc::new(Cell::new(None)), bench.volume().clone(), bytes.to_vec());
     let ended = told.clone();
@@ -42,7 +42,8 @@ fn is_in_doubt(kind: &ReportKind) -> bool {
     matches!(kind, ReportKind::Unsynced(_))
 }
 
-/// What the drives hold when `failing` fail while all stripes are being written together, each drive having its part of all of them.
+/// The content of the drives when `failing` fail while all stripes are being written together, each
+/// drive with its part of all stripes.
 fn fails_in_the_middle(
     setup: &Setup,
     failing: &[usize],
@@ -64,42 +65,45 @@ fn fails_in_the_middle(
             assert_eq!(
                 asked,
                 1,
-                "{}: what {} has of all stripes is one operation",
+                "{}: the part of {} in all stripes is one operation",
                 setup.level,
                 drive.name()
             );
         }
-        assert!(
-            failing.iter().all(|drive| drives[*drive].in_flight() > 0),
-            "they have what they are to write"
-        );
+        assert!(failing.iter().all(|drive| drives[*drive].in_flight() > 0), "the drives have their writes");
         assert_eq!(ended.get(), None);
         failing.iter().for_each(|drive| drives[*drive].fail_now());
         while ended.get().is_none() {
             bench.wait(Duration::from_millis(1)).await;
         }
         assert_eq!(ended.get().map(|result| result.is_ok()), Some(bench.count(is_in_doubt) == 0));
-        assert_eq!(bench.count(is_out), failing.len(), "{}: known when the host is answered", setup.level);
+        assert_eq!(
+            bench.count(is_out),
+            failing.len(),
+            "{}: recorded before the acknowledgement",
+            setup.level
+        );
         check(bench, drives).await;
     });
     ran.expect("no stall");
 }
 
-/// What all stripes have on a drive is one operation: when the drive fails with it, each of them goes on without, and the host is answered
-/// when that is recorded.
+/// The strips of all stripes on a drive are one operation: when it fails, each stripe is written
+/// without the drive, and the write is acknowledged when that is recorded.
 #[test]
 fn a_drive_that_fails_in_the_middle_is_out_and_costs_no_stripe() {
     for setup in shapes() {
         let len = setup.geometry().capacity().0;
         fails_in_the_middle(&setup, &[1], async move |bench, _| {
-            assert_eq!(bench.count(is_in_doubt), 0, "nothing is in doubt");
+            assert_eq!(bench.count(is_in_doubt), 0, "all regions are synced");
             assert!(read(bench.volume(), 0, len).await.expect("readable") == pattern(2, len));
             assert_eq!(bench.volume().check_invariants(), Ok(()));
         });
     }
 }
 
-/// Nobody has what was to be written to two drives of RAID 5: the host is told, and what the others have of it proves nothing any more.
+/// Two drives of RAID 5 fail the write: the host gets an error, and parity of these stripes is
+/// unsynced.
 #[test]
 fn stripes_that_more_drives_fail_than_may_are_in_doubt() {
     fails_in_the_middle(&setup(Level::Raid5, 4), &[1, 2], async |bench, _| {
@@ -108,10 +112,11 @@ fn stripes_that_more_drives_fail_than_may_are_in_doubt() {
     });
 }
 
-/// What the machine knows after a crash: what was reported, and answered, before.
+/// The controller's knowledge after a crash: the reports that were replied to.
 type Known = Rc<RefCell<RegionSet>>;
 
-/// Writes all stripes together over what was there and is durable. The answer, unless the power went before.
+/// Writes all stripes together over durable data. Returns the result, unless the power cut came
+/// first.
 fn write_over(sim: &mut Sim, setup: &Setup, marked: &Known, stop: Option<u64>) -> (u64, Option<bool>) {
     let (envs, of_life, known) = (envs(sim, setup), setup.clone(), marked.clone());
     let bench = sim.run(async move {
@@ -119,7 +124,7 @@ fn write_over(sim: &mut Sim, setup: &Setup, marked: &Known, stop: Option<u64>) -
         let len = of_life.geometry().capacity().0;
         write(bench.volume(), 0, &pattern(1, len)).await.expect("writable");
         bench.volume().flush().await.expect("flushed");
-        // It has been quiet for long: its region is not marked any more.
+        // The region was idle for long: it is unmarked.
         bench.wait(Duration::from_secs(60)).await;
         let is_quiet = |kind: &ReportKind| matches!(kind, ReportKind::Quiet(_));
         assert!(bench.count(is_quiet) > 0, "the region is unmarked");
@@ -144,14 +149,14 @@ fn write_over(sim: &mut Sim, setup: &Setup, marked: &Known, stop: Option<u64>) -
     (first, wrote.ok().map(|(_bench, is_durable)| is_durable))
 }
 
-/// Whether each sector is old or new; all new, if the host was told so.
+/// Whether each sector is old or new; all are new if the write was acknowledged.
 fn is_old_or_new(bytes: &[u8], is_durable: bool) -> bool {
     let (old, new) = (pattern(1, bytes.len() as u64), pattern(2, bytes.len() as u64));
     let mut sectors = bytes.chunks(512).zip(old.chunks(512).zip(new.chunks(512)));
     sectors.all(|(sector, (old, new))| sector == new || (!is_durable && sector == old))
 }
 
-/// What is there after the crash, and stays there when a drive is lost as soon as redundancy is said to agree.
+/// The content after the crash. It must stay when a drive is lost once redundancy counts as synced.
 fn look(sim: &mut Sim, setup: &Setup, marked: &RegionSet, is_durable: bool, why: &str) {
     let again = Setup { unsynced: !marked.is_empty(), ..setup.clone() };
     let (envs, drives, why) = (envs(sim, setup), all_drives(sim, setup), why.to_owned());
@@ -171,8 +176,8 @@ fn look(sim: &mut Sim, setup: &Setup, marked: &RegionSet, is_durable: bool, why:
     ran.expect("no stall");
 }
 
-/// The power goes before every event of such a write. Its stripes are not atomic, and need not be; but they are in doubt after that, as their
-/// region was marked before the first of them was written.
+/// A power cut before every event of such a write. Its stripes need not be atomic; but they are
+/// unsynced afterwards, as their region was marked before the first of them was written.
 #[test]
 fn power_that_goes_at_any_event_leaves_each_sector_old_or_new_and_no_redundancy_that_lies() {
     for setup in shapes() {

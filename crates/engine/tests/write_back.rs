@@ -1,4 +1,5 @@
-//! What the cache answers is read as it was written, gets to the drives when it must, and is not lost by an error.
+//! The write-back cache: reads return the written data, it is destaged when necessary, and no error
+//! loses it.
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, range, read, write};
 use engine::{Absorb, Attachment, CacheTerms, ShardMessage, Volume, VolumeId, VolumeSpec};
@@ -23,7 +24,7 @@ async fn start(envs: Vec<platform::Env>, setup: &Setup, room: ByteCount) -> Benc
     Bench::attach_with_cache(envs, Attachment { cache, ..attachment }, room).await
 }
 
-/// Runs something on a volume that answers from its cache.
+/// Runs a closure on a write-back volume.
 fn run<T: 'static, F: Future<Output = T> + 'static>(
     setup: &Setup,
     seed: u64,
@@ -35,7 +36,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
     sim.run(async move { work(start(envs, &setup, ROOM).await, drives).await }).expect("no stall")
 }
 
-/// Runs something as a task of a shard.
+/// Runs a closure as a task of a shard.
 async fn on<T: Send + 'static>(bench: &Bench, shard: usize, work: impl Future<Output = T> + 'static) -> T {
     let (done, mut result) = platform::mailbox::mailbox(&bench.env, 1);
     bench.shards[shard].env().spawn("host", async move { assert!(done.send(work.await).is_ok()) });
@@ -55,7 +56,8 @@ fn bytes_of(number: u64, len: u64) -> Vec<u8> {
     (0..len).map(|i| ((i / SECTOR) ^ number.wrapping_mul(37) ^ (number >> 5) | 1) as u8).collect()
 }
 
-/// A host with one outstanding I/O writes a stream: 2 reads and 2 writes for each strip of RAID 5, until now.
+/// A host that writes sequentially with one outstanding I/O cost 2 reads and 2 writes per strip of
+/// RAID 5 before.
 #[test]
 fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
     for (level, drives, parity) in [(Level::Raid5, 5, 1), (Level::Raid6, 6, 2), (Level::Raid60, 12, 2)] {
@@ -79,7 +81,7 @@ fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
             (after.0 - before.0, after.1 - before.1)
         });
         assert_eq!(reads, 0, "{level}");
-        assert_eq!(writes, strips + strips / 4 * parity as u64, "{level}: each strip once");
+        assert_eq!(writes, strips + strips / 4 * parity as u64, "{level}: each strip is written once");
     }
 }
 
@@ -92,7 +94,7 @@ fn a_write_is_answered_before_any_drive_is_asked() {
         assert_eq!((ios(&drives), bench.env.now()), (before, then));
         assert!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
         assert_eq!(bench.volume().cache_counters().hits, 1);
-        // One that must be durable is so when it is answered, and takes what is dirty beneath it along.
+        // An FUA write is durable when it is acknowledged, and destages the dirty data below it.
         let bytes = platform::Buf::copy_of(&bytes_of(2, 2 * SECTOR)).freeze();
         bench
             .volume()
@@ -103,7 +105,7 @@ fn a_write_is_answered_before_any_drive_is_asked() {
     });
 }
 
-/// What is dirty on one shard is not where a host of another shard reads.
+/// Dirty data of one shard, read by a host of another shard.
 #[test]
 fn a_host_of_any_shard_reads_what_is_dirty_and_flushes_it() {
     for level in [Level::Raid0, Level::Raid1, Level::Raid5] {
@@ -131,31 +133,32 @@ fn a_host_of_any_shard_reads_what_is_dirty_and_flushes_it() {
                     let all = drive.read_durable(ByteOffset::ZERO, ByteCount::MIB);
                     all.windows(4096).step_by(512).any(|bytes| bytes == bytes_of(number, 4096))
                 };
-                assert!(drives.iter().any(has), "{level}: what was flushed at {at} is durable");
+                assert!(drives.iter().any(has), "{level}: flushed data at {at} is durable");
             }
         });
     }
 }
 
-/// Nobody flushes, and hosts go on: what is old goes to the drives.
+/// No host flushes, and writes continue: old dirty data is destaged.
 #[test]
 fn what_is_dirty_does_not_stay_so_for_ever() {
     let setup = Setup::new(Level::Raid5, 4);
     run(&setup, 4, |bench, _| async move {
         write(bench.volume(), 0, &bytes_of(1, SECTOR)).await.expect("written");
         for number in 0..70 {
-            assert!(number > 40 || dirty(&bench) > 0, "nobody asked for it yet");
+            assert!(number > 40 || dirty(&bench) > 0, "no host asked for it yet");
             write(bench.volume(), 9 * SECTOR, &bytes_of(number, SECTOR)).await.expect("written");
             bench.wait(Duration::from_millis(100)).await;
         }
-        assert!(dirty(&bench) <= SECTOR, "the first is destaged: it is older than 5 s");
+        assert!(dirty(&bench) <= SECTOR, "the first block is destaged: it is older than 5 s");
         bench.wait(Duration::from_secs(1)).await;
-        assert_eq!(dirty(&bench), 0, "the drives have nothing else to do");
+        assert_eq!(dirty(&bench), 0, "the drives are idle");
     });
 }
 
-/// Every line that was full began at once: a burst of a gigabyte was at the drives as a whole, and whoever read something waited behind
-/// all of it, for more than a second (`predict --controller LSI2208-1G --drives 8xSAS-6G-SSD --level raid10 --profile file-copy`).
+/// The destage of all full lines began at once: a burst of a gigabyte went to the drives as a
+/// whole, and reads waited behind it for more than a second (`predict --controller LSI2208-1G
+/// --drives 8xSAS-6G-SSD --level raid10 --profile file-copy`).
 #[test]
 fn a_burst_of_whole_stripes_waits_in_the_cache_and_not_at_the_drives() {
     for (level, drives, copies) in [(Level::Raid0, 4, 1), (Level::Raid10, 4, 2), (Level::Raid5, 5, 1)] {
@@ -166,28 +169,30 @@ fn a_burst_of_whole_stripes_waits_in_the_cache_and_not_at_the_drives() {
         let envs = envs(&sim, &setup);
         let most = sim.run(async move {
             let bench = start(envs, &setup, ByteCount(4 << 20)).await;
-            // Regions are marked before anything is held.
+            // Regions are marked before the drives are held up.
             write(bench.volume(), 0, &bytes_of(0, SECTOR)).await.expect("written");
             bench.volume().flush().await.expect("flushed");
             drives.iter().for_each(SimDrive::hold);
             for number in 0..128 {
-                write(bench.volume(), number * stripe, &bytes_of(number, stripe)).await.expect("absorbed");
+                write(bench.volume(), number * stripe, &bytes_of(number, stripe))
+                    .await
+                    .expect("acknowledged from the cache");
             }
             bench.wait(Duration::from_millis(1)).await;
             let most = drives.iter().map(SimDrive::in_flight).max();
             assert_eq!(bench.volume().check_invariants(), Ok(()));
             drives.iter().for_each(SimDrive::release);
             bench.volume().flush().await.expect("flushed");
-            assert_eq!(dirty(&bench), 0, "what had to wait follows");
+            assert_eq!(dirty(&bench), 0, "the waiting writes are done");
             most
         });
         let most = most.expect("no stall").expect("there are drives");
-        // Eight strips of each drive, and the line that was begun with the last of them.
+        // Eight strips of each drive, and the line that began with the last of them.
         assert!((8..=9 * copies + 1).contains(&most), "{level}: {most} writes wait at a drive");
     }
 }
 
-/// A cache of 64 KiB takes a megabyte: what comes waits for what goes.
+/// A cache of 64 KiB takes a megabyte: new writes wait for the destage.
 #[test]
 fn no_more_is_dirty_than_there_is_room() {
     let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid6, 5) };
@@ -214,7 +219,7 @@ fn no_more_is_dirty_than_there_is_room() {
     });
 }
 
-/// Hosts that each have sectors of their own, beside each other's, and others that are not whole; drives fail under them.
+/// Hosts with adjacent sectors of their own, and with parts of sectors; drives fail meanwhile.
 struct Hosts {
     volume: Rc<Volume>,
     model: Rc<RefCell<Vec<u8>>>,
@@ -231,7 +236,7 @@ impl Hosts {
         let mut rng = Rng::new(self.seed, "worker", &worker.to_string());
         for round in 0..ROUNDS {
             let volume = &self.volume;
-            // Runs of bytes go round among the workers: what one writes shares sectors with what others write.
+            // Runs of bytes rotate among the workers: they share sectors with each other.
             let run = rng.below(4) * WORKERS + worker;
             let (skip, is_aligned) = (rng.below(RUN - 1), rng.below(3) > 0);
             let (mut at, mut len) = (run * RUN + skip, 1 + rng.below(RUN - skip));
@@ -249,10 +254,10 @@ impl Hosts {
                 true => platform::Slice::zero(ByteCount(len)),
                 false => platform::Buf::copy_of(&bytes).freeze(),
             };
-            volume.write(range(at, len), data, durability).await.expect("it can be written");
+            volume.write(range(at, len), data, durability).await.expect("written");
             self.model.borrow_mut()[at as usize..][..len as usize].copy_from_slice(&bytes);
             match rng.below(10) {
-                0 => volume.flush().await.expect("it can be flushed"),
+                0 => volume.flush().await.expect("flushed"),
                 1..4 => {
                     let got = read(volume, at, len).await.expect("readable");
                     assert!(got == bytes, "worker {worker} round {round} at {at}+{len}, seed {}", self.seed);
@@ -270,7 +275,7 @@ fn write_beside_each_other(setup: &Setup, seed: u64) {
     let level = setup.level;
     run(setup, seed, move |bench, drives| async move {
         let model = Rc::new(RefCell::new(vec![0; SIZE as usize]));
-        // Nobody has written here: what is read is what it is.
+        // Not written yet: any content is accepted.
         let bytes = read(bench.volume(), 0, SIZE).await.expect("readable");
         model.borrow_mut().copy_from_slice(&bytes);
         let (rounds, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -320,8 +325,9 @@ fn what_is_read_is_what_was_written() {
     }
 }
 
-/// The file system below a drive is full for a moment, and the level has nothing else. What was answered is not forgotten; hosts
-/// hear of it at the next flush, and wait for the drives until it is mended.
+/// The file system below a drive is full for a moment, and the level has no redundancy.
+/// Acknowledged data stays in the cache; hosts get an error from the next flush, and writes wait
+/// until the drive works again.
 #[test]
 fn what_cannot_be_written_is_pinned_and_told() {
     let setup = Setup::new(Level::Raid0, 2);
@@ -335,16 +341,20 @@ fn what_cannot_be_written_is_pinned_and_told() {
         assert!(read(bench.volume(), 0, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
         assert_eq!(bench.volume().check_invariants(), Ok(()));
         let strip = bench.volume().spec().geometry.strip().bytes().0;
-        write(bench.volume(), strip, &bytes_of(2, SECTOR)).await.expect("the other drive takes it");
-        assert_eq!(bench.volume().cache_counters().absorbed, 1, "its host waited");
+        write(bench.volume(), strip, &bytes_of(2, SECTOR)).await.expect("the other drive takes its part");
+        assert_eq!(bench.volume().cache_counters().absorbed, 1, "the host's write waited");
         bench.wait(Duration::from_secs(2)).await;
-        assert_eq!(bench.volume().cache_counters().pinned, ByteCount::ZERO, "it is tried again by itself");
-        bench.volume().flush().await.expect("all is on the drives");
+        assert_eq!(
+            bench.volume().cache_counters().pinned,
+            ByteCount::ZERO,
+            "the destage is retried automatically"
+        );
+        bench.volume().flush().await.expect("all data is on the drives");
     });
 }
 
-/// The drives of one volume hang, and its hosts ask for more than there is room for: in the cache, of memory, and of tasks. The other volume had
-/// to wait for them.
+/// The drives of one volume hang, and its hosts ask for more cache, memory and tasks than there
+/// are. The other volume's requests had to wait.
 #[test]
 fn a_volume_does_not_wait_for_the_drives_of_another() {
     const OTHER: VolumeId = VolumeId(2);
@@ -365,7 +375,8 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
         let ask = |number: u64| {
             let (hung, env) = (other.clone(), bench.env.clone());
             let at = number * 4096 % (hung.spec().capacity.0 / 2);
-            // Some are not whole sectors, some are absorbed, and some go to the drives at once.
+            // Some are parts of sectors, some are acknowledged from the cache, and some go to the
+            // drives at once.
             env.spawn("host", async move {
                 match number % 4 {
                     0 => write(&hung, at + 100, &bytes_of(number, 1000)).await,
@@ -377,29 +388,32 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
         };
         let hosts: Vec<_> = (0..4 * ROOM.0 / 4096).map(ask).collect();
         bench.wait(Duration::from_millis(100)).await;
-        assert!(hosts.iter().any(|host| !host.is_finished()), "there is not room for all");
+        assert!(hosts.iter().any(|host| !host.is_finished()), "there is not space for all");
         let then = bench.env.now();
         let volume = bench.volume();
         for number in 0..2 * ROOM.0 / 4096 {
             let at = number * 4096 % (volume.spec().capacity.0 / 2);
-            write(volume, at, &bytes_of(number, 4096)).await.expect("its own drives answer");
-            write(volume, at + 8292, &bytes_of(number, 1000)).await.expect("its own drives answer");
-            read(volume, at + 100, 1000).await.expect("its own drives answer");
+            write(volume, at, &bytes_of(number, 4096)).await.expect("the other volume's drives respond");
+            write(volume, at + 8292, &bytes_of(number, 1000))
+                .await
+                .expect("the other volume's drives respond");
+            read(volume, at + 100, 1000).await.expect("the other volume's drives respond");
         }
-        volume.flush().await.expect("its own drives answer");
+        volume.flush().await.expect("the other volume's drives respond");
         let took = bench.env.now().since(then);
         assert!(took < Duration::from_secs(1), "{took:?}");
-        assert!(volume.cache_counters().absorbed > 0, "it has a part of the cache");
+        assert!(volume.cache_counters().absorbed > 0, "the volume has a share of the cache");
         hung.iter().for_each(SimDrive::release);
         for host in hosts {
-            host.await.expect("its drives answer again");
+            host.await.expect("the first volume's drives respond again");
         }
-        other.flush().await.expect("all is on the drives");
+        other.flush().await.expect("all data is on the drives");
     })
     .expect("no stall");
 }
 
-/// Hosts of one volume hold all memory for payloads that they can get, and ask for more. A host of the other volume had to wait behind them.
+/// Hosts of one volume hold all available payload memory, and ask for more. A host of the other
+/// volume had to wait behind them.
 #[test]
 fn a_volume_has_memory_for_payloads_that_no_other_takes() {
     const OTHER: VolumeId = VolumeId(2);
@@ -434,8 +448,9 @@ fn a_volume_has_memory_for_payloads_that_no_other_takes() {
     .expect("no stall");
 }
 
-/// It had room in the cache, and waited for what the drives hold beside it. Answered from its cells when the volume was write-through
-/// again, it was dirty where nobody looks for what is dirty any more: reads brought what was there before.
+/// A write had its cache block, and waited for the rest of the sector from the drives. The volume
+/// became write-through, and the write was then acknowledged from the cache: its dirty block was
+/// not looked up any more, and reads returned the old data.
 #[test]
 fn a_write_that_began_before_is_not_absorbed_by_a_volume_that_is_write_through() {
     let setup = Setup::new(Level::Raid1, 2);
@@ -450,12 +465,12 @@ fn a_write_that_began_before_is_not_absorbed_by_a_volume_that_is_write_through()
         }
         drives.iter().for_each(SimDrive::release);
         host.await.expect("written");
-        assert_eq!(dirty(&bench), 0, "it is answered when the drives have it");
+        assert_eq!(dirty(&bench), 0, "acknowledged when the drives have it");
         assert!(read(bench.volume(), SECTOR, SECTOR).await.expect("readable") == bytes[412..924]);
     });
 }
 
-/// A trim of a whole stripe must not be followed by older data.
+/// A trim of a full stripe must not be followed by a destage of older data.
 #[test]
 fn a_trim_is_not_undone_by_what_was_dirty() {
     for level in [Level::Raid0, Level::Raid5] {
@@ -473,7 +488,7 @@ fn a_trim_is_not_undone_by_what_was_dirty() {
     }
 }
 
-/// A client that copies an image asks where there is data, and leaves the rest out.
+/// A client that copies an image asks for block status, and skips holes.
 #[test]
 fn what_is_dirty_counts_as_data() {
     let setup = Setup { shards: 2, ..Setup::new(Level::Raid0, 4) };
@@ -481,7 +496,7 @@ fn what_is_dirty_counts_as_data() {
         let strip = strip_of(&bench);
         bench.volume().trim(range(0, 4 * strip)).await.expect("given up");
         let extents = bench.volume().status(range(0, 4 * strip)).await.expect("known");
-        assert!(extents.iter().all(|extent| extent.status != BlockStatus::Data), "there is nothing yet");
+        assert!(extents.iter().all(|extent| extent.status != BlockStatus::Data), "all is unallocated");
         for number in 0..4 {
             write(&bench.volumes[0], number * strip, &bytes_of(number, SECTOR)).await.expect("written");
         }
@@ -499,7 +514,7 @@ fn strip_of(bench: &Bench) -> u64 {
     bench.volume().spec().geometry.strip().bytes().0
 }
 
-/// A volume that is given back takes nothing with it.
+/// A detach destages all dirty data of the volume.
 #[test]
 fn a_volume_that_is_detached_has_all_on_its_drives() {
     let setup = Setup::new(Level::Raid10, 4);

@@ -1,26 +1,26 @@
-//! What a guest is told of its disk: features, and the configuration space of a virtio block device.
+//! The features and the configuration space of a guest's disk (a virtio block device).
 //!
-//! Numbers are those of the VIRTIO specification, version 1.2, section 5.2 (block devices) and 6 (reserved feature bits).
+//! Numbers are from VIRTIO 1.2, section 5.2 (block devices) and section 6 (reserved feature bits).
 
 use platform::TargetGeometry;
 use units::ByteCount;
 
-/// The unit of addresses and lengths on the wire, whatever the disk's sectors are.
+/// The unit of addresses and lengths in requests, independent of the disk's sector size.
 pub(crate) const UNIT: u64 = 512;
-/// The most descriptors that a queue may have.
+/// The maximum number of descriptors of a queue.
 pub const LARGEST_QUEUE: u16 = 1024;
-/// Segments of a request. With header and status it fits into a queue of 128, which is what QEMU makes.
+/// Segments of a request. With header and status it fits into QEMU's default queue of 128.
 const SEGMENTS: u32 = 126;
-/// Ranges in a request to discard or to zero.
+/// Ranges in a discard or write-zeroes request.
 pub(crate) const RANGES: u32 = 32;
-/// The longest of these ranges, in units: a gibibyte.
+/// The maximum length of such a range, in units: 1 GiB.
 const LONGEST_RANGE: u32 = (1 << 30) / UNIT as u32;
-/// Room for the configuration space as it may grow; what is not known is zero.
+/// Size of the configuration space, with reserve for new fields; unknown fields are zero.
 const SPACE: usize = 256;
 
-/// The longest of these segments, and with that the longest request: what a guest asks for at once ends in a while.
+/// The maximum length of a segment. It bounds a request's length, and so its duration.
 const LONGEST_SEGMENT: u32 = 1 << 20;
-/// The most bytes of a request.
+/// The maximum length of a request in bytes.
 pub(crate) const LONGEST_REQUEST: u64 = SEGMENTS as u64 * LONGEST_SEGMENT as u64;
 
 const SIZE_MAX: u64 = 1 << 1;
@@ -39,24 +39,24 @@ const VERSION_1: u64 = 1 << 32;
 /// A target as a guest sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disk {
-    /// Its size, and which requests suit it.
+    /// The size, and the preferred request sizes.
     pub geometry: TargetGeometry,
-    /// Nothing can be written to it.
+    /// The disk rejects writes.
     pub read_only: bool,
 }
 
-/// What the guest chose of what it was offered.
+/// The features that the guest accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Negotiated {
-    /// It flushes. One that does not expects every write to be durable.
+    /// The guest sends flushes. A guest without flushes expects every write to be durable.
     pub flushes: bool,
-    /// Both sides say which kick or call they wait for.
+    /// Both sides use event indexes to suppress kicks and calls.
     pub event_idx: bool,
 }
 
 impl Disk {
-    /// Whether it is the same for a guest that uses it. What it is told of sectors is not asked: any range of bytes is carried out. What
-    /// suits its drives is not, either: these come and go.
+    /// Whether a guest can keep using the disk. Sector sizes and preferred sizes do not count: the
+    /// device accepts any byte range, and preferred sizes change with the drives.
     pub fn is_same(&self, other: &Disk) -> bool {
         let shape = |disk: &Disk| {
             let TargetGeometry { capacity, sector, strip, optimal_io, .. } = disk.geometry;
@@ -65,19 +65,19 @@ impl Disk {
         shape(self) == shape(other)
     }
 
-    /// The bits of all that is offered.
+    /// The offered feature bits.
     pub fn features(&self) -> u64 {
         let always =
             SIZE_MAX | SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | MQ | INDIRECT_DESC | EVENT_IDX | VERSION_1;
         always | if self.read_only { RO } else { DISCARD | WRITE_ZEROES }
     }
 
-    /// What the bits that a guest chose mean.
+    /// The meaning of the accepted feature bits.
     pub fn negotiated(features: u64) -> Negotiated {
         Negotiated { flushes: features & FLUSH != 0, event_idx: features & EVENT_IDX != 0 }
     }
 
-    /// `len` bytes of its configuration space from `offset` on; `None` beyond its end.
+    /// `len` bytes of the configuration space from `offset`; `None` beyond its end.
     pub fn config(&self, queues: u16, offset: usize, len: usize) -> Option<Vec<u8>> {
         let TargetGeometry { capacity, host_sectors, strip, optimal_io, .. } = self.geometry;
         let (sector, physical) = (host_sectors.logical.bytes(), host_sectors.physical.bytes());
@@ -87,11 +87,12 @@ impl Disk {
         space.put(8, &LONGEST_SEGMENT.to_le_bytes());
         space.put(12, &SEGMENTS.to_le_bytes());
         space.put(20, &u32::try_from(sector.0).unwrap_or(UNIT as u32).to_le_bytes());
-        // Physical sectors as a power of two of logical ones; then strip and stripe, in logical sectors.
+        // Physical sectors as a power of two of logical sectors; then strip and stripe, in logical
+        // sectors.
         space.put(24, &[sectors(physical).max(1).ilog2() as u8]);
         space.put(26, &u16::try_from(sectors(strip)).unwrap_or(0).to_le_bytes());
         space.put(28, &u32::try_from(sectors(optimal_io)).unwrap_or(0).to_le_bytes());
-        // What is written may be in a cache until it is flushed.
+        // Write-back: writes may be in a cache until a flush.
         space.put(32, &[1]);
         space.put(34, &queues.to_le_bytes());
         for (at, number) in [(36, LONGEST_RANGE), (40, RANGES), (44, (sector.0 / UNIT) as u32)] {
@@ -137,7 +138,7 @@ mod tests {
         };
         assert_eq!((number(0, 8), number(20, 4), number(24, 1)), (1 << 21, 512, 3));
         assert_eq!((number(26, 2), number(28, 4), number(34, 2)), (128, 384, 4));
-        assert_eq!(disk.config(4, 26, 2).unwrap(), [128, 0], "any part of it");
+        assert_eq!(disk.config(4, 26, 2).unwrap(), [128, 0], "any part of the space");
         assert_eq!(disk.config(4, 200, 100), None);
         assert_eq!(disk.features() & RO, 0);
         let read_only = Disk { read_only: true, ..disk };

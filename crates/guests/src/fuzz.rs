@@ -1,37 +1,39 @@
-//! Entry point for fuzzers, and seeds for their corpus: a queue whose every byte a guest has written, taken apart and answered as a
-//! shard does it.
+//! Entry point for fuzzers, and seeds for their corpus: a virtqueue with guest-controlled bytes,
+//! parsed and processed as a shard does.
 //!
-//! An input's first two bytes are flags and the size of the queue; the rest is the guest's memory from its first byte on. There the
-//! queue lies, packed: descriptors, available ring, used ring ([`places`]).
+//! An input's first two bytes are flags and the queue size; the rest is the guest's memory from its
+//! first byte. The queue lies there, packed: descriptors, available ring, used ring ([`places`]).
 
 use crate::GuestMemory;
 use crate::config::Negotiated;
 use crate::in_flight::{InFlight, in_flight_bytes};
-use crate::request::{Request, What, give, parse, take};
+use crate::request::{Operation, Request, give, parse, take};
 use crate::ring::{Broken, Ring, RingPlace, Segment};
 use platform::{HostSectors, TargetGeometry};
 use std::sync::Arc;
 use units::{ByteCount, ByteRange, SectorSize};
 use vm_memory::{Bytes, GuestAddress};
 
-/// Both sides say which kick or call they wait for.
+/// Both sides use event indexes.
 const EVENT_IDX: u8 = 1;
-/// What a process before this one noted is made of the guest's bytes, too.
+/// The in-flight records of an earlier process also come from the input.
 const NOTES: u8 = 2;
-/// Where the queue lies is made of the guest's last bytes: who speaks for its machine may name any place.
+/// The queue's addresses come from the input's last bytes: a vhost-user front-end may name any
+/// address.
 const PLACES: u8 = 4;
-/// The guest says in which entry of its ring it begins.
+/// The first entry of the available ring comes from the input.
 const BEGINS: u8 = 8;
 
-/// The guest's memory, in two parts with nothing between.
+/// The guest's memory, in two parts with a gap between.
 const MEMORY: usize = 64 << 10;
 const SECOND: u64 = 1 << 32;
 const SECOND_BYTES: usize = 4096;
-/// The disk.
+/// The disk's size.
 const CAPACITY: u64 = 1 << 20;
-/// What is copied of a long payload at a time, as a shard does.
+/// The copy unit of long payloads, as in a shard.
 const PIECE: u64 = 256 << 10;
-/// Requests that are taken of one input. A guest may make more at any time, so that a shard may find some without an end.
+/// The maximum number of requests per input. A real guest may make requests at any time, so a shard
+/// has no such limit.
 const MOST_REQUESTS: u32 = 256;
 
 fn geometry() -> TargetGeometry {
@@ -47,7 +49,7 @@ fn geometry() -> TargetGeometry {
     }
 }
 
-/// Where descriptors, available ring and used ring of a queue are that lies packed.
+/// The addresses of a packed queue's descriptors, available ring and used ring.
 fn places(size: u16) -> [u64; 3] {
     let size = u64::from(size);
     let available = size * 16;
@@ -58,10 +60,11 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Feeds a queue with what a hostile guest wrote, and panics where a promise is broken. How many requests were answered.
+/// Processes a hostile queue, and panics on a violated invariant. Returns the number of completed
+/// requests.
 pub fn fuzz_queue(data: &[u8]) -> u32 {
     let Some(([flags, size], image)) = data.split_first_chunk() else { return 0 };
-    // Some are no power of two, and some too large.
+    // Some sizes are no power of two, and some are too large.
     let size = if size & 0x80 == 0 { 1 << (size & 15) } else { u16::from(*size) };
     let parts = [(GuestAddress(0), MEMORY), (GuestAddress(SECOND), SECOND_BYTES)];
     let (Ok(memory), Some(image)) = (GuestMemory::from_ranges(&parts), image.get(..image.len().min(MEMORY)))
@@ -81,7 +84,7 @@ pub fn fuzz_queue(data: &[u8]) -> u32 {
     let place = RingPlace { size, descriptors, available, used, next_available };
     let negotiated = Negotiated { flushes: true, event_idx: flags & EVENT_IDX != 0 };
     let noted = if flags & NOTES != 0 { image } else { &[] };
-    // A queue that makes no sense is not served, or served no more.
+    // An invalid queue is rejected, or stopped.
     let Ok(ring) = Ring::new(&memory, place, negotiated) else { return 0 };
     let mut device = Device { memory, ring, in_flight: notes(size, noted), left: MOST_REQUESTS, answered: 0 };
     match device.serve() {
@@ -96,7 +99,7 @@ fn notes(size: u16, noted: &[u8]) -> Option<InFlight> {
     Some(InFlight::new(Arc::new(memory), ByteCount::ZERO, size))
 }
 
-/// What a shard does with a queue, without its tasks and its drives.
+/// A shard's queue processing, without its tasks and drives.
 struct Device {
     memory: GuestMemory,
     ring: Ring,
@@ -129,7 +132,7 @@ impl Device {
         let mut once = heads.clone();
         once.sort_unstable();
         once.dedup();
-        assert_eq!(once.len(), heads.len(), "a request is begun again once");
+        assert_eq!(once.len(), heads.len(), "a request is resumed once");
         assert!(once.last().is_none_or(|head| *head < self.ring.size()));
         self.ring.set_next_available(used.wrapping_add(heads.len() as u16));
         heads.into_iter().try_for_each(|head| self.carry_out(head))
@@ -139,41 +142,42 @@ impl Device {
         self.left = self.left.saturating_sub(1);
         let chain = self.ring.chain(&self.memory, head)?;
         let Some(Request { status, what }) = parse(&self.memory, chain, &geometry()) else {
-            return Err(Broken("no place for a status".to_owned()));
+            return Err(Broken("no status byte".to_owned()));
         };
         let written = self.copy(&what);
         self.memory.write_slice(&[0], GuestAddress(status))?;
         self.in_flight.as_ref().map_or(Ok(()), |notes| notes.answering(head))?;
         let before = self.ring.next_used();
         self.ring.put_used(&self.memory, head, written)?;
-        assert_eq!(self.ring.next_used(), before.wrapping_add(1), "an answer is one entry");
+        assert_eq!(self.ring.next_used(), before.wrapping_add(1), "a completion is one entry");
         self.answered += 1;
         let used = self.ring.next_used();
         self.in_flight.as_ref().map_or(Ok(()), |notes| notes.answered(head, used))?;
         self.ring.wants_call(&self.memory).map(|_| ())
     }
 
-    /// Copies the first piece of a request's data, and its last bytes. How much there is to be written.
-    fn copy(&self, what: &What) -> u32 {
+    /// Copies the first piece and the last bytes of a request's data. Returns the number of bytes
+    /// written.
+    fn copy(&self, what: &Operation) -> u32 {
         match what {
-            What::Read(range, to) => {
+            Operation::Read(range, to) => {
                 for (at, len) in ends(*range, to) {
                     give(&self.memory, to, at, &vec![0xA5; len]);
                 }
                 range.len.0 as u32
             }
-            What::Write(range, from) => {
+            Operation::Write(range, from) => {
                 for (at, len) in ends(*range, from) {
                     take(&self.memory, from, at, &mut vec![0; len]);
                 }
                 0
             }
-            What::Discard(ranges) | What::Zeroes(ranges) => {
+            Operation::Discard(ranges) | Operation::Zeroes(ranges) => {
                 ranges.iter().copied().for_each(is_on_the_disk);
                 0
             }
-            What::Id(to) => u32::from(give(&self.memory, to, 0, b"a name of 20 bytes..")),
-            What::Flush | What::Refused(_) => 0,
+            Operation::Id(to) => u32::from(give(&self.memory, to, 0, b"a name of 20 bytes..")),
+            Operation::Flush | Operation::Refused(_) => 0,
         }
     }
 }
@@ -183,16 +187,16 @@ fn is_on_the_disk(range: ByteRange) {
     assert!(end.is_some_and(|end| end <= CAPACITY), "{range:?} is not on the disk");
 }
 
-/// Where its first and its last piece begin, and how long they are.
+/// The start and length of the first and the last piece.
 fn ends(range: ByteRange, segments: &[Segment]) -> [(u64, usize); 2] {
     is_on_the_disk(range);
     let there: u64 = segments.iter().map(|segment| u64::from(segment.len)).sum();
-    assert_eq!(there, range.len.0, "there is as much memory as data");
+    assert_eq!(there, range.len.0, "the segments have the range's length");
     let piece = range.len.0.min(PIECE);
     [(0, piece as usize), (range.len.0 - piece, piece as usize)]
 }
 
-/// Inputs to begin with: a request of each kind in a queue of eight, with and without a table of its own.
+/// Initial inputs: a request of each kind in a queue of eight, with and without an indirect table.
 pub fn seeds() -> Vec<Vec<u8>> {
     const NEXT: u16 = 1;
     const WRITE: u16 = 2;
@@ -208,7 +212,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             let [_, available, used] = places(8);
             let mut image = vec![0; used as usize + 70];
             let (header, table) = (image.len() as u64, image.len() as u64 + 32);
-            // A header, data or a range behind it, and a status.
+            // A header, then data or a range, and a status.
             image.extend(kind.to_le_bytes());
             image.extend([0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
             image.extend([2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
@@ -230,7 +234,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             } else {
                 put(0, &chain.concat());
             }
-            // One request is there, and no call is asked for.
+            // One available request; calls are not suppressed.
             put(available, &[1, 0, 1, 0, 0, 0]);
             seeds.push([&[flags, 3][..], &image].concat());
         }
@@ -242,12 +246,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Seeds that were refused at once would lead a fuzzer nowhere.
+    /// A seed that is rejected immediately is useless to a fuzzer.
     #[test]
     fn every_seed_is_a_queue_with_a_request_that_is_answered() {
         for (number, seed) in seeds().iter().enumerate() {
             let answered = fuzz_queue(seed);
-            // Where a guest's bytes are taken for notes, they may be of other requests.
+            // Where in-flight records come from the input, they may name other requests.
             assert!(answered == 1 || seed[0] & NOTES != 0, "seed {number}: {answered}");
         }
     }

@@ -1,14 +1,15 @@
-//! Which requests of a queue were taken and not answered, in memory that outlives this process: the guest's machine keeps it, and
-//! gives it to the next process ("Inflight I/O tracking" in the specification of vhost-user; split virtqueue).
+//! The in-flight requests of a queue, in memory that outlives this process: the virtual machine
+//! monitor keeps it, and passes it to the next process ("Inflight I/O tracking" in the vhost-user
+//! specification; split virtqueue).
 //!
 //! ```text
 //!  0 features  8 version  10 descriptors  12 head of the last answer  14 used index
 //! 16 for each descriptor:  0 in flight  6 next (not used here)  8 counter
 //! ```
 //!
-//! An answer is made in four steps, and the process may die between any two: the head is noted, the used ring is written, the
-//! head's mark is taken away, and the used index is noted. If the ring's index and the noted one differ, the second step had been
-//! made: the mark of the noted head does not count.
+//! A completion has four steps, and the process may die between any two: record the head, write the
+//! used ring, clear the head's mark, record the used index. If the ring's index and the recorded
+//! one differ, step two was done: the mark of the recorded head does not count.
 
 use crate::GuestMemory;
 use crate::ring::Broken;
@@ -25,15 +26,15 @@ const USED_INDEX: u64 = 14;
 const HEADER: u64 = 16;
 const ENTRY: u64 = 16;
 const COUNTER: u64 = 8;
-/// A queue's part begins on such a boundary.
+/// The alignment of a queue's part.
 const ALIGNMENT: u64 = 64;
 
-/// The memory that a queue of `size` descriptors needs.
+/// The size of the in-flight memory for a queue of `size` descriptors.
 pub fn in_flight_bytes(size: u16) -> ByteCount {
     ByteCount((HEADER + ENTRY * u64::from(size)).next_multiple_of(ALIGNMENT))
 }
 
-/// A queue's part of that memory. New memory is zeroes.
+/// A queue's part of the in-flight memory. New memory is zeroed.
 pub struct InFlight {
     memory: Arc<GuestMemory>,
     base: u64,
@@ -42,7 +43,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// The part at `base`, of a queue of `size` descriptors.
+    /// The part at `base`, for a queue of `size` descriptors.
     pub fn new(memory: Arc<GuestMemory>, base: ByteCount, size: u16) -> InFlight {
         InFlight { memory, base: base.0, size, counter: Cell::new(0) }
     }
@@ -67,7 +68,8 @@ impl InFlight {
         Ok(self.memory.store(u8::from(in_flight), self.at(self.entry(head)), Ordering::Release)?)
     }
 
-    /// What an earlier process had taken and not answered, in the order in which it was taken. `used` is the index of the used ring.
+    /// The requests that an earlier process took and did not complete, in order. `used` is the
+    /// index of the used ring.
     pub(crate) fn recover(&self, used: u16) -> Result<Vec<u16>, Broken> {
         if self.load(VERSION)? == 0 {
             self.store(DESCRIPTORS, self.size)?;
@@ -96,7 +98,7 @@ impl InFlight {
         Ok(taken.into_iter().map(|(_, head)| head).collect())
     }
 
-    /// A request has been taken.
+    /// Marks a request as in flight.
     pub(crate) fn begin(&self, head: u16) -> Result<(), Broken> {
         let counter = self.counter.get();
         self.counter.set(counter.wrapping_add(1));
@@ -104,12 +106,12 @@ impl InFlight {
         self.mark(head, true)
     }
 
-    /// A request is about to be put on the used ring.
+    /// Records the head before the used ring is written.
     pub(crate) fn answering(&self, head: u16) -> Result<(), Broken> {
         self.store(LAST_HEAD, head)
     }
 
-    /// It has been put there, and the ring's index is `used` now.
+    /// Clears the mark after the completion; the ring's index is now `used`.
     pub(crate) fn answered(&self, head: u16, used: u16) -> Result<(), Broken> {
         self.mark(head, false)?;
         self.store(USED_INDEX, used)
@@ -135,7 +137,7 @@ mod tests {
     fn what_was_taken_and_not_answered_is_begun_again_in_its_order() {
         let memory = new_memory();
         let first = notes(&memory);
-        // A ring that has been used before: the first one who notes anything begins where it stands.
+        // A ring that was used before: tracking starts at its current index.
         assert_eq!(first.recover(65534).unwrap(), [0_u16; 0]);
         for head in [5, 2, 7, 0] {
             first.begin(head).unwrap();
@@ -146,7 +148,7 @@ mod tests {
         let second = notes(&memory);
         assert_eq!(second.recover(65535).unwrap(), [5, 7, 0, 2]);
         second.begin(3).unwrap();
-        assert_eq!(notes(&memory).recover(65535).unwrap(), [5, 7, 0, 2, 3], "the order goes on");
+        assert_eq!(notes(&memory).recover(65535).unwrap(), [5, 7, 0, 2, 3], "the order is kept");
     }
 
     #[test]
@@ -158,13 +160,9 @@ mod tests {
         first.begin(4).unwrap();
         first.begin(6).unwrap();
         first.answering(4).unwrap();
-        assert_eq!(
-            notes_of().recover(10).unwrap(),
-            [4, 6],
-            "the ring does not have it: it is carried out again"
-        );
-        // The ring has it: index 11.
+        assert_eq!(notes_of().recover(10).unwrap(), [4, 6], "not in the used ring: the request is repeated");
+        // The used ring has the completion: index 11.
         assert_eq!(notes_of().recover(11).unwrap(), [6]);
-        assert_eq!(notes_of().recover(11).unwrap(), [6], "and that is noted");
+        assert_eq!(notes_of().recover(11).unwrap(), [6], "the recovery is recorded");
     }
 }

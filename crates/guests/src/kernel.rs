@@ -1,10 +1,10 @@
-//! A queue that the kernel of this machine has for a disk of its own (ublk), while it is served: a task for each slot.
+//! A queue of a ublk disk, as the kernel provides it: one task per slot.
 //!
-//! While its volume is not served, requests wait for it to be served again, for some time; then they fail. Whoever looks after
-//! disks says which target it is then ([`GuestMessage::Target`](crate::GuestMessage)), or gives up what waits
-//! ([`GuestMessage::GiveUp`](crate::GuestMessage)).
+//! While the disk's volume is not served, its requests wait; after a time limit they fail. The disk
+//! manager reports the new target ([`GuestMessage::Target`](crate::GuestMessage)), or fails the
+//! waiting requests ([`GuestMessage::GiveUp`](crate::GuestMessage)).
 
-use crate::work::{Change, Work};
+use crate::work::{RangeOperation, Work};
 use platform::sync::Signal;
 use platform::{
     BlockTarget, Connected, Connection, Durability, Env, Hosts, IoError, IoErrorKind, KernelQueue,
@@ -17,10 +17,10 @@ use std::time::Duration;
 use units::ByteCount;
 
 /// How long requests wait for a volume that is not served.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long shards may differ about which targets there are.
+const TARGET_WAIT: Duration = Duration::from_secs(120);
+/// How long the shards' lists of targets may differ.
 const OTHER_SHARDS: Duration = Duration::from_secs(5);
-/// How often is looked whether it is.
+/// The polling interval for the volume.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -30,13 +30,13 @@ pub(crate) struct Slots<S: Targets> {
     peer: Peer,
     read_only: bool,
     queue: Rc<dyn KernelQueue>,
-    /// The number of the target that the disk is. This shard may come to serve it a moment later than it hears of it.
+    /// The disk's target number. This shard may start to serve the target slightly later.
     wanted: Cell<Option<u64>>,
     work: RefCell<Option<Rc<Work<S::Target>>>>,
-    /// Slots that have not ended.
+    /// Slots whose tasks still run.
     left: Cell<u16>,
     under_way: Cell<u32>,
-    /// Nothing waits for a target that is not served.
+    /// Requests do not wait for a target that is not served.
     is_given_up: Cell<bool>,
     changed: Signal,
     alive: RefCell<Option<Arc<()>>>,
@@ -70,18 +70,18 @@ impl<S: Targets> Slots<S> {
         self.targets.env()
     }
 
-    /// The disk is this target, from now on.
+    /// Sets the disk's target.
     pub fn set_target(&self, number: u64) {
         self.wanted.set(Some(number));
         self.connect();
     }
 
-    /// The disk is about to be removed: what waits fails, and whoever removes it need not wait.
+    /// The disk will be removed: waiting requests fail, so that the removal does not wait for them.
     pub fn give_up(&self) {
         self.is_given_up.set(true);
     }
 
-    /// Is a host of the target, if that is served here. Whether it is.
+    /// Connects to the target as a host, if this shard serves it. Returns whether it does.
     fn connect(&self) -> bool {
         let (env, Some(number)) = (self.env(), self.wanted.get()) else { return false };
         let mut targets = self.targets.targets().into_iter();
@@ -102,24 +102,24 @@ impl<S: Targets> Slots<S> {
         true
     }
 
-    /// Whether the disk is gone, and nothing of it is under way.
+    /// Whether the disk is removed, and no request is in progress.
     pub fn is_over(&self) -> bool {
         self.left.get() == 0
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no request is in progress.
     pub async fn idle(&self) {
         self.changed.wait_until(self.env(), || self.under_way.get() == 0).await;
     }
 
-    /// Looks after it, about once a second.
+    /// Periodic check, about once a second.
     pub fn look(&self) {
         let work = self.work.borrow();
         let Some(work) = &*work else { return };
         work.host.look(self.env().now());
     }
 
-    /// Serves every slot until the disk is gone.
+    /// Serves every slot until the disk is removed.
     pub fn serve(self: &Rc<Self>) {
         for slot in 0..self.queue.depth() {
             self.env().spawn("disk's slot", self.clone().serve_slot(slot));
@@ -155,14 +155,15 @@ impl<S: Targets> Slots<S> {
         self.changed.notify(self.env());
     }
 
-    /// Who carries requests out: waits for a volume that is not served.
+    /// The target for requests; waits for a volume that is not served.
     async fn served(&self) -> Result<Rc<Work<S::Target>>, IoError> {
-        let until = self.env().now() + PATIENCE;
+        let until = self.env().now() + TARGET_WAIT;
         loop {
             let work = self.work.borrow().clone();
             match work {
                 Some(work) if work.target.is_served() => return Ok(work),
-                // A host of a volume that is no more keeps nobody from anything.
+                // Disconnects from the removed target, so that the connection does not block other
+                // work.
                 _ => drop(self.work.take()),
             }
             if self.connect() {
@@ -181,8 +182,8 @@ impl<S: Targets> Slots<S> {
             let work = self.served().await?;
             let outcome = self.attempt(&work, slot, request).await;
             let is_gone = outcome.is_err_and(|error| error.kind == IoErrorKind::Gone);
-            // It was being stopped: it may be served again. Another shard may hear of that a moment earlier than this one; where it is
-            // served all the same, too many of its drives are gone.
+            // The target was stopping and may be served again; another shard may see that earlier.
+            // A served target that fails with *gone* for longer has lost too many drives.
             let now = self.env().now();
             if !work.target.is_served() {
                 until = None;
@@ -217,14 +218,14 @@ impl<S: Targets> Slots<S> {
             KernelWork::Read => work.read(range, |at, from| self.queue.give(slot, at, from)).await,
             KernelWork::Write => work.write(range, durability, |at, to| self.queue.take(slot, at, to)).await,
             KernelWork::Flush => work.target.flush().await,
-            KernelWork::Trim => work.change(&[range], Change::Discard, durability).await,
-            KernelWork::Zeroes => work.change(&[range], Change::Zeroes, durability).await,
+            KernelWork::Trim => work.change(&[range], RangeOperation::Discard, durability).await,
+            KernelWork::Zeroes => work.change(&[range], RangeOperation::Zeroes, durability).await,
             KernelWork::Unknown => Err(IoError::new(IoErrorKind::NotSupported)),
         }
     }
 }
 
-/// What the kernel calls it, as Linux counts errors.
+/// The Linux error number.
 fn errno(error: IoError) -> i32 {
     const EIO: i32 = 5;
     const ENOMEM: i32 = 12;
@@ -232,7 +233,7 @@ fn errno(error: IoError) -> i32 {
     const EOPNOTSUPP: i32 = 95;
     match error.kind {
         IoErrorKind::OutOfSpace => ENOSPC,
-        // The block layer's word for what may work a moment later.
+        // ENOMEM: the block layer retries later.
         IoErrorKind::Busy => ENOMEM,
         IoErrorKind::NotSupported => EOPNOTSUPP,
         _ => EIO,

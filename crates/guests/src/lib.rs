@@ -1,39 +1,31 @@
-//! How virtual machines (guests) reach what a shard serves: virtio block devices whose queues lie in memory that the guest shares
-//! with this process; and how the kernel of this machine does, whose queues (ublk) are much the same. Above stand [`BlockTarget`](platform::BlockTarget)s, as above any port.
+//! Access to a shard's targets for virtual machines (guests, virtio block devices in shared memory)
+//! and for this computer's kernel (ublk). Requests go to [`BlockTarget`](platform::BlockTarget)s,
+//! as in every port.
 //!
 //! ```text
-//!  who speaks vhost-user with the guest's machine ── GuestMessage ──▶ a shard: serve_guests
-//!                                                                        │ a queue each
-//!     guest: kicks ──────────▶ takes requests off the ring ─▶ a task for each: calls the target
-//!     guest: is called ◀────── puts what is done on the ring ◀┘
+//!  vhost-user back-end ── GuestMessage ──▶ a shard: serve_guests
+//!                                               │ per queue
+//!     guest kicks ───────────▶ take requests off the ring ─▶ a task per request calls the target
+//!     guest is called ◀─────── put completions on the ring ◀┘
 //! ```
 //!
-//! | module | what it holds |
-//! | --- | --- |
-//! | `config` | what a guest is told of its disk |
-//! | `ring` | the two rings and the descriptors of a queue (split virtqueue), in memory that may be hostile |
-//! | `request` | what a chain of descriptors asks for |
-//! | `in_flight` | which requests were taken and not answered, in memory that outlives this process |
-//! | `queue` | a queue while it is served |
-//! | `kernel` | a queue that the kernel of this machine has for a disk of its own (ublk) |
-//! | `work` | what requests of either come to |
-//! | `shard` | the queues of a shard |
-//! | `fuzz` | a queue of hostile bytes, for fuzzers |
+//! The vhost-user protocol itself (sockets, files, memory maps) belongs to the environment
+//! (`World`).
 //!
-//! Whoever speaks vhost-user (sockets, files, maps of memory) is not here: it belongs to the world.
-//!
-//! # Data is copied, once
-//! A write is copied out of the guest's memory before the target sees it, a read is copied into it when it is complete. Without
-//! that copy, two things could go wrong that no later check would find. A guest may change a buffer while it is being written
-//! (Linux does so with mapped files): parity would be computed of other bytes than those that reach the drive, and what it gives
-//! for *another* drive, later, would be wrong. And a drive that did not answer in time still holds the buffer of a read that was
-//! answered from the other drives long ago: it could write into memory that the guest uses for something else by then.
+//! # Data is copied once
+//! Writes are copied out of the guest's memory before the target sees them; reads are copied into
+//! it when complete. The copy prevents two undetectable errors:
+//! - A guest may change a buffer during a write (Linux does so with mapped files). Parity would
+//!   then differ from the data on the drive, and a later reconstruction of *another* drive would be
+//!   wrong.
+//! - A drive that timed out still holds the buffer of a read that other drives served. It could
+//!   write into memory that the guest has reused.
 //!
 //! # Fault model and bounds
-//! A guest may be hostile: rings, descriptors and requests are checked, and each number is read once. A queue whose ring makes no
-//! sense is served no more. It has as many requests under way as it has descriptors, and at most one of its requests waits for memory.
-//! The process may be killed at any instant: what had been taken and not answered is carried out by the next one, in the order in
-//! which it was taken.
+//! A guest may be hostile: rings, descriptors and requests are validated, and each number is read
+//! once. A queue with an invalid ring is stopped. A queue has at most as many requests in progress
+//! as descriptors, and at most one request that waits for memory. After a kill of the process, the
+//! next process repeats the in-flight requests in order.
 
 mod config;
 pub mod fuzz;
@@ -52,5 +44,5 @@ pub use shard::{
     GuestMessage, KernelStart, Offered, QueueId, QueueStart, guest_mailbox, offer, serve_guests,
 };
 
-/// Memory that a guest shares, by the guest's own addresses.
+/// A guest's shared memory, addressed by guest addresses.
 pub type GuestMemory = vm_memory::GuestMemoryMmap;

@@ -1,11 +1,12 @@
-//! A queue while it is served: one task takes requests, one calls the guest, and each request under way has its own.
+//! An active queue: one task takes requests, one calls the guest, and each request has its own
+//! task.
 
 use crate::GuestMemory;
 use crate::config::Negotiated;
 use crate::in_flight::InFlight;
-use crate::request::{ID_BYTES, Request, Status, What, give, parse, take};
+use crate::request::{ID_BYTES, Operation, Request, Status, give, parse, take};
 use crate::ring::{Broken, Ring, Segment};
-use crate::work::{Change, Work};
+use crate::work::{RangeOperation, Work};
 use platform::sync::{Signal, Taken};
 use platform::{BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, Slices, Stream, Targets};
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use units::ByteCount;
 use vm_memory::{Bytes, GuestAddress};
 
-/// What is sent to an event: something has happened.
+/// The value that signals an event.
 const EVENT: [u8; 8] = 1_u64.to_ne_bytes();
 
 /// See the [module](self).
@@ -27,16 +28,16 @@ pub(crate) struct Queue<S: Targets> {
     in_flight: Option<InFlight>,
     kick: Rc<dyn Stream>,
     call: RefCell<Option<Rc<dyn Stream>>>,
-    /// The guest is to be called.
+    /// A call to the guest is due.
     is_due: Cell<bool>,
     under_way: Cell<u32>,
     is_stopping: Cell<bool>,
-    /// Every request that was taken has been answered, and no more is taken.
+    /// All requests are complete, and no more are taken.
     is_over: Cell<bool>,
     changed: Signal,
 }
 
-/// What a queue is made of.
+/// The parts of a queue.
 pub(crate) struct Parts<T> {
     pub target: Rc<T>,
     pub host: Connected,
@@ -67,7 +68,7 @@ impl<S: Targets> Queue<S> {
             in_flight: parts.in_flight,
             kick: parts.kick,
             call: RefCell::new(parts.call),
-            // What an earlier process had answered may not have been called for. A call too many does no harm.
+            // An earlier process may have died before a call. A spurious call is harmless.
             is_due: Cell::new(true),
             under_way: Cell::new(0),
             is_stopping: Cell::new(false),
@@ -84,15 +85,15 @@ impl<S: Targets> Queue<S> {
         self.memory.borrow().clone()
     }
 
-    /// The guest's memory is this now.
+    /// Replaces the guest's memory.
     pub fn set_memory(&self, memory: Arc<GuestMemory>) {
         self.memory.replace(memory);
     }
 
-    /// The guest is called by this now.
+    /// Replaces the event that calls the guest.
     pub fn set_call(&self, call: Option<Rc<dyn Stream>>) {
         self.call.replace(call);
-        // What the last one was to be called for may have been lost.
+        // Calls through the old event may be lost.
         self.is_due.set(true);
         self.changed.notify(self.env());
     }
@@ -104,13 +105,13 @@ impl<S: Targets> Queue<S> {
         self.changed.notify(self.env());
     }
 
-    /// Waits until what was taken is answered. The next entry of the available ring to be taken.
+    /// Waits until all requests are complete. Returns the next entry of the available ring.
     pub async fn stopped(&self) -> u16 {
         self.changed.wait_until(self.env(), || self.is_over.get()).await;
         self.ring.borrow().next_available()
     }
 
-    /// Looks after it, about once a second.
+    /// Periodic check, about once a second.
     pub fn look(&self) {
         self.work.host.look(self.env().now());
         if !self.work.target.is_served() {
@@ -118,7 +119,7 @@ impl<S: Targets> Queue<S> {
         }
     }
 
-    /// Serves it until it is stopped, or its ring makes no sense.
+    /// Serves the queue until it is stopped, or its ring is invalid.
     pub async fn serve(self: Rc<Self>) {
         let caller = self.env().spawn("guest calls", self.clone().call_guest());
         if let Err(Broken(what)) = self.take_requests().await {
@@ -133,7 +134,11 @@ impl<S: Targets> Queue<S> {
     fn give_up(&self, what: &str) {
         if !self.is_stopping.replace(true) {
             let (volume, guest) = (self.work.target.name(), &self.work.host.connection().peer);
-            tracing::warn!(%volume, %guest, "a guest's queue makes no sense ({what}); it is not served until the guest starts it anew");
+            tracing::warn!(
+                %volume,
+                %guest,
+                "invalid virtqueue ({what}): its requests wait; reset the device in the guest"
+            );
             self.kick.shutdown();
         }
     }
@@ -168,14 +173,18 @@ impl<S: Targets> Queue<S> {
         }
     }
 
-    /// Begins again what an earlier process had taken and not answered.
+    /// Repeats the in-flight requests of an earlier process.
     async fn resume(self: &Rc<Self>) -> Result<(), Broken> {
         let Some(in_flight) = &self.in_flight else { return Ok(()) };
         let used = self.ring.borrow().next_used();
         let heads = in_flight.recover(used)?;
         self.ring.borrow_mut().set_next_available(used.wrapping_add(heads.len() as u16));
         if !heads.is_empty() {
-            tracing::info!(volume = %self.work.target.name(), requests = heads.len(), "what a guest was not answered is begun again");
+            tracing::info!(
+                volume = %self.work.target.name(),
+                requests = heads.len(),
+                "repeating the in-flight requests of a guest"
+            );
         }
         for head in heads {
             self.begin(head).await?;
@@ -183,16 +192,16 @@ impl<S: Targets> Queue<S> {
         Ok(())
     }
 
-    /// Starts carrying out the request at `head`. While there is no memory for it, no further one is taken.
+    /// Starts the request at `head`. Takes no further request while this one waits for memory.
     async fn begin(self: &Rc<Self>, head: u16) -> Result<(), Broken> {
         let memory = self.memory();
         let chain = self.ring.borrow().chain(&memory, head)?;
         let Some(request) = parse(&memory, chain, &self.work.geometry) else {
-            return Err(Broken("a request that has no place for its status".to_owned()));
+            return Err(Broken("a request without a status byte".to_owned()));
         };
         self.set_under_way(self.under_way.get() + 1);
         let held = match &request.what {
-            What::Read(range, _) | What::Write(range, _) if !range.is_empty() => {
+            Operation::Read(range, _) | Operation::Write(range, _) if !range.is_empty() => {
                 Some(self.work.target.reserve_payload(range.len.min(self.work.piece())).await)
             }
             _ => None,
@@ -214,19 +223,23 @@ impl<S: Targets> Queue<S> {
         held: Option<Taken>,
     ) {
         let (outcome, written) = match what {
-            What::Read(range, to) => {
+            Operation::Read(range, to) => {
                 let give = |at: u64, from: &[u8]| done(give(&memory, &to, at, from));
                 (self.work.read(range, give).await, range.len.0 as u32)
             }
-            What::Write(range, from) => {
+            Operation::Write(range, from) => {
                 let take = |at: u64, to: &mut [u8]| done(take(&memory, &from, at, to));
                 (self.work.write(range, self.durability, take).await, 0)
             }
-            What::Flush => (self.work.target.flush().await, 0),
-            What::Id(to) => (done(self.id(&memory, &to)), ID_BYTES as u32),
-            What::Discard(ranges) => (self.work.change(&ranges, Change::Discard, self.durability).await, 0),
-            What::Zeroes(ranges) => (self.work.change(&ranges, Change::Zeroes, self.durability).await, 0),
-            What::Refused(status) => return self.finish(&memory, head, status_at, (status, 0), held),
+            Operation::Flush => (self.work.target.flush().await, 0),
+            Operation::Id(to) => (done(self.id(&memory, &to)), ID_BYTES as u32),
+            Operation::Discard(ranges) => {
+                (self.work.change(&ranges, RangeOperation::Discard, self.durability).await, 0)
+            }
+            Operation::Zeroes(ranges) => {
+                (self.work.change(&ranges, RangeOperation::Zeroes, self.durability).await, 0)
+            }
+            Operation::Refused(status) => return self.finish(&memory, head, status_at, (status, 0), held),
         };
         let outcome = outcome.map_err(failed).map_or_else(|status| (status, 0), |()| (Status::Done, written));
         self.finish(&memory, head, status_at, outcome, held);
@@ -272,7 +285,7 @@ impl<S: Targets> Queue<S> {
         Ok(())
     }
 
-    /// Calls the guest when that is due: once for all that was answered meanwhile.
+    /// Calls the guest when a call is due: one call for all completions in between.
     async fn call_guest(self: Rc<Self>) {
         loop {
             self.changed.wait_until(self.env(), || self.is_due.get() || self.is_over.get()).await;
@@ -288,7 +301,7 @@ impl<S: Targets> Queue<S> {
         }
     }
 
-    /// The disk's name, for people: as much of the volume's as there is room for.
+    /// The disk's name: the volume's name, truncated to the size of the field.
     fn id(&self, memory: &GuestMemory, to: &[Segment]) -> bool {
         let mut id = [0; ID_BYTES];
         let name = self.work.target.name();
@@ -298,7 +311,7 @@ impl<S: Targets> Queue<S> {
     }
 }
 
-/// The target has told its own log; the guest's disk knows no more words.
+/// The target logs the error; virtio has no error codes.
 fn failed(_: IoError) -> Status {
     Status::Failed
 }

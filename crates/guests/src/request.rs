@@ -1,5 +1,5 @@
-//! What a chain of descriptors asks for (VIRTIO 1.2, section 5.2.6): a header in what the device may read, a status byte at the
-//! end of what it may write, data in either.
+//! Parser of descriptor chains (VIRTIO 1.2, section 5.2.6): a device-readable header, a status byte
+//! at the end of the device-writable part, and data in either.
 
 use crate::GuestMemory;
 use crate::config::{LONGEST_REQUEST, RANGES, UNIT};
@@ -10,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 const HEADER: usize = 16;
 const RANGE: usize = 16;
-/// The bytes of a disk's name, as a guest asks for it.
+/// The length of a disk's name in a request.
 pub(crate) const ID_BYTES: usize = 20;
 
 const READ: u32 = 0;
@@ -20,10 +20,11 @@ const GET_ID: u32 = 8;
 const DISCARD: u32 = 11;
 const WRITE_ZEROES: u32 = 13;
 
-/// Of a range to zero: its space may be given up. It stays allocated here.
+/// Flag of a write-zeroes range: the device may deallocate it. This device keeps the space
+/// allocated.
 const MAY_UNMAP: u32 = 1;
 
-/// What becomes of a request, as the status byte says it.
+/// A request's result, as in the status byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     Done = 0,
@@ -31,38 +32,38 @@ pub(crate) enum Status {
     Unsupported = 2,
 }
 
-/// A request, taken apart.
+/// A parsed request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
-    /// Where its status goes.
+    /// The address of the status byte.
     pub status: u64,
-    pub what: What,
+    pub what: Operation,
 }
 
-/// What it asks for. Ranges lie within the disk.
+/// The operation. Ranges lie within the disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum Operation {
     Read(ByteRange, Vec<Segment>),
     Write(ByteRange, Vec<Segment>),
     Flush,
     Id(Vec<Segment>),
     Discard(Vec<ByteRange>),
     Zeroes(Vec<ByteRange>),
-    /// Nothing that can be done.
+    /// An invalid or unsupported request.
     Refused(Status),
 }
 
-/// Takes a chain apart. `None`: there is no place for a status, so that nothing can be said of it.
+/// Parses a chain. `None`: it has no status byte, so the request cannot be completed.
 pub(crate) fn parse(memory: &GuestMemory, mut chain: Chain, geometry: &TargetGeometry) -> Option<Request> {
     let last = chain.writable.iter_mut().rfind(|segment| segment.len > 0)?;
     last.len -= 1;
     let status = last.address.checked_add(last.len.into())?;
-    let what = what(memory, chain, geometry).unwrap_or(What::Refused(Status::Failed));
+    let what = what(memory, chain, geometry).unwrap_or(Operation::Refused(Status::Failed));
     Some(Request { status, what })
 }
 
-/// What is asked for; `None`: it makes no sense, or lies outside of the disk.
-fn what(memory: &GuestMemory, chain: Chain, geometry: &TargetGeometry) -> Option<What> {
+/// The operation; `None`: it is invalid, or outside the disk.
+fn what(memory: &GuestMemory, chain: Chain, geometry: &TargetGeometry) -> Option<Operation> {
     let mut header = [0; HEADER];
     if !take(memory, &chain.readable, 0, &mut header) {
         return None;
@@ -74,16 +75,16 @@ fn what(memory: &GuestMemory, chain: Chain, geometry: &TargetGeometry) -> Option
         return None;
     }
     Some(match kind {
-        READ => What::Read(within(sector, total(&chain.writable), geometry)?, chain.writable),
-        WRITE => What::Write(within(sector, total(&readable), geometry)?, readable),
-        FLUSH => What::Flush,
-        GET_ID => What::Id(chain.writable),
+        READ => Operation::Read(within(sector, total(&chain.writable), geometry)?, chain.writable),
+        WRITE => Operation::Write(within(sector, total(&readable), geometry)?, readable),
+        FLUSH => Operation::Flush,
+        GET_ID => Operation::Id(chain.writable),
         DISCARD | WRITE_ZEROES => ranges(memory, &readable, kind, geometry)?,
-        _ => What::Refused(Status::Unsupported),
+        _ => Operation::Refused(Status::Unsupported),
     })
 }
 
-fn ranges(memory: &GuestMemory, from: &[Segment], kind: u32, geometry: &TargetGeometry) -> Option<What> {
+fn ranges(memory: &GuestMemory, from: &[Segment], kind: u32, geometry: &TargetGeometry) -> Option<Operation> {
     let len = total(from);
     if len == 0 || !len.is_multiple_of(RANGE as u64) || len / RANGE as u64 > RANGES.into() {
         return None;
@@ -99,11 +100,11 @@ fn ranges(memory: &GuestMemory, from: &[Segment], kind: u32, geometry: &TargetGe
         let flags = u32::from_le_bytes(range[12..].try_into().ok()?);
         let allowed = if kind == WRITE_ZEROES { MAY_UNMAP } else { 0 };
         if flags & !allowed != 0 {
-            return Some(What::Refused(Status::Unsupported));
+            return Some(Operation::Refused(Status::Unsupported));
         }
         ranges.push(within(sector, u64::from(count) * UNIT, geometry)?);
     }
-    Some(if kind == DISCARD { What::Discard(ranges) } else { What::Zeroes(ranges) })
+    Some(if kind == DISCARD { Operation::Discard(ranges) } else { Operation::Zeroes(ranges) })
 }
 
 fn within(sector: u64, len: u64, geometry: &TargetGeometry) -> Option<ByteRange> {
@@ -116,14 +117,14 @@ fn total(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.len)).sum()
 }
 
-/// What follows the first `count` bytes.
+/// The segments after the first `count` bytes.
 fn after(segments: &[Segment], mut count: u64) -> Vec<Segment> {
     let mut rest = Vec::with_capacity(segments.len());
     for segment in segments {
         let skip = count.min(segment.len.into());
         count -= skip;
         if skip < u64::from(segment.len) {
-            // An address that wraps is refused by the memory, as any other that is not there.
+            // The memory rejects a wrapped address, like any unmapped one.
             let address = segment.address.wrapping_add(skip);
             rest.push(Segment { address, len: segment.len - skip as u32 });
         }
@@ -131,8 +132,8 @@ fn after(segments: &[Segment], mut count: u64) -> Vec<Segment> {
     rest
 }
 
-/// Calls `each` with the addresses of `len` bytes from `offset` on, and where they belong among these; false when it did, or
-/// when there are not as many.
+/// Calls `each` with the addresses of `len` bytes from `offset`, and their positions among these
+/// bytes; false if `each` fails or the segments are too short.
 fn walk(
     segments: &[Segment],
     offset: u64,
@@ -156,13 +157,13 @@ fn walk(
     done == len
 }
 
-/// Copies bytes out of a guest's memory, from `offset` on; false where there are none.
+/// Copies bytes out of a guest's memory, from `offset`; false if the range is not mapped.
 pub(crate) fn take(memory: &GuestMemory, from: &[Segment], offset: u64, to: &mut [u8]) -> bool {
     let len = to.len();
     walk(from, offset, len, |address, part| memory.read_slice(&mut to[part], address).is_ok())
 }
 
-/// Copies bytes into a guest's memory, from `offset` on; false where there is none.
+/// Copies bytes into a guest's memory, from `offset`; false if the range is not mapped.
 pub(crate) fn give(memory: &GuestMemory, to: &[Segment], offset: u64, from: &[u8]) -> bool {
     walk(to, offset, from.len(), |address, part| memory.write_slice(&from[part], address).is_ok())
 }

@@ -1,9 +1,9 @@
-//! A split virtqueue, seen from the device: a table of descriptors, a ring of heads that the guest makes available, and a ring of
-//! those that were used (VIRTIO 1.2, section 2.7). All of it lies in memory that the guest may change at any time, so that each
-//! number is read once, and checked after that.
+//! The device side of a split virtqueue (VIRTIO 1.2, section 2.7): a descriptor table, an available
+//! ring, and a used ring. The guest may change this memory at any time: each number is read once,
+//! then validated.
 //!
-//! It is walked by the number of a head, which the crate `virtio-queue` does not offer: a request that an earlier process had
-//! taken is no longer in the ring.
+//! The crate `virtio-queue` cannot start from a given head, which the requests of an earlier
+//! process need: these are no longer in the available ring.
 
 use crate::GuestMemory;
 use crate::config::{LARGEST_QUEUE, Negotiated};
@@ -17,25 +17,25 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
-/// Flag of the used ring: kicks are not needed. Flag of the available ring: nor are calls.
+/// Flag in the used ring: kicks are not needed; in the available ring: calls are not needed.
 const NOT_NEEDED: u16 = 1;
 
-/// Where a queue lies, by the guest's addresses, and where it stands.
+/// The guest addresses of a queue, and its current position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingPlace {
-    /// Descriptors.
+    /// The number of descriptors.
     pub size: u16,
-    /// The table of descriptors.
+    /// The descriptor table.
     pub descriptors: u64,
-    /// The ring of what the guest makes available.
+    /// The available ring.
     pub available: u64,
-    /// The ring of what was used.
+    /// The used ring.
     pub used: u64,
-    /// The next entry of the available ring to be taken.
+    /// The next entry of the available ring.
     pub next_available: u16,
 }
 
-/// The guest has broken the rules of its ring, and what was wrong.
+/// The guest violated the virtqueue protocol; the text names the violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Broken(pub String);
 
@@ -45,14 +45,14 @@ impl From<GuestMemoryError> for Broken {
     }
 }
 
-/// A run of the guest's memory.
+/// A contiguous range of the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub address: u64,
     pub len: u32,
 }
 
-/// What a chain of descriptors names: what the device may read, and what it may write.
+/// A chain's device-readable and device-writable segments.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Chain {
     pub readable: Vec<Segment>,
@@ -64,7 +64,7 @@ pub(crate) struct Ring {
     place: RingPlace,
     event_idx: bool,
     next_used: u16,
-    /// The used ring's index when it was last decided whether to call.
+    /// The used ring's index at the last decision on a call.
     decided: u16,
 }
 
@@ -77,11 +77,11 @@ fn store(memory: &GuestMemory, address: u64, number: u16) -> Result<(), Broken> 
 }
 
 impl Ring {
-    /// The ring at that place.
+    /// The queue at `place`.
     pub fn new(memory: &GuestMemory, place: RingPlace, negotiated: Negotiated) -> Result<Ring, Broken> {
         let size = u64::from(place.size);
         if !place.size.is_power_of_two() || place.size > LARGEST_QUEUE {
-            return Err(Broken(format!("a queue of {size} descriptors")));
+            return Err(Broken(format!("invalid queue size {size}")));
         }
         for (address, len, alignment) in [
             (place.descriptors, size * DESCRIPTOR, 16),
@@ -90,7 +90,7 @@ impl Ring {
         ] {
             let is_there = memory.check_range(GuestAddress(address), len as usize);
             if address % alignment != 0 || !is_there {
-                return Err(Broken(format!("a ring at {address:#x}, of {len} bytes")));
+                return Err(Broken(format!("unmapped ring at {address:#x} ({len} bytes)")));
             }
         }
         let next_used = load(memory, place.used + 2)?;
@@ -106,12 +106,12 @@ impl Ring {
         self.next_used
     }
 
-    /// The next entry of the available ring to be taken.
+    /// The next entry of the available ring.
     pub fn next_available(&self) -> u16 {
         self.place.next_available
     }
 
-    /// Goes on at that entry of the available ring.
+    /// Continues at that entry of the available ring.
     pub fn set_next_available(&mut self, next: u16) {
         self.place.next_available = next;
     }
@@ -122,37 +122,38 @@ impl Ring {
         match load(memory, available + 2)?.wrapping_sub(next_available) {
             0 => return Ok(None),
             waiting if waiting > size => {
-                return Err(Broken(format!("{waiting} requests in a queue of {size}")));
+                return Err(Broken(format!("{waiting} requests in a queue of size {size}")));
             }
             _ => {}
         }
         let head = load(memory, available + 4 + u64::from(next_available % size) * 2)?;
         if head >= size {
-            return Err(Broken(format!("descriptor {head} in a queue of {size}")));
+            return Err(Broken(format!("descriptor {head} in a queue of size {size}")));
         }
         self.place.next_available = next_available.wrapping_add(1);
         Ok(Some(head))
     }
 
-    /// Tells the guest that it need not kick.
+    /// Notifies the guest that kicks are not needed.
     pub fn want_no_kick(&self, memory: &GuestMemory) -> Result<(), Broken> {
-        // With indexes, the one that was last waited for has passed.
+        // With event indexes, the awaited index has already passed.
         if self.event_idx { Ok(()) } else { store(memory, self.place.used, NOT_NEEDED) }
     }
 
-    /// Tells the guest to kick. True: something has been made available meanwhile.
+    /// Notifies the guest that kicks are needed. True: new requests arrived meanwhile.
     pub fn want_kick(&self, memory: &GuestMemory) -> Result<bool, Broken> {
         let RingPlace { size, available, used, next_available, .. } = self.place;
         match self.event_idx {
             true => store(memory, used + 4 + u64::from(size) * USED_ELEMENT, next_available)?,
             false => store(memory, used, 0)?,
         }
-        // The guest writes its index, then looks whether to kick; here it is the other way round: one of both sees the other.
+        // The guest writes its index, then reads the flag; the device does the reverse. The fence
+        // guarantees that one side sees the other.
         fence(Ordering::SeqCst);
         Ok(load(memory, available + 2)? != next_available)
     }
 
-    /// Puts a head on the used ring: `written` bytes were written for it.
+    /// Puts a head on the used ring, with the number of bytes written.
     pub fn put_used(&mut self, memory: &GuestMemory, head: u16, written: u32) -> Result<(), Broken> {
         let at = self.place.used + 4 + u64::from(self.next_used % self.place.size) * USED_ELEMENT;
         let mut element = [0; USED_ELEMENT as usize];
@@ -163,7 +164,7 @@ impl Ring {
         store(memory, self.place.used + 2, self.next_used)
     }
 
-    /// Whether the guest wants to be called for what was put on the used ring since this was last asked.
+    /// Whether the guest wants a call for the completions since the last check.
     pub fn wants_call(&mut self, memory: &GuestMemory) -> Result<bool, Broken> {
         fence(Ordering::SeqCst);
         let RingPlace { size, available, .. } = self.place;
@@ -176,25 +177,25 @@ impl Ring {
         Ok(passed < self.next_used.wrapping_sub(before))
     }
 
-    /// What the chain names that begins at `head`.
+    /// The chain that begins at `head`.
     pub fn chain(&self, memory: &GuestMemory, head: u16) -> Result<Chain, Broken> {
         let mut chain = Chain::default();
         let (mut table, mut count, mut at) = (self.place.descriptors, self.place.size, head);
         let mut is_indirect = false;
         for _ in 0..=LARGEST_QUEUE {
             if at >= count {
-                return Err(Broken(format!("descriptor {at} of {count}")));
+                return Err(Broken(format!("descriptor {at} in a table of size {count}")));
             }
             let address = GuestAddress(table)
                 .checked_add(u64::from(at) * DESCRIPTOR)
-                .ok_or_else(|| Broken("a table at the end of all addresses".to_owned()))?;
+                .ok_or_else(|| Broken("an indirect table beyond the address space".to_owned()))?;
             let mut bytes = [0_u8; DESCRIPTOR as usize];
             memory.read_slice(&mut bytes, address)?;
             let (segment, flags, next) = descriptor(&bytes);
             if flags & INDIRECT != 0 {
                 let entries = u64::from(segment.len) / DESCRIPTOR;
                 if is_indirect || !chain.is_empty() || entries == 0 || entries > LARGEST_QUEUE.into() {
-                    return Err(Broken("a table of descriptors where none may be".to_owned()));
+                    return Err(Broken("an indirect table where none is allowed".to_owned()));
                 }
                 (table, count, at, is_indirect) = (segment.address, entries as u16, 0, true);
                 continue;
@@ -208,7 +209,7 @@ impl Ring {
             }
             at = next;
         }
-        Err(Broken("a chain without end".to_owned()))
+        Err(Broken("an endless descriptor chain".to_owned()))
     }
 }
 

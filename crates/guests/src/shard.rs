@@ -1,5 +1,5 @@
-//! The queues of one shard: started, changed and stopped by who speaks with the guest's machine; and which targets there are to
-//! speak about.
+//! The queues of one shard, which the vhost-user back-end starts, changes and stops, and the list
+//! of targets for guests.
 
 use crate::GuestMemory;
 use crate::config::{Disk, Negotiated};
@@ -17,88 +17,88 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Messages to a shard that may wait at a time.
+/// The capacity of a shard's mailbox.
 const MAILBOX_ROOM: usize = 1024;
-/// How often queues are looked at.
+/// The interval of the periodic queue check.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often is looked which targets there are.
+/// The interval of the check for new targets.
 const OFFER_EVERY: Duration = Duration::from_millis(250);
 
-/// A queue's number; no other queue of this process has it, then or later.
+/// A queue's number, unique in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct QueueId(pub u64);
 
 impl QueueId {
-    /// One that no queue has had.
-    #[allow(clippy::new_without_default, reason = "each is another one")]
+    /// An unused number.
+    #[allow(clippy::new_without_default, reason = "each call returns another number")]
     pub fn new() -> QueueId {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         QueueId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// What a shard is told of guests' queues.
+/// Messages to a shard about guests' queues.
 pub enum GuestMessage {
     /// Serve a queue.
     Start(Box<QueueStart>),
-    /// Call its guest by this from now on.
+    /// Use this event to call the guest.
     Call(QueueId, Option<Box<dyn StreamSource>>),
-    /// Its guest's memory is this from now on.
+    /// The guest's memory has changed.
     Memory(QueueId, Arc<GuestMemory>),
-    /// Take no more requests of a queue. When all that were taken are answered, the next entry of its available ring is told; nothing
-    /// is, if it could not be served.
+    /// Stop a queue. When its requests are complete, the sender receives the next entry of the
+    /// available ring, or nothing if the queue was not served.
     Stop(QueueId, mpsc::Sender<u16>),
-    /// Serve a queue of the kernel, until its disk is gone.
+    /// Serve a ublk queue, until its disk is removed.
     Kernel(Box<KernelStart>),
-    /// The disk with this queue is the target of that number from now on.
+    /// The queue's disk now belongs to the target of that number.
     Target(QueueId, u64),
-    /// Requests of that queue that wait for a target which is not served fail, from now on.
+    /// Fail the queue's requests that wait for a target which is not served.
     GiveUp(QueueId),
-    /// Tells when nothing of the kernel's queues is under way.
+    /// Report when no ublk request is in progress.
     Idle(mailbox::Sender<()>),
 }
 
-/// A queue of the kernel that is to be served.
+/// A ublk queue to serve.
 pub struct KernelStart {
-    /// Its number.
+    /// The queue's number.
     pub queue: QueueId,
-    /// The number of its target.
+    /// The target's number.
     pub target: u64,
     /// The disk.
     pub peer: Peer,
-    /// Nothing can be written to it.
+    /// The disk rejects writes.
     pub read_only: bool,
     /// The queue.
     pub source: Box<dyn KernelQueueSource>,
-    /// Dropped when the disk is gone.
+    /// Dropped when the disk is removed.
     pub alive: Arc<()>,
 }
 
-/// A queue that is to be served.
+/// A virtqueue to serve.
 pub struct QueueStart {
-    /// Its number.
+    /// The queue's number.
     pub queue: QueueId,
-    /// The number of its target.
+    /// The target's number.
     pub target: u64,
-    /// Who is at the other end.
+    /// The guest's identity.
     pub peer: Peer,
-    /// What the guest was told of its disk.
+    /// The disk that the guest was offered.
     pub disk: Disk,
-    /// What the guest chose.
+    /// The features that the guest accepted.
     pub negotiated: Negotiated,
     /// The guest's memory.
     pub memory: Arc<GuestMemory>,
-    /// Where the queue lies in it.
+    /// The queue's addresses in the memory.
     pub ring: RingPlace,
-    /// Where it is noted which requests are under way.
+    /// The in-flight records.
     pub in_flight: Option<InFlight>,
-    /// The guest signals when it has made something available.
+    /// The guest signals this event for new requests.
     pub kick: Box<dyn StreamSource>,
-    /// Signalled when something was answered; without it the guest looks by itself.
+    /// Signalled for completions; without it the guest polls.
     pub call: Option<Box<dyn StreamSource>>,
 }
 
-/// The mailbox of a shard's queues, made on its shard.
+/// The mailbox of a shard's queues, created on that shard.
 pub fn guest_mailbox(env: &Env) -> (mailbox::Sender<GuestMessage>, mailbox::Receiver<GuestMessage>) {
     mailbox::mailbox(env, MAILBOX_ROOM)
 }
@@ -110,7 +110,8 @@ struct Port<S: Targets> {
     slots: RefCell<BTreeMap<QueueId, Rc<Slots<S>>>>,
 }
 
-/// Serves the queues that come through `messages`, until nobody can send any more. Guests are among `hosts` while they are served.
+/// Serves the queues received through `messages`, until all senders are dropped. Guests appear in
+/// `hosts` while they are served.
 pub async fn serve_guests<S: Targets>(
     targets: S,
     hosts: Hosts,
@@ -145,13 +146,13 @@ impl<S: Targets> Port<S> {
                     self.queues.borrow_mut().insert(id, queue.clone());
                     env.spawn("guest queue", queue.serve());
                 }
-                Err(why) => tracing::warn!("a guest's queue is not served: {why}"),
+                Err(why) => tracing::warn!("cannot serve a guest's queue: {why}"),
             },
             GuestMessage::Call(id, call) => {
                 let Some(queue) = self.queues.borrow().get(&id).cloned() else { return };
                 match call.map(|call| call.attach(env)).transpose() {
                     Ok(call) => queue.set_call(call),
-                    Err(error) => tracing::warn!("a guest cannot be called any more: {error}"),
+                    Err(error) => tracing::warn!("cannot call a guest; its requests may hang: {error}"),
                 }
             }
             GuestMessage::Memory(id, memory) => {
@@ -177,7 +178,7 @@ impl<S: Targets> Port<S> {
                         slots.idle().await;
                     }
                     if told.send(()).is_err() {
-                        tracing::debug!("nobody waits for the kernel's queues any more");
+                        tracing::debug!("ublk queues are idle; the requester no longer waits");
                     }
                 });
             }
@@ -187,7 +188,7 @@ impl<S: Targets> Port<S> {
                 env.spawn("guest queue stops", async move {
                     let next = queue.stopped().await;
                     if told.send(next).is_err() {
-                        tracing::debug!("nobody waits for a guest's queue any more");
+                        tracing::debug!("a guest's queue stopped; the requester no longer waits");
                     }
                 });
             }
@@ -204,7 +205,7 @@ impl<S: Targets> Port<S> {
                 slots.serve();
                 self.slots.borrow_mut().insert(id, slots);
             }
-            Err(error) => tracing::warn!(disk = %peer, "a queue of the kernel is not served: {error}"),
+            Err(error) => tracing::warn!(disk = %peer, "cannot serve a ublk queue: {error}"),
         }
     }
 
@@ -215,7 +216,7 @@ impl<S: Targets> Port<S> {
             .ok_or("its volume is not served any more")?;
         let now = Disk { geometry: target.geometry(), ..start.disk };
         if !now.is_same(&start.disk) {
-            return Err(format!("'{}' is not what the guest was told", target.name()));
+            return Err(format!("'{}' differs from the disk that the guest was offered", target.name()));
         }
         let ring = Ring::new(&start.memory, start.ring, start.negotiated).map_err(|broken| broken.0)?;
         let attach = |source: Box<dyn StreamSource>| source.attach(env).map_err(|error| error.to_string());
@@ -244,18 +245,18 @@ impl<S: Targets> Port<S> {
     }
 }
 
-/// A target that guests may have as a disk.
+/// A target that is offered to guests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offered {
-    /// Its number.
+    /// The target's number.
     pub target: u64,
-    /// Its name.
+    /// The target's name.
     pub name: String,
-    /// What a guest is told of it.
+    /// The disk's properties.
     pub disk: Disk,
 }
 
-/// Tells which targets there are, whenever that changes, until `tell` says that nobody listens.
+/// Reports the list of targets on each change, until `tell` returns false.
 pub async fn offer<S: Targets>(targets: S, tell: impl Fn(Vec<Offered>) -> bool) {
     let mut told = None;
     loop {

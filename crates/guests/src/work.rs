@@ -1,4 +1,5 @@
-//! What requests come to: calls of the target, counted, in parts where they are long, with data copied to and from wherever they are.
+//! Performs guests' requests: calls the target, in pieces if they are long, copies data, and counts
+//! requests.
 
 use platform::{
     BlockTarget, Connected, Durability, Env, IoError, IoErrorKind, TargetGeometry, longest_payload,
@@ -6,7 +7,7 @@ use platform::{
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
-/// Who asks: a target, and what it may do with it.
+/// The target, the host, and the access rights.
 pub(crate) struct Work<T> {
     pub env: Env,
     pub target: Rc<T>,
@@ -15,9 +16,9 @@ pub(crate) struct Work<T> {
     pub read_only: bool,
 }
 
-/// What is to be made of a range.
+/// An operation on a range without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
+pub(crate) enum RangeOperation {
     Discard,
     Zeroes,
 }
@@ -25,7 +26,7 @@ pub(crate) enum Change {
 type Outcome = Result<(), IoError>;
 
 impl<T: BlockTarget> Work<T> {
-    /// A longer payload goes in parts.
+    /// The maximum length of a piece.
     pub fn piece(&self) -> ByteCount {
         longest_payload(self.env.pool())
     }
@@ -44,13 +45,14 @@ impl<T: BlockTarget> Work<T> {
         if self.read_only { Err(IoError::new(IoErrorKind::ReadOnly)) } else { Ok(()) }
     }
 
-    /// Reads `range`; memory for a piece is reserved. `give` copies what was read, which lies at an offset within the range.
+    /// Reads `range`; memory for a piece is reserved. `give` copies the data of a piece, from its
+    /// offset in the range.
     pub async fn read(&self, range: ByteRange, give: impl Fn(u64, &[u8]) -> Outcome) -> Outcome {
         for (at, piece) in self.pieces(range) {
             let buf = self.env.pool().take_reserved(piece.len);
             let (result, buf) = self.target.read(piece, buf).await;
             result?;
-            // A drive kept the buffer, and there was none in its place.
+            // A drive still holds the buffer, and the read returned no other.
             let buf = buf.ok_or(IoError::new(IoErrorKind::TimedOut))?;
             give(at, buf.bytes())?;
         }
@@ -58,7 +60,7 @@ impl<T: BlockTarget> Work<T> {
         Ok(())
     }
 
-    /// Writes `range`; memory for a piece is reserved. `take` copies what is to be written.
+    /// Writes `range`; memory for a piece is reserved. `take` provides the data.
     pub async fn write(
         &self,
         range: ByteRange,
@@ -76,12 +78,17 @@ impl<T: BlockTarget> Work<T> {
     }
 
     /// Discards or zeroes ranges.
-    pub async fn change(&self, ranges: &[ByteRange], change: Change, durability: Durability) -> Outcome {
+    pub async fn change(
+        &self,
+        ranges: &[ByteRange],
+        change: RangeOperation,
+        durability: Durability,
+    ) -> Outcome {
         self.may_change()?;
         for run in ranges.iter().flat_map(|range| self.geometry.long_runs(*range)) {
             match change {
-                Change::Discard => self.target.trim(run).await?,
-                Change::Zeroes => self.target.write_zeroes(run, durability).await?,
+                RangeOperation::Discard => self.target.trim(run).await?,
+                RangeOperation::Zeroes => self.target.write_zeroes(run, durability).await?,
             }
         }
         self.host.count_write(0);

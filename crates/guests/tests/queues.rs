@@ -1,4 +1,5 @@
-//! Queues in virtual time: a guest that behaves, guests that do not, and processes that are killed at any instant.
+//! Queues in virtual time: a correct guest, hostile guests, and processes that are killed at any
+//! time.
 
 mod common;
 
@@ -34,7 +35,7 @@ fn what_a_guest_writes_it_reads_from_buffers_of_any_shape() {
             );
             let shape = [Part::To(&header(READ, 9)), Part::From(4000), Part::From(96)];
             assert_eq!(driver.ask(&shape, 4096).await, (DONE, data.clone()));
-            // Header and data in one buffer, data and status in another, a table of its own.
+            // Header and data in one buffer, data and status in another, an indirect table.
             let whole = [&header(WRITE, 30)[..], &data[..512]].concat();
             assert_eq!(driver.ask_indirect(&[Part::To(&whole)], 0).await, (DONE, vec![]));
             let read = driver.ask_indirect(&[Part::To(&header(READ, 30)), Part::From(512)], 512).await;
@@ -53,7 +54,7 @@ fn what_a_guest_writes_it_reads_from_buffers_of_any_shape() {
             expected[1536..2048].fill(0);
             assert_eq!(now, expected);
         });
-        assert_eq!(machine.flushes(), 1, "writes of a guest that flushes need not be durable");
+        assert_eq!(machine.flushes(), 1, "a guest with flushes needs no durable writes");
     }
 }
 
@@ -121,19 +122,15 @@ fn a_disk_that_is_read_only_is_not_written() {
 
 #[test]
 fn a_queue_that_makes_no_sense_ends_and_nothing_else_does() {
-    // Each breaks the rules in another way: more requests than descriptors, a head that is none, chains without end, tables in
-    // tables, a request without a place for its status.
+    // Each attack violates the protocol in another way: more requests than descriptors, an invalid
+    // head, endless chains, nested tables, a request without a status byte.
     for attack in 0..common::ATTACKS {
         let mut machine = Machine::start(10 + attack, false, attack % 2 == 0);
         machine.run(async move |driver: Driver| driver.attack(attack).await);
         assert!(machine.queue_ends(), "attack {attack}");
         machine.start_queue();
         machine.run(async |driver: Driver| {
-            assert_eq!(
-                driver.ask(&[Part::To(&header(FLUSH, 0))], 0).await.0,
-                DONE,
-                "a queue that begins anew"
-            );
+            assert_eq!(driver.ask(&[Part::To(&header(FLUSH, 0))], 0).await.0, DONE, "a restarted queue");
         });
     }
 }
@@ -152,5 +149,5 @@ fn no_request_is_lost_or_answered_twice_whenever_the_process_is_killed() {
         machine.write_all(&writes);
         writes.check(&machine.content());
     }
-    assert!(resumed > 100, "{resumed} requests were begun again");
+    assert!(resumed > 100, "{resumed} requests were repeated");
 }

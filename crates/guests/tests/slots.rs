@@ -1,8 +1,8 @@
-//! A queue of the kernel (ublk) in virtual time, while its volume goes away and comes back, and when the disk is given up.
+//! A ublk queue in virtual time, while its volume stops and returns, and when the disk is given up.
 
 mod common;
 
-use common::{CAPACITY, Disk, Shelf};
+use common::{CAPACITY, Disk, TestTargets};
 use guests::{GuestMessage, KernelStart, QueueId, guest_mailbox, serve_guests};
 use platform::{
     Completion, Env, Hosts, Io, IoError, IoOutcome, KernelQueue, KernelQueueSource, KernelRequest,
@@ -18,7 +18,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const BLOCK: u64 = 4096;
 const EIO: i32 = -5;
 
-/// What the kernel was answered, and when.
+/// The results that the kernel received, with their times.
 type Answers = Arc<Mutex<Vec<(Duration, i32)>>>;
 
 /// A queue with one slot, whose kernel reads a block every second.
@@ -26,7 +26,7 @@ struct Kernel {
     env: Env,
     answers: Answers,
     asked: Cell<u32>,
-    /// Held until the next request is there.
+    /// Held until the next request arrives.
     next: RefCell<Option<Completion>>,
 }
 
@@ -97,7 +97,8 @@ impl Machine {
         let sim = Sim::new(SimOptions { memory: ByteCount(4 << 20), ..SimOptions::seeded(1) });
         let (disk, answers) = (Rc::new(Disk::new(false)), Answers::default());
         let (shard, receiver) = guest_mailbox(&sim.env());
-        sim.env().spawn("guests", serve_guests(Shelf::new(&sim.env(), &disk), Hosts::default(), receiver));
+        sim.env()
+            .spawn("guests", serve_guests(TestTargets::new(&sim.env(), &disk), Hosts::default(), receiver));
         let start = KernelStart {
             queue: QUEUE,
             target: 1,
@@ -110,7 +111,7 @@ impl Machine {
         Machine { sim, disk, shard, answers }
     }
 
-    /// So much time passes. What was answered in it.
+    /// Lets time pass. Returns the results in that time.
     fn pass(&mut self, seconds: u64) -> Vec<(Duration, i32)> {
         self.answers.lock().unwrap().clear();
         let later = self.sim.now() + Duration::from_secs(seconds);
@@ -129,7 +130,7 @@ fn requests_wait_for_a_volume_that_is_away_and_fail_after_two_minutes() {
     let read = BLOCK as i32;
     assert!(codes(&machine.pass(5)).len() >= 4);
     machine.disk.is_away.set(true);
-    // What had been read before may still be answered.
+    // Reads in progress may still complete.
     let answered = codes(&machine.pass(60));
     assert!(answered.len() <= 1 && answered.iter().all(|code| *code == read), "{answered:?}");
     machine.disk.is_away.set(false);
@@ -139,8 +140,9 @@ fn requests_wait_for_a_volume_that_is_away_and_fail_after_two_minutes() {
     assert_eq!(codes(&machine.pass(10)), [EIO]);
 }
 
-/// `detach --force` of a disk whose volume was stopped: the kernel removes it when every request has been answered, and whoever
-/// removes disks would have waited for two minutes, and with it every other disk.
+/// Regression: `detach --force` of a disk with a stopped volume. The kernel removes it after all
+/// requests are complete, so the removal, and the removal of every other disk, waited for two
+/// minutes.
 #[test]
 fn what_waits_fails_at_once_when_the_disk_is_given_up() {
     let mut machine = Machine::start();
@@ -150,7 +152,7 @@ fn what_waits_fails_at_once_when_the_disk_is_given_up() {
     let given_up = Duration::from_nanos(machine.sim.now().ns);
     assert!(machine.shard.send(GuestMessage::GiveUp(QUEUE)).is_ok());
     let answers = machine.pass(5);
-    // The one that waited, and those that came after it.
+    // The waiting request, and later ones.
     assert!(answers.len() >= 4 && codes(&answers).iter().all(|code| *code == EIO), "{answers:?}");
     assert!(answers[0].0 - given_up < Duration::from_millis(200), "{answers:?}, given up at {given_up:?}");
 }

@@ -1,4 +1,5 @@
-//! An interval as bytes: most of a machine's volumes do little most of the time, so that most counts are zero or small.
+//! Binary encoding of an interval. Most counts are zero or small, since most volumes are mostly
+//! idle.
 //!
 //! ```text
 //! flags      1 byte: a bit for each kind of operation that follows, CACHE, TEMPERATURE
@@ -13,10 +14,10 @@ use crate::interval::{BUCKETS, Done, Interval, OPERATIONS, Temperatures};
 const CACHE: u8 = 1 << OPERATIONS;
 const TEMPERATURE: u8 = CACHE << 1;
 
-/// Bytes of the map of buckets.
+/// Bytes of the bucket bitmap.
 const MAP: usize = BUCKETS.div_ceil(8);
 
-/// The interval as bytes.
+/// Encodes an interval.
 pub(crate) fn encode(interval: &Interval) -> Vec<u8> {
     let Interval { covered_ms, cache_hits, cache_writes, temperatures, done } = interval;
     let mut flags = 0;
@@ -60,7 +61,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The interval of some bytes; `None` if they are none.
+/// Decodes an interval; `None` for invalid bytes.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Interval> {
     let mut rest = bytes;
     let flags = byte(&mut rest)?;
@@ -112,7 +113,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     for shift in (0..64).step_by(7) {
         let part = byte(rest)?;
         let bits = u64::from(part & 0x7F);
-        // The tenth byte has one bit.
+        // The tenth byte has a single bit.
         if shift == 63 && bits > 1 {
             return None;
         }
@@ -133,7 +134,7 @@ mod tests {
         prop_oneof![Just(0), 0_u64..300, any::<u64>(), Just(u64::MAX)]
     }
 
-    /// Of numbers in a list: nested arrays of strategies take more stack than a test has.
+    /// Counts in lists: nested arrays of strategies overflow the stack of a test.
     fn an_interval() -> impl Strategy<Value = Interval> {
         let numbers = prop::collection::vec(a_number(), 3 + OPERATIONS * (3 + BUCKETS));
         let temperatures = prop::option::of((any::<i16>(), any::<i16>()));

@@ -1,7 +1,7 @@
-//! The figures of an interval: what people look at.
+//! The figures of an interval, for display.
 //!
-//! A percentile lies in a bucket of the histogram; where in it is not known, and it is taken to lie as if the times were spread
-//! evenly over the bucket, as `histogram_quantile` of Prometheus does.
+//! The position of a percentile within its bucket is unknown. As `histogram_quantile` of Prometheus
+//! does, the times in a bucket are assumed to be evenly spread.
 
 use crate::interval::{BUCKETS, Done, Interval};
 use platform::BUCKET_BOUNDS_NS;
@@ -12,19 +12,19 @@ const MIB: f64 = 1_048_576.0;
 /// Operations of one kind, or all of them.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct OperationFigures {
-    /// How many ended, a second.
+    /// Completed operations per second.
     pub iops: f64,
-    /// Their bytes a second.
+    /// Their throughput.
     pub throughput_mib_s: f64,
-    /// How many failed, a second.
+    /// Failed operations per second.
     pub failed_per_s: f64,
-    /// How long they took on average; absent if none ended.
+    /// The average latency; absent if none completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<f64>,
-    /// Half of them took no longer than this.
+    /// The median latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_us: Option<f64>,
-    /// 99 of 100 took no longer than this.
+    /// The p99 latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
 }
@@ -32,23 +32,24 @@ pub struct OperationFigures {
 /// The figures of an interval.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// For how long it was counted, in seconds.
+    /// The recorded time, in seconds.
     pub covered_s: f64,
     /// Reads and writes together.
     pub all: OperationFigures,
     /// Reads.
     pub read: OperationFigures,
-    /// Writes, zeroes included.
+    /// Writes, including write-zeroes.
     pub write: OperationFigures,
-    /// Space that was given up.
+    /// Trims.
     pub trim: OperationFigures,
     /// Flushes.
     pub flush: OperationFigures,
-    /// Operations that were outstanding on average: the time that all took, over the time that passed.
+    /// The average number of outstanding operations: their total latency divided by the elapsed
+    /// time.
     pub queue: f64,
-    /// Reads of a stripe that the cache had, a second.
+    /// Reads of a stripe per second that hit the cache.
     pub cache_hits_per_s: f64,
-    /// Writes that were acknowledged from the cache, a second.
+    /// Writes per second that were acknowledged from the cache.
     pub cache_writes_per_s: f64,
     /// The lowest temperature, in degrees Celsius.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +60,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of an interval.
+    /// Calculates the figures of an interval.
     pub fn of(interval: &Interval) -> Figures {
         let seconds = interval.covered_ms as f64 / 1000.0;
         let a_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
@@ -97,7 +98,8 @@ fn operation(done: &Done, a_second: impl Fn(f64) -> f64) -> OperationFigures {
     }
 }
 
-/// The time within which a share of the operations ended. What took longer than the last bound counts as that bound.
+/// The latency that a share of the operations did not exceed. Latencies above the last bound count
+/// as that bound.
 fn percentile_us(counts: &[u64; BUCKETS], share: f64) -> f64 {
     let all: f64 = counts.iter().map(|count| *count as f64).sum();
     let rank = share * all;
@@ -126,8 +128,8 @@ mod tests {
         interval
     }
 
-    /// An hour of quick reads and ten seconds of slow ones: the 99th percentile of both is that of all reads, not the average
-    /// of two percentiles.
+    /// An hour of fast reads merged with ten seconds of slow ones: p99 is that of all reads, not
+    /// the average of two percentiles.
     #[test]
     fn a_percentile_of_merged_intervals_is_that_of_all_operations() {
         let (quick, slow) = (reads(3, 10_000, 80), reads(9, 50, 8000));
@@ -135,7 +137,7 @@ mod tests {
         both.merge(&slow);
         let of = |interval: &Interval| Figures::of(interval).read.p99_us.unwrap();
         let average = (of(&quick) + of(&slow)) / 2.0;
-        assert!(of(&both) < 100.0, "99.5 of 100 were quick: {}", of(&both));
+        assert!(of(&both) < 100.0, "99.5 % were fast: {}", of(&both));
         assert!(average > 4000.0, "{average}");
         let figures = Figures::of(&both);
         assert_eq!((figures.covered_s, figures.read.iops), (20.0, 502.5));
@@ -149,6 +151,6 @@ mod tests {
     fn what_did_nothing_has_no_latency() {
         let figures = Figures::of(&Interval { covered_ms: 10_000, ..Interval::default() });
         assert_eq!((figures.all.iops, figures.all.p99_us, figures.queue), (0.0, None, 0.0));
-        assert_eq!(Figures::of(&Interval::default()), Figures::default(), "no time passed");
+        assert_eq!(Figures::of(&Interval::default()), Figures::default(), "no time elapsed");
     }
 }

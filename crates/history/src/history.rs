@@ -9,18 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The coarsest resolution.
 const QUARTER_S: u64 = 900;
 
-/// What is asked of a history.
+/// A query of the history.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Of volumes or drives alone.
+    /// Only volumes, or only drives.
     pub kind: Option<Kind>,
-    /// Of one, by its name or what tells it from others.
+    /// Only one subject, by its name or its key.
     pub name: Option<String>,
-    /// From when on, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub from_s: u64,
-    /// Until when.
+    /// The end (exclusive).
     pub to_s: u64,
-    /// No more points than so many, of each.
+    /// The limit of points per subject.
     pub points: u64,
 }
 
@@ -38,10 +38,10 @@ pub struct History {
 }
 
 impl History {
-    /// Opens the history of a file. `notice` is called on the store's thread.
+    /// Opens the history file. `notice` is called on the store's thread.
     ///
     /// # Errors
-    /// When there is no thread to be had. (A file that cannot be used is told by `notice`.)
+    /// When no thread can be started. (`notice` reports a file that cannot be used.)
     pub fn open(
         path: &Path,
         limits: Limits,
@@ -52,21 +52,22 @@ impl History {
     }
 
     fn recorder(&self) -> MutexGuard<'_, Recorder> {
-        // What it has is whole after each statement: a panic spoils one interval at most.
+        // The recorder is consistent after each statement: a panic spoils one interval at most.
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes counters: [`Recorder::note`].
+    /// Records counters: [`Recorder::note`].
     pub fn note(&self, now_unix_s: u64, now_ns: u64, readings: &[Reading]) -> usize {
         self.recorder().note(now_unix_s, now_ns, readings)
     }
 
-    /// Whether a volume or a drive is counted.
+    /// Whether a volume or a drive is recorded.
     pub fn knows(&self, kind: Kind, name: &str) -> bool {
         self.recorder().knows(kind, name)
     }
 
-    /// Hands what is new to the store, which writes it. It does not wait; what the store cannot take now is handed over later.
+    /// Passes new rows to the store without waiting. Rows that the store rejects are passed again
+    /// later.
     pub fn store(&self, now_unix_s: u64) {
         let rows = self.recorder().take_pending();
         if let Err(rows) = self.store.write(rows, now_unix_s) {
@@ -74,29 +75,30 @@ impl History {
         }
     }
 
-    /// The history of subjects, by kind and name, and the length of its points in seconds. It waits for the store.
+    /// The history of subjects, by kind and name, and the length of its points in seconds. It waits
+    /// for the store.
     ///
     /// # Errors
-    /// Why it cannot be read: the end of a sentence.
+    /// Why it cannot be read. The error is a clause that completes a message.
     pub fn ask(&self, question: &Question) -> Result<(u64, Vec<(Subject, Series)>), String> {
         self.store(question.to_s);
         let Question { from_s, to_s, points, .. } = *question;
         let span_s = to_s.saturating_sub(from_s);
-        // From here on intervals of ten seconds have all that was counted. Of the minute in which they begin the store may have what was
-        // counted before the last start.
+        // From here, the recorder has all data. Of the minute before, the store may have data of
+        // the previous process.
         let ticks_from = self.recorder().since_s().map_or(to_s, |since| (since / MINUTE_S + 1) * MINUTE_S);
         let ticks_from = ticks_from.clamp(from_s, to_s);
         let (sender, chosen) = std::sync::mpsc::channel();
         let choose = move |minutes_from: Option<u64>| {
             let resolution = match minutes_from {
-                // Without a file there is nothing but memory.
+                // Without a file, only memory has data.
                 None => TICK_S,
                 _ if ticks_from <= from_s => TICK_S,
                 Some(minutes_from) if minutes_from > from_s => QUARTER_S,
                 _ => MINUTE_S,
             };
             let step = step_s(span_s, points, resolution);
-            // Who asked waits below.
+            // The caller waits below.
             let _ = sender.send((step, minutes_from.is_some()));
             step
         };
@@ -111,7 +113,7 @@ impl History {
         Ok((step, all.series()))
     }
 
-    /// Stores what is new, and ends.
+    /// Stores new rows, and closes the store.
     pub fn close(self, now_unix_s: u64) {
         self.store(now_unix_s);
         self.store.close();

@@ -1,33 +1,33 @@
-//! What was done in an interval. Intervals are merged by adding up.
+//! The operations in an interval. Intervals are merged by addition.
 
 use platform::BUCKET_BOUNDS_NS;
 
 /// Kinds of operations: read, write, trim, flush, in the order of [`platform::Operation::ALL`].
 pub const OPERATIONS: usize = platform::Operation::ALL.len();
 
-/// Buckets of a histogram: one for each bound, and one for what took longer.
+/// Buckets of a histogram: one for each bound, and one for longer latencies.
 pub const BUCKETS: usize = BUCKET_BOUNDS_NS.len() + 1;
 
-/// Operations of one kind that ended.
+/// Completed operations of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Done {
-    /// Those that failed.
+    /// Failed operations.
     pub failed: u64,
-    /// Bytes of those that succeeded.
+    /// Bytes of the successful operations.
     pub bytes: u64,
-    /// The time that all took together, in nanoseconds.
+    /// Their total latency, in nanoseconds.
     pub time_ns: u64,
-    /// How many took no longer than each of [`BUCKET_BOUNDS_NS`], and longer than the one before; last, the others.
+    /// Operations per bucket: up to each bound of [`BUCKET_BOUNDS_NS`], and beyond the last.
     pub buckets: [u64; BUCKETS],
 }
 
 impl Done {
-    /// How many ended.
+    /// The number of completed operations.
     pub fn completed(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Adds what another one has.
+    /// Adds another count.
     pub fn merge(&mut self, other: &Done) {
         add(&mut self.failed, other.failed);
         add(&mut self.bytes, other.bytes);
@@ -35,7 +35,7 @@ impl Done {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| add(sum, count));
     }
 
-    /// What was done since `before`. A counter that went back began anew.
+    /// The difference from `before`. A counter that decreased has restarted at zero.
     pub fn since(&self, before: &Done) -> Done {
         if self.completed() < before.completed() {
             return *self;
@@ -64,23 +64,24 @@ pub struct Temperatures {
     pub most: i16,
 }
 
-/// What was done in an interval.
+/// The operations in an interval.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Interval {
-    /// The time in which it was counted, in milliseconds: less than the interval if the controller did not run all the time.
+    /// The recorded time in milliseconds: less than the interval if the controller was not running
+    /// all the time.
     pub covered_ms: u64,
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Reads of a stripe that hit the cache, at least in part.
     pub cache_hits: u64,
     /// Writes that were acknowledged from the cache.
     pub cache_writes: u64,
-    /// The temperatures that were read.
+    /// The range of the measured temperatures.
     pub temperatures: Option<Temperatures>,
-    /// What was done, by kind.
+    /// Operations by kind.
     pub done: [Done; OPERATIONS],
 }
 
 impl Interval {
-    /// Adds what another one has.
+    /// Adds another interval.
     pub fn merge(&mut self, other: &Interval) {
         add(&mut self.covered_ms, other.covered_ms);
         add(&mut self.cache_hits, other.cache_hits);

@@ -1,24 +1,26 @@
-//! What volumes and drives did, and how long it took: the history of a controller.
+//! The performance history of volumes and drives.
 //!
 //! ```text
 //! counters, every 10 s ──► Recorder: 10 s for two hours, in memory
 //!                              └──► Store (its own thread, SQLite): 1 min for a day ──► 15 min for 30 days
 //! ```
 //!
-//! Invariants: intervals are merged by adding up counts and histograms, never by averaging percentiles, so that the figures of
-//! an hour are those of everything that was done in it. Memory and file are bounded (`MOST_SUBJECTS`, `Limits`). A file that
-//! cannot be read is moved aside and never overwritten. A store that does not work stops nothing: what it could not take waits,
-//! within a bound, and a [`Notice`] says so once.
+//! Invariants:
+//! - Intervals are merged by adding counts and histograms, never by averaging percentiles.
+//! - Memory and file size are bounded (`MOST_SUBJECTS`, `Limits`).
+//! - An unreadable file is moved aside, never overwritten.
+//! - A failing store stops nothing: its rows wait, within a bound, and a [`Notice`] reports it
+//!   once.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `interval` | what was done in an interval: merging |
-//! | `encoding` | an interval as bytes |
+//! | `interval` | the operations in an interval, and merging |
+//! | `encoding` | binary encoding of an interval |
 //! | `figures` | IOPS, MiB/s and percentiles of an interval |
-//! | `recorder` | counters in, intervals out; ten seconds each, in memory |
+//! | `recorder` | counters in, intervals of ten seconds out, in memory |
 //! | `series` | intervals of several resolutions as points of one length |
-//! | `history` | both together |
-//! | `store` | the file: `schema` and how it is opened, `tables` its rows, `thread` the one writer |
+//! | `history` | recorder and store together |
+//! | `store` | the file: `schema` opens it, `tables` accesses rows, `thread` is the only writer |
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
-//! Counters in, intervals out. Pure: the time is told.
+//! Counters in, intervals out. Pure: the caller passes the time.
 //!
-//! Intervals of ten seconds are kept in memory for two hours, as bytes. What was counted is added up besides, by minutes, until
-//! it is taken for the store.
+//! Intervals of ten seconds stay in memory for two hours, encoded. Sums by minute wait for the
+//! store.
 
 use crate::encoding::{decode, encode};
 use crate::interval::{Done, Interval, OPERATIONS, Temperatures};
@@ -11,28 +11,28 @@ use std::collections::{BTreeMap, VecDeque};
 /// The length of an interval in memory.
 pub(crate) const TICK_S: u64 = 10;
 
-/// For how long they are kept.
+/// How long intervals stay in memory.
 const KEPT_S: u64 = 2 * 3600;
 
 /// The length of an interval of the store.
 pub(crate) const MINUTE_S: u64 = 60;
 
-/// Volumes and drives of which a history is kept. Of more there is none.
+/// The limit of subjects; further ones have no history.
 pub const MOST_SUBJECTS: usize = 1024;
 
-/// Minutes that may wait for the store, of each subject; the oldest is dropped.
+/// The limit of minutes per subject that wait for the store; the oldest is dropped.
 const MOST_PENDING: usize = 120;
 
-/// What is counted of a volume or a drive, since its counters began.
+/// The counters of a volume or a drive since their start.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Operations by kind.
     pub done: [Done; OPERATIONS],
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Reads of a stripe that hit the cache, at least in part.
     pub cache_hits: u64,
     /// Writes that were acknowledged from the cache.
     pub cache_writes: u64,
-    /// The temperature now, in degrees Celsius.
+    /// The current temperature, in degrees Celsius.
     pub temperature_c: Option<i16>,
 }
 
@@ -51,50 +51,50 @@ impl Counters {
     }
 }
 
-/// A counter that went back began anew.
+/// The increase of a counter. A counter that decreased has restarted at zero.
 fn since(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-/// The counters of a volume or a drive at a moment.
+/// A reading of the counters of a volume or a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// Which.
+    /// The volume or drive.
     pub subject: Subject,
     /// Its counters.
     pub counters: Counters,
 }
 
-/// What is known of a subject.
+/// The record of a subject.
 #[derive(Default)]
 struct Known {
     name: String,
     last: Counters,
-    /// By the beginnings of the intervals, the newest last.
+    /// Encoded intervals by start time, oldest first.
     ticks: VecDeque<(u64, Box<[u8]>)>,
-    /// By the beginnings of minutes: what the store does not have.
+    /// Sums by the start of their minute, not yet passed to the store.
     pending: BTreeMap<u64, Interval>,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Recorder {
     known: BTreeMap<(Kind, String), Known>,
-    /// The clock of the counters at the last look.
+    /// The counters' clock at the last reading.
     looked_ns: Option<u64>,
 }
 
 impl Recorder {
-    /// Takes counters: the wall clock in seconds since 1970, and the monotonic clock of the counters. The first look is what
-    /// later ones are compared with; what comes after it counted from zero.
+    /// Records counters. `now_unix_s` is the wall clock, `now_ns` the monotonic clock of the
+    /// counters. The first reading is the baseline; subjects that appear later count from zero.
     ///
-    /// How many subjects were left out, as there are too many.
+    /// Returns the number of subjects left out because of the limit.
     pub fn note(&mut self, now_unix_s: u64, now_ns: u64, readings: &[Reading]) -> usize {
         let is_first = self.looked_ns.is_none();
         let before = self.looked_ns.unwrap_or(now_ns);
         let covered_ms = now_ns.saturating_sub(before) / 1_000_000;
         if !is_first && covered_ms == 0 {
-            // It is counted at the next look.
+            // The next reading counts it.
             return 0;
         }
         self.looked_ns = Some(before + covered_ms * 1_000_000);
@@ -106,7 +106,7 @@ impl Recorder {
                     left_out += 1;
                     continue;
                 }
-                // What came since the last look was not counted before.
+                // A new subject counts from zero.
                 let last = if is_first { counters.clone() } else { Counters::default() };
                 let known = Known { name: subject.name.clone(), last, ..Known::default() };
                 self.known.insert(key.clone(), known);
@@ -122,7 +122,7 @@ impl Recorder {
         left_out
     }
 
-    /// Lets go of what is older than two hours, and of what is there no more.
+    /// Removes intervals older than two hours, and absent subjects without data.
     fn prune(&mut self, now_unix_s: u64, readings: &[Reading]) {
         let oldest = now_unix_s.saturating_sub(KEPT_S);
         let there: std::collections::BTreeSet<(Kind, &str)> =
@@ -136,7 +136,7 @@ impl Recorder {
         });
     }
 
-    /// What the store does not have: it is the store's from now on.
+    /// Takes the rows that wait for the store.
     pub fn take_pending(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for ((kind, key), known) in &mut self.known {
@@ -148,7 +148,7 @@ impl Recorder {
         rows
     }
 
-    /// The store could not take these after all.
+    /// Returns rows that the store rejected.
     pub fn give_back(&mut self, rows: Vec<Row>) {
         for Row { subject, at_s, interval } in rows {
             if let Some(known) = self.known.get_mut(&(subject.kind, subject.key)) {
@@ -157,17 +157,17 @@ impl Recorder {
         }
     }
 
-    /// Whether there is a subject of that kind and name.
+    /// Whether a subject has that kind, and that name or key.
     pub fn knows(&self, kind: Kind, name: &str) -> bool {
         self.known.iter().any(|((of, key), known)| *of == kind && (key == name || known.name == name))
     }
 
-    /// The beginning of the first interval that all that is counted since lies behind; `None` before the first.
+    /// The start of the oldest interval in memory; `None` before the first.
     pub fn since_s(&self) -> Option<u64> {
         self.known.values().filter_map(|known| known.ticks.front().map(|(at_s, _)| *at_s)).min()
     }
 
-    /// Intervals of ten seconds that begin in a range of time.
+    /// The intervals of ten seconds that start in a range of time.
     pub(crate) fn ticks(
         &self,
         wanted: impl Fn(&Subject) -> bool,
@@ -181,7 +181,7 @@ impl Recorder {
             }
             let inside = known.ticks.iter().filter(|(at_s, _)| (from_s..to_s).contains(at_s));
             for (at_s, bytes) in inside {
-                // They were encoded here.
+                // `add` encoded them.
                 if let Some(interval) = decode(bytes) {
                     take(&subject, *at_s, &interval);
                 }
@@ -189,7 +189,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes that the intervals in memory take, beside what is the same for each.
+    /// The memory of the intervals, in bytes, without the fixed part.
     pub fn bytes(&self) -> usize {
         let of = |known: &Known| {
             known.ticks.iter().map(|(_, bytes)| bytes.len() + size_of::<(u64, Box<[u8]>)>()).sum::<usize>()
@@ -201,7 +201,7 @@ impl Recorder {
 impl Known {
     fn add(&mut self, now_unix_s: u64, interval: &Interval) {
         let at_s = now_unix_s / TICK_S * TICK_S;
-        // The clock was set back: what was counted under a time that is not yet has no place.
+        // The clock was set back: drop intervals with a future start.
         while self.ticks.back().is_some_and(|(last, _)| *last > at_s) {
             self.ticks.pop_back();
         }
@@ -261,7 +261,7 @@ mod tests {
         let rows = recorder.take_pending();
         let of = |row: &Row| (row.at_s, row.interval.done[0].completed(), row.interval.covered_ms);
         assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), [(NOON, 7, 20_000), (NOON + 60, 13, 40_000)]);
-        assert!(recorder.take_pending().is_empty(), "they are taken once");
+        assert!(recorder.take_pending().is_empty(), "rows are taken once");
         recorder.give_back(rows.clone());
         assert_eq!(recorder.take_pending(), rows);
     }
@@ -274,7 +274,11 @@ mod tests {
         }
         assert_eq!(ticks(&recorder).last(), Some(&(NOON + 20, 4, 10_000)));
         recorder.note(NOON + 15, 40_000_000_000, &[reading("a", 5)]);
-        assert_eq!(ticks(&recorder), [(NOON + 10, 11, 20_000)], "both are of the same ten seconds now");
+        assert_eq!(
+            ticks(&recorder),
+            [(NOON + 10, 11, 20_000)],
+            "both readings fall into the same ten seconds"
+        );
     }
 
     #[test]
@@ -308,7 +312,7 @@ mod tests {
         assert_eq!(recorder.take_pending().len(), MOST_PENDING);
     }
 
-    /// 64 volumes and 128 drives that are all busy: the bound that the documentation states.
+    /// 64 volumes and 128 drives, all busy: the documented memory bound.
     #[test]
     fn two_hours_of_a_large_machine_fit_into_32_mib() {
         let mut recorder = Recorder::default();

@@ -11,25 +11,25 @@ use std::collections::BTreeMap;
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// What tells it from others: the UUID of a volume, the identity of a drive.
+    /// Its unique key: the UUID of a volume, the identity of a drive.
     pub key: String,
-    /// The figures of the whole time.
+    /// The figures of the whole range.
     pub total: Figures,
-    /// The same in parts, the oldest first. A part in which nothing was counted is left out.
+    /// The figures of its parts, oldest first. Parts without data are left out.
     pub points: Vec<Point>,
 }
 
 /// A part of a history.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// When it begins, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub at_unix_s: u64,
     /// Its figures.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// Intervals of subjects, added up by points of one length.
+/// Intervals of subjects, merged into points of equal length.
 pub(crate) struct Points {
     step_s: u64,
     of: BTreeMap<Subject, BTreeMap<u64, Interval>>,
@@ -71,7 +71,7 @@ fn one(subject: Subject, of: BTreeMap<u64, Interval>) -> (Subject, Series) {
     (subject, series)
 }
 
-/// The length of points: no more than so many in a time, and a multiple of the resolution.
+/// The length of points: a multiple of the resolution, with at most `most` points in the range.
 pub(crate) fn step_s(span_s: u64, most: u64, resolution_s: u64) -> u64 {
     span_s.div_ceil(most.max(1)).div_ceil(resolution_s).max(1) * resolution_s
 }

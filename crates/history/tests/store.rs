@@ -1,4 +1,4 @@
-//! The file: kept over a kill, bounded, and never in anybody's way.
+//! The history file: crash-safe, bounded, and its failures stop nothing.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "these tests are about a file")]
 
 use history::{
@@ -8,11 +8,11 @@ use history::{
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A whole quarter of an hour.
+/// The start of a quarter of an hour.
 const BEGIN: u64 = 1_700_000_100 / 900 * 900;
 const DAY_S: u64 = 86_400;
 
-/// A folder that is removed with everything in it.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -42,7 +42,7 @@ fn open(path: &Path, limits: Limits) -> (History, Notices) {
     (History::open(path, limits, notice).expect("a thread"), notices)
 }
 
-/// A store alone, whose rows are chosen.
+/// A store without a recorder, for chosen rows.
 fn store(path: &Path, limits: Limits) -> (Store, Notices) {
     let notices = Notices::default();
     let here = notices.clone();
@@ -62,7 +62,7 @@ fn row(at_s: u64, reads: u64, of: u64) -> Row {
     Row { subject: subject(Kind::Volume, of), at_s, interval }
 }
 
-/// Hands rows over; the thread may be behind.
+/// Queues rows; retries while the queue is full.
 fn write(store: &Store, rows: Vec<Row>, now_s: u64) {
     let mut left = rows;
     while let Err(rows) = store.write(left, now_s) {
@@ -75,11 +75,11 @@ fn asked(path: &Path, from_s: u64, to_s: u64, points: u64) -> Vec<Series> {
     let (history, notices) = open(path, Limits::default());
     let question = Question { kind: Some(Kind::Volume), name: None, from_s, to_s, points };
     let (_, series) = history.ask(&question).expect("it can be read");
-    assert_eq!(*notices.lock().unwrap(), [], "it is as it should be");
+    assert_eq!(*notices.lock().unwrap(), [], "no failure");
     series.into_iter().map(|(_, series)| series).collect()
 }
 
-/// Reads in all of a series.
+/// The number of reads in a series.
 fn reads(series: &Series) -> u64 {
     (series.total.read.iops * series.total.covered_s).round() as u64
 }
@@ -88,7 +88,7 @@ fn reads(series: &Series) -> u64 {
 fn what_was_written_is_there_after_a_start_and_adds_up() {
     let folder = Folder::new("kept");
     let (kept, _) = store(&folder.file(), Limits::default());
-    // A minute may be handed over in parts.
+    // A minute may arrive in parts.
     write(&kept, vec![row(BEGIN, 10, 1), row(BEGIN, 5, 2)], BEGIN + 30);
     write(&kept, vec![row(BEGIN, 7, 1)], BEGIN + 60);
     kept.close();
@@ -97,10 +97,10 @@ fn what_was_written_is_there_after_a_start_and_adds_up() {
     assert_eq!(series.iter().map(reads).collect::<Vec<_>>(), [17, 5]);
     assert_eq!(series[0].total.temperature_most_c, Some(31));
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(folder.file()).unwrap());
-    assert_eq!(mode & 0o777, 0o600, "nobody else may read it");
+    assert_eq!(mode & 0o777, 0o600, "only the user may read it");
 }
 
-/// The first quarter of an hour has not all of its minutes, and is not added up yet; later it is.
+/// The first quarter is rolled up only after its last minute.
 #[test]
 fn what_begins_within_a_quarter_is_there_at_once_and_counted_once() {
     let folder = Folder::new("within");
@@ -114,7 +114,8 @@ fn what_begins_within_a_quarter_is_there_at_once_and_counted_once() {
     }
 }
 
-/// A start in the first ten seconds of a minute: what the process before counted in that minute is in the file alone.
+/// Regression: after a restart in the first ten seconds of a minute, only the file has the data
+/// that the previous process recorded in that minute.
 #[test]
 fn a_start_within_a_minute_loses_nothing_of_it() {
     let folder = Folder::new("start");
@@ -125,7 +126,7 @@ fn a_start_within_a_minute_loses_nothing_of_it() {
     };
     for (process, expected) in [(0_u64, 30), (1, 60)] {
         let (history, _) = open(&folder.file(), Limits::default());
-        // Both begin within the same ten seconds.
+        // Both start within the same ten seconds.
         for look in 0..4_u64 {
             history.note(BEGIN + process * 4 + look, look * 1_000_000_000, &reading(look * 10));
         }
@@ -136,7 +137,7 @@ fn a_start_within_a_minute_loses_nothing_of_it() {
     }
 }
 
-/// A copy of the files while they are in use is what a kill leaves.
+/// A copy of the files in use equals the state after a kill.
 #[test]
 fn a_kill_leaves_every_batch_that_was_written() {
     let folder = Folder::new("killed");
@@ -145,7 +146,8 @@ fn a_kill_leaves_every_batch_that_was_written() {
         write(&running, vec![row(BEGIN + minute * 60, 100, 1)], BEGIN + minute * 60);
     }
     let killed = Folder::new("killed-copy");
-    // The thread carries orders out one after the other: what was asked after the batches is answered after them.
+    // The thread processes requests in order: the response to a query follows the batches before
+    // it.
     let (other, _) = open(&killed.0.join("other.db"), Limits::default());
     drop(other);
     wait_for_rows(&folder.file(), 20);
@@ -157,9 +159,9 @@ fn a_kill_leaves_every_batch_that_was_written() {
     drop(running);
 }
 
-/// Waits until the file has so many minutes: another reader sees what was committed.
+/// Waits until the file has that number of minutes. Another connection reads committed rows only.
 fn wait_for_rows(path: &Path, rows: i64) {
-    let reader = rusqlite::Connection::open(path).expect("it can be read beside");
+    let reader = rusqlite::Connection::open(path).expect("a second reader");
     let count = || -> i64 {
         reader.query_row("SELECT count(*) FROM minute", [], |row| row.get(0)).unwrap_or_default()
     };
@@ -173,7 +175,7 @@ fn minutes_are_kept_for_a_day_and_quarters_for_thirty() {
     let folder = Folder::new("retention");
     let (kept, _) = store(&folder.file(), Limits::default());
     let minutes = 32 * DAY_S / 60;
-    // Every sixth minute is enough to see which are there.
+    // Every sixth minute is enough to check the retention.
     for minute in (0..minutes).step_by(6) {
         let at_s = BEGIN + minute * 60;
         write(&kept, vec![row(at_s, 1, 1)], at_s + 60);
@@ -193,13 +195,13 @@ fn minutes_are_kept_for_a_day_and_quarters_for_thirty() {
         "{quarters} from {oldest}"
     );
     drop(reader);
-    // All of thirty days, of both tables, each read counted once: two and a half in a quarter.
+    // Thirty days of both tables, each read counted once: two and a half per quarter.
     let series = asked(&folder.file(), end - 30 * DAY_S, end, 100);
     assert!((7195..=7205).contains(&reads(&series[0])), "{}", reads(&series[0]));
     assert!(series[0].points.len() <= 101, "{}", series[0].points.len());
 }
 
-/// Reads and writes that take from 50 µs to 100 ms, and flushes: a machine that is busy all day.
+/// Reads and writes of 50 µs to 100 ms, and flushes: a busy system.
 fn busy(at_s: u64, minutes: u64, of: u64) -> Row {
     let kind = if of < 64 { Kind::Volume } else { Kind::Drive };
     let mut interval = Interval { covered_ms: minutes * 60_000, ..Interval::default() };
@@ -218,7 +220,8 @@ fn busy(at_s: u64, minutes: u64, of: u64) -> Row {
     Row { subject: subject(kind, of), at_s, interval }
 }
 
-/// 64 volumes and 128 drives, thirty days. A quarter that is written as one row has the same row in its table as fifteen minutes.
+/// 64 volumes and 128 drives, thirty days. A quarter written as one row has the same size as
+/// fifteen minutes.
 #[test]
 fn thirty_days_of_64_volumes_and_128_drives_fit_into_128_mib() {
     let folder = Folder::new("bound");
@@ -235,13 +238,13 @@ fn thirty_days_of_64_volumes_and_128_drives_fit_into_128_mib() {
     let bytes: u64 =
         std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(bytes <= 128 << 20, "{} MiB", bytes >> 20);
-    assert_eq!(*notices.lock().unwrap(), [], "nothing had to be left out");
+    assert_eq!(*notices.lock().unwrap(), [], "nothing was dropped");
     let reader = rusqlite::Connection::open(folder.file()).unwrap();
     let quarters: i64 = reader.query_row("SELECT count(*) FROM quarter", [], |row| row.get(0)).unwrap();
-    assert!(quarters >= 192 * (30 * 96 - 2), "all thirty days are there: {quarters}");
+    assert!(quarters >= 192 * (30 * 96 - 2), "all thirty days are stored: {quarters}");
 }
 
-/// However much is written, the file is no larger than its limit; the oldest goes.
+/// The file never exceeds its limit; the oldest rows are deleted.
 #[test]
 fn a_file_at_its_limit_gives_up_what_is_oldest() {
     let folder = Folder::new("limit");
@@ -256,15 +259,15 @@ fn a_file_at_its_limit_gives_up_what_is_oldest() {
     assert_eq!(*notices.lock().unwrap(), []);
     let series = asked(&folder.file(), end - 3600, end, 4);
     assert_eq!(series.len(), 40);
-    assert!(series.iter().all(|one| one.total.covered_s >= 3600.0 - 1.0), "the newest hour is there");
+    assert!(series.iter().all(|one| one.total.covered_s >= 3600.0 - 1.0), "the newest hour is stored");
 }
 
-/// What makes a file unusable.
-type Spoil = fn(&Path);
+/// Makes a file unusable.
+type Damage = fn(&Path);
 
 #[test]
 fn a_file_that_cannot_be_used_is_kept_aside_and_begun_anew() {
-    let spoil: [(&str, Spoil); 4] = [
+    let spoil: [(&str, Damage); 4] = [
         ("damaged", |path| {
             std::fs::write(
                 path,
@@ -297,7 +300,7 @@ fn a_file_that_cannot_be_used_is_kept_aside_and_begun_anew() {
         let [Notice::SetAside { now_at, .. }] = &told[..] else { panic!("{what}: {told:?}") };
         assert_eq!(now_at, "history.db.unreadable-1");
         let aside = std::fs::read(folder.0.join(now_at)).unwrap();
-        assert!(aside == before || what != "damaged", "{what}: it is kept as it was");
+        assert!(aside == before || what != "damaged", "{what}: the file is unchanged");
         assert_eq!(reads(&asked(&folder.file(), BEGIN, BEGIN + 60, 1)[0]), 3, "{what}");
         drop(folder);
     }
@@ -320,7 +323,8 @@ fn a_page_that_is_damaged_is_found_at_the_start() {
     assert!(matches!(notices.lock().unwrap()[..], [Notice::SetAside { .. }]), "{notices:?}");
 }
 
-/// What is behind a link may be another program's: the link is moved aside, and what it leads to stays as it is.
+/// The target of a symbolic link may belong to another program: the link is moved aside, the target
+/// is unchanged.
 #[test]
 fn a_link_is_not_followed() {
     let folder = Folder::new("link");
@@ -340,7 +344,7 @@ fn a_link_is_not_followed() {
     }
 }
 
-/// Where nothing can be written that is told once, and what came meanwhile is written when it can be.
+/// An unwritable folder is reported once; the waiting rows are written later.
 #[test]
 fn a_store_without_room_waits_and_says_so_once() {
     let folder = Folder::new("room");
@@ -357,6 +361,6 @@ fn a_store_without_room_waits_and_says_so_once() {
     kept.close();
     let told = notices.lock().unwrap().clone();
     assert!(matches!(told[..], [Notice::NotStored { .. }, Notice::StoredAgain]), "{told:?}");
-    // How many came before the folder is not known; none of them is lost.
+    // The number of rows before the folder exists is not fixed; none is lost.
     assert_eq!(reads(&asked(&place.join("history.db"), BEGIN, BEGIN + 360, 1)[0]), 12);
 }

@@ -1,12 +1,12 @@
-//! How parity and copies move over the drives from row to row.
+//! The layouts of parity and of copies: their positions on the drives, row by row.
 
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where the parity strips of a stripe are on the `n` drives of its span, and in which order the data strips
-/// fill the others. `r` is the stripe's row.
+/// The positions of the parity strips on the `n` drives of a span, and the order of the data strips
+/// on the others. `r` is the stripe's row.
 ///
 /// | name | P | Q, or the spare of RAID 5EE | data strips | weight of data in Q |
 /// | --- | --- | --- | --- | --- |
@@ -21,10 +21,10 @@ use std::str::FromStr;
 /// | `ddf-n-continue` | moves down from the last drive | before P | from the drive after P on, wrapping | by drive |
 /// | `left-symmetric-6`, … | as RAID 5 on the first n − 1 drives | the last drive | as RAID 5 on the first n − 1 drives | in order, from drive 0 on |
 ///
-/// Drives are passed over where they hold parity or the spare. The names are Linux md's; for RAID 5 DDF calls
-/// them *parity 0* (right) and *parity N* (left), *data restart* (asymmetric) and *data continuation*
-/// (symmetric). In RAID 5EE the spare follows P, and both of them move: the left ones have P on the last drive
-/// but one in row 0.
+/// Data strips skip drives with parity or the spare. The names are those of Linux md. DDF calls
+/// them for RAID 5 *parity 0* (right) and *parity N* (left), *data restart* (asymmetric) and *data
+/// continuation* (symmetric). In RAID 5EE the spare follows P, and both move: the left layouts
+/// start with P on the last drive but one in row 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParityArrangement {
@@ -46,7 +46,7 @@ pub enum ParityArrangement {
     DdfNRestart,
     /// Linux md layout 10; DDF RAID 6 qualifier 3, "rotating parity N, data continuation".
     DdfNContinue,
-    /// Linux md layout 18: what is left of RAID 5 when a drive for Q was added.
+    /// Linux md layout 18: RAID 5 with an added drive for Q.
     #[serde(rename = "left-symmetric-6")]
     LeftSymmetric6,
     /// Linux md layout 16.
@@ -63,7 +63,7 @@ pub enum ParityArrangement {
     ParityFirst6,
 }
 
-/// Where the copies of a stripe's data strips are on `n` drives that mirror, `c` copies each.
+/// The positions of the copies of data strips on `n` mirroring drives, `c` copies each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MirrorArrangement {
@@ -73,13 +73,13 @@ pub enum MirrorArrangement {
     /// A row of data, then the same row again, shifted by one drive. Linux md "offset"; DDF RAID 1E qualifier
     /// 1, "offset".
     Offset,
-    /// All rows of data, then, `1/c` of the drive further on, all rows again, shifted by one drive: reads of
-    /// copy 0 stay in the fast outer part of a rotating drive. Linux md "far".
+    /// All rows of data; then, at `1/c` of the drive, all rows again, shifted by one drive. Reads
+    /// of copy 0 stay in the fast outer part of a rotating drive. Linux md "far".
     Far,
 }
 
 impl ParityArrangement {
-    /// All of them.
+    /// All parity layouts.
     pub const ALL: [ParityArrangement; 14] = [
         ParityArrangement::LeftSymmetric,
         ParityArrangement::LeftAsymmetric,
@@ -119,7 +119,7 @@ impl ParityArrangement {
 }
 
 impl MirrorArrangement {
-    /// All of them.
+    /// All mirror layouts.
     pub const ALL: [MirrorArrangement; 3] =
         [MirrorArrangement::Near, MirrorArrangement::Offset, MirrorArrangement::Far];
 
@@ -153,7 +153,7 @@ impl FromStr for ParityArrangement {
         known
             .into_iter()
             .find(|one| one.name().eq_ignore_ascii_case(text))
-            .ok_or_else(|| unknown(text, "an arrangement of parity", &known.map(ParityArrangement::name)))
+            .ok_or_else(|| unknown(text, "a parity layout", &known.map(ParityArrangement::name)))
     }
 }
 
@@ -165,7 +165,7 @@ impl FromStr for MirrorArrangement {
         known
             .into_iter()
             .find(|one| one.name().eq_ignore_ascii_case(text))
-            .ok_or_else(|| unknown(text, "an arrangement of mirrors", &known.map(MirrorArrangement::name)))
+            .ok_or_else(|| unknown(text, "a mirror layout", &known.map(MirrorArrangement::name)))
     }
 }
 

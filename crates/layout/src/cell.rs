@@ -1,60 +1,60 @@
-//! The parts of a stripe: which data strip, which copy, which parity, and the cell that holds it.
+//! The parts of a stripe (data strips, copies, parity) and the cells that store them.
 
 use std::fmt;
 use units::{ByteCount, ByteOffset, DriveIndex, StripeIndex};
 
-/// Which data strip of a stripe, counted from zero in the order of the volume's bytes.
+/// The index of a data strip in its stripe, in the order of the volume's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct DataIndex(pub u16);
 
-/// Which copy of a data strip; 0 where the level does not mirror.
+/// The index of a copy of a data strip; 0 for levels that do not mirror.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct CopyIndex(pub u16);
 
-/// Which parity strip of a stripe: 0 is P, 1 is Q.
+/// The index of a parity strip: 0 is P, 1 is Q.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct ParityIndex(pub u16);
 
-/// Which row of the drives: one strip on each of them, all at the same address.
+/// The index of a row: one strip on each drive, all at the same address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct RowIndex(pub u64);
 
-/// Where a strip lives: the drive, and the address of its first byte in the drive's data area.
+/// The position of a strip: the drive, and the address of its first byte in the drive's data area.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cell {
-    /// The drive.
+    /// The drive's index.
     pub drive: DriveIndex,
-    /// The strip's first byte, counted from the start of the drive's data area.
+    /// The strip's first byte, from the start of the drive's data area.
     pub offset: ByteOffset,
 }
 
-/// What a cell holds of its stripe.
+/// The content of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// A copy of a data strip.
     Data {
-        /// Which data strip.
+        /// The index of the data strip.
         index: DataIndex,
-        /// Which copy.
+        /// The index of the copy.
         copy: CopyIndex,
     },
     /// The XOR of the stripe's data strips.
     P,
-    /// The sum of the stripe's data strips, each weighed with 2 to the power of its exponent
-    /// ([`crate::StripeMap::q_exponent`]), in GF(2^8).
+    /// The sum of the stripe's data strips in GF(2^8), each multiplied by 2 to the power of its
+    /// exponent ([`crate::StripeMap::q_exponent`]).
     Q,
-    /// Nothing: room into which a lost strip of the stripe is rebuilt.
+    /// Free space for a rebuilt strip of the stripe.
     Spare,
 }
 
-/// What is at an address of a drive's data area.
+/// The content at an address of a drive's data area.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Located {
-    /// The stripe the byte belongs to.
+    /// The stripe of the byte.
     pub stripe: StripeIndex,
-    /// What the drive holds of it there.
+    /// The role of the drive's strip.
     pub role: Role,
-    /// The byte's place within its strip.
+    /// The byte's offset in its strip.
     pub within: ByteCount,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for RowIndex {
 }
 
 impl fmt::Display for Role {
-    /// As pictures show it: `D0` with a prime per copy (`D0'`), `P`, `Q`, `S`.
+    /// As in pictures: `D0` with a prime per copy (`D0'`), `P`, `Q`, `S`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Role::Data { index, copy } => match copy.0 {

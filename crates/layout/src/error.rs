@@ -1,4 +1,4 @@
-//! What can be wrong with a layout.
+//! Errors of layouts.
 
 use std::fmt;
 
@@ -7,31 +7,31 @@ use std::fmt;
 pub enum ErrorKind {
     /// No level has that name.
     UnknownLevel,
-    /// No arrangement of parity or of mirrors has that name.
+    /// No parity or mirror layout has that name.
     UnknownArrangement,
     /// Fewer drives than the level needs.
     TooFewDrives,
-    /// More drives than the level takes.
+    /// More drives than the level allows.
     TooManyDrives,
-    /// The drives cannot be divided into spans like that.
+    /// The drives cannot be divided into that number of spans.
     BadSpans,
-    /// The level cannot keep that many copies.
+    /// The level does not support that number of copies.
     BadCopies,
-    /// The level does not have that arrangement of parity or of mirrors.
+    /// The level does not support that parity or mirror layout.
     ForeignArrangement,
-    /// The drives do not hold one whole stripe.
+    /// The drives are too small for one stripe.
     TooSmall,
-    /// The volume would have more bytes than an address can name.
+    /// The volume would be too large for its addresses.
     TooLarge,
 }
 
-/// Why a layout cannot be: a kind for programs and one sentence for people, which names the value, what
-/// was expected, and what to do.
+/// The reason why a layout is invalid: a kind for programs, and a sentence with the value, the
+/// expected values and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// What went wrong, for programs.
+    /// The kind, for programs.
     pub kind: ErrorKind,
-    /// What went wrong, for people.
+    /// The sentence, for operators.
     pub context: String,
 }
 

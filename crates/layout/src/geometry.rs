@@ -1,11 +1,11 @@
-//! One volume's layout: the map from bytes to cells and back.
+//! The layout of a volume: maps its bytes to cells and back.
 //!
-//! Invariants: the member size is a whole number of stripes' rows, at least one; the capacity fits an
-//! address; the shape is one that its level takes. [`Shape::geometry`] is the only way to make one.
+//! Invariants: the member size is a whole number of stripe rows, at least one; the capacity fits an
+//! address; the level allows the shape. [`Shape::geometry`] is the only constructor.
 
 use crate::rule::{NOWHERE, Rule};
 use crate::shape::Checked;
-use crate::stripe_map::{Second, Way};
+use crate::stripe_map::{Placement, Second};
 use crate::{
     Cell, CopyIndex, DataIndex, Error, ErrorKind, Family, Level, LevelRow, Located, MirrorArrangement,
     ParityArrangement, ParityIndex, RowIndex, Shape, StripeMap,
@@ -13,12 +13,12 @@ use crate::{
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeCount, StripeIndex};
 
-/// One volume's layout, by value.
+/// The layout of a volume, by value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     level: Level,
     family: Family,
-    way: Way,
+    way: Placement,
     second_is: Second,
     strip: StripSize,
     parity: Option<ParityArrangement>,
@@ -26,22 +26,22 @@ pub struct Geometry {
     rule: Rule,
     drives: DriveCount,
     spans: u16,
-    /// Spans that consecutive stripes go round.
+    /// The number of spans that consecutive stripes alternate between.
     stripes_per_row: u16,
-    /// Drives that a stripe lies on.
+    /// The number of drives of a stripe.
     width: u16,
     copies: u16,
     data_strips: u16,
     parity_strips: u16,
     rows_per_stripe: u16,
-    /// How far apart on a drive consecutive stripes are, and the rows of one stripe.
+    /// The distance of consecutive stripes on a drive, and the rows of one stripe.
     stripe_step: ByteCount,
     row_step: ByteCount,
     member_size: ByteCount,
 }
 
 impl Geometry {
-    /// A level with all its defaults: a short word for [`Shape::geometry`].
+    /// A level with all defaults: a short form of [`Shape::geometry`].
     ///
     /// # Errors
     /// As [`Shape::geometry`].
@@ -73,9 +73,7 @@ impl Geometry {
         if strips << strip.shift() >= 1 << 63 {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!(
-                    "{drives} drives of {used} make more than 8 EiB, the most a volume can have; use less of each drive"
-                ),
+                format!("{drives} drives of {used} exceed the volume limit of 8 EiB; use less of each drive"),
             ));
         }
         let is_far = mirrors == Some(MirrorArrangement::Far);
@@ -86,16 +84,16 @@ impl Geometry {
             level,
             family: row.family,
             way: match row.family {
-                Family::Striped => Way::Around,
+                Family::Striped => Placement::Around,
                 Family::Mirrored if mirrors.is_none_or(|mirrors| mirrors == MirrorArrangement::Near) => {
-                    Way::Near
+                    Placement::Near
                 }
-                Family::Mirrored => Way::Shifted,
+                Family::Mirrored => Placement::Shifted,
                 Family::Parity => {
                     if rule.continues {
-                        Way::Around
+                        Placement::Around
                     } else {
-                        Way::Past
+                        Placement::Past
                     }
                 }
             },
@@ -122,21 +120,21 @@ impl Geometry {
         })
     }
 
-    /// The same layout using more or less of each drive.
+    /// The same layout with another member size.
     ///
     /// # Errors
-    /// When not one stripe fits, and when the volume would have 2^63 bytes or more.
+    /// When no stripe fits, and when the volume would have 2^63 bytes or more.
     pub fn with_member_size(&self, member_size: ByteCount) -> Result<Geometry, Error> {
         self.shape().geometry(self.strip, member_size)
     }
 
-    /// What must be used of each drive so that the volume has at least so many bytes.
+    /// The smallest member size for a volume of at least `capacity` bytes.
     pub fn member_size_for(&self, capacity: ByteCount) -> ByteCount {
         let per_row = self.stripe_bytes().0 * u64::from(self.stripes_per_row);
         self.strip.bytes() * u64::from(self.rows_per_stripe) * capacity.0.div_ceil(per_row)
     }
 
-    /// What it was made from, with all choices made.
+    /// The shape, with all defaults resolved.
     pub fn shape(&self) -> Shape {
         Shape {
             level: self.level,
@@ -158,37 +156,37 @@ impl Geometry {
         self.level.row()
     }
 
-    /// How many drives, over all spans.
+    /// The number of drives, over all spans.
     pub fn drives(&self) -> DriveCount {
         self.drives
     }
 
-    /// How many spans; 1 where the level has none.
+    /// The number of spans; 1 for levels without spans.
     pub fn spans(&self) -> u16 {
         self.spans
     }
 
-    /// How many drives each span has.
+    /// The number of drives per span.
     pub fn drives_per_span(&self) -> DriveCount {
         DriveCount(self.drives.0 / self.spans)
     }
 
-    /// The strip.
+    /// The strip size.
     pub fn strip(&self) -> StripSize {
         self.strip
     }
 
-    /// Where parity is; `None` where the level has none.
+    /// The parity layout; `None` for levels without parity.
     pub fn parity_arrangement(&self) -> Option<ParityArrangement> {
         self.parity
     }
 
-    /// Where copies are; `None` where the level leaves no choice.
+    /// The mirror layout; `None` for levels without a choice.
     pub fn mirror_arrangement(&self) -> Option<MirrorArrangement> {
         self.mirrors
     }
 
-    /// What is used of each drive's data area: whole rows of stripes.
+    /// The used part of each drive's data area: whole stripe rows.
     pub fn member_size(&self) -> ByteCount {
         self.member_size
     }
@@ -198,7 +196,7 @@ impl Geometry {
         self.stripe_bytes() * self.stripes().0
     }
 
-    /// How many stripes.
+    /// The number of stripes.
     pub fn stripes(&self) -> StripeCount {
         let rounds = (self.member_size.0 >> self.strip.shift()) / u64::from(self.rows_per_stripe);
         StripeCount(rounds * u64::from(self.stripes_per_row))
@@ -209,7 +207,7 @@ impl Geometry {
         self.data_strips
     }
 
-    /// How often each data strip is stored; 1 where the level does not mirror.
+    /// The number of copies of each data strip; 1 for levels that do not mirror.
     pub fn copies(&self) -> u16 {
         self.copies
     }
@@ -224,35 +222,35 @@ impl Geometry {
         u16::from(self.second_is == Second::Spare)
     }
 
-    /// All cells of a stripe: data in all copies, parity and spare.
+    /// All cells of a stripe: data with all copies, parity and spare.
     pub fn cells_per_stripe(&self) -> u16 {
         self.width * self.rows_per_stripe
     }
 
-    /// Drives that one stripe lies on: those of its span where consecutive stripes go round the spans (RAID 50,
-    /// 60), all drives otherwise.
+    /// The number of drives of a stripe: those of its span if consecutive stripes alternate between
+    /// spans (RAID 50, 60), else all drives.
     pub fn drives_per_stripe(&self) -> DriveCount {
         DriveCount(self.width)
     }
 
-    /// Rows that a stripe takes of its drives: as many as there are copies for RAID 1E, otherwise 1.
+    /// Rows per stripe: the number of copies for RAID 1E, otherwise 1.
     pub fn rows_per_stripe(&self) -> u16 {
         self.rows_per_stripe
     }
 
-    /// Stripes that are side by side in the same rows: the spans of RAID 50 and 60, otherwise 1. Stripe
-    /// `s` is in span `s mod` this.
+    /// Stripes in the same rows: the spans of RAID 50 and 60, otherwise 1. Stripe `s` is in span
+    /// `s` modulo this number.
     pub fn stripes_per_row(&self) -> u16 {
         self.stripes_per_row
     }
 
-    /// The first row in which a stripe has cells. (The other rows of RAID 1E follow, or, where its copies are
-    /// far, are as many rows further on as each copy takes.)
+    /// The first row of a stripe's cells. (Further rows of RAID 1E follow it; in the far layout
+    /// their distance is the number of rows per copy.)
     pub fn row_of(&self, stripe: StripeIndex) -> RowIndex {
         RowIndex(self.round(stripe).0 * (self.stripe_step.0 >> self.strip.shift()))
     }
 
-    /// The drives that a stripe lies on, ascending.
+    /// The drives of a stripe, ascending.
     pub fn drives_of(
         &self,
         stripe: StripeIndex,
@@ -261,12 +259,12 @@ impl Geometry {
         (base..base + self.width).map(DriveIndex)
     }
 
-    /// The data of one stripe.
+    /// The data bytes per stripe.
     pub fn stripe_bytes(&self) -> ByteCount {
         self.strip.bytes() * u64::from(self.data_strips)
     }
 
-    /// The stripe that holds a byte of the volume, and the byte's place in the stripe's data.
+    /// The stripe of a byte of the volume, and the byte's offset in the stripe's data.
     #[inline]
     pub fn stripe_of(&self, volume: ByteOffset) -> (StripeIndex, ByteCount) {
         let shift = self.strip.shift();
@@ -277,24 +275,24 @@ impl Geometry {
         (StripeIndex(stripe), ByteCount(index << shift | volume.0 & (self.strip.bytes().0 - 1)))
     }
 
-    /// The volume's address of a stripe's first byte.
+    /// The volume address of a stripe's first byte.
     pub fn stripe_start(&self, stripe: StripeIndex) -> ByteOffset {
         ByteOffset(stripe.0 * self.stripe_bytes().0)
     }
 
-    /// The volume's bytes that a stripe holds.
+    /// The volume range of a stripe.
     pub fn stripe_range(&self, stripe: StripeIndex) -> ByteRange {
         ByteRange::new(self.stripe_start(stripe), self.stripe_bytes())
     }
 
-    /// The data strip that holds a byte of a stripe's data, and the byte's place in the strip.
+    /// The data strip of a byte of a stripe's data, and the byte's offset in the strip.
     #[inline]
     pub fn strip_of(&self, within_stripe: ByteCount) -> (DataIndex, ByteCount) {
         let index = within_stripe.0 >> self.strip.shift();
         (DataIndex(index as u16), ByteCount(within_stripe.0 & (self.strip.bytes().0 - 1)))
     }
 
-    /// Where the cells of one stripe are: for several cells of a stripe cheaper than asking for each.
+    /// The cells of a stripe; cheaper than single lookups for several cells.
     #[inline]
     pub fn stripe_map(&self, stripe: StripeIndex) -> StripeMap {
         let (round, base) = self.round(stripe);
@@ -323,7 +321,7 @@ impl Geometry {
         map
     }
 
-    /// How many stripes of a stripe's span come before it, and the first drive that it lies on.
+    /// The number of earlier stripes in the stripe's span, and its first drive.
     #[inline]
     fn round(&self, stripe: StripeIndex) -> (u64, u16) {
         if self.stripes_per_row == 1 {
@@ -334,19 +332,19 @@ impl Geometry {
         (round, (stripe.0 - round * per_row) as u16 * self.width)
     }
 
-    /// Where copy `copy` of data strip `index` is.
+    /// The position of copy `copy` of data strip `index`.
     #[inline]
     pub fn data_cell(&self, stripe: StripeIndex, index: DataIndex, copy: CopyIndex) -> Cell {
         self.stripe_map(stripe).data_cell(index, copy)
     }
 
-    /// Where parity strip `index` is; `None` where the level has no such strip.
+    /// The position of parity strip `index`; `None` if the level has no such strip.
     pub fn parity_cell(&self, stripe: StripeIndex, index: ParityIndex) -> Option<Cell> {
         self.stripe_map(stripe).parity_cell(index)
     }
 
-    /// What is at an address of a drive's data area; `None` past the part that is used, and for a drive
-    /// the array does not have.
+    /// The content at an address of a drive's data area; `None` past the used part, and for unknown
+    /// drives.
     pub fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
         if drive.0 >= self.drives.0 || offset.0 >= self.member_size.0 {
             return None;
@@ -362,7 +360,7 @@ impl Geometry {
         Some(Located { stripe, role, within: ByteCount(offset.0 & (self.strip.bytes().0 - 1)) })
     }
 
-    /// The volume's address of a byte of a data strip: the way back from [`Geometry::locate`].
+    /// The volume address of a byte of a data strip: the inverse of [`Geometry::locate`].
     pub fn volume_offset(&self, stripe: StripeIndex, index: DataIndex, within: ByteCount) -> ByteOffset {
         self.stripe_start(stripe) + ByteCount((u64::from(index.0) << self.strip.shift()) + within.0)
     }
@@ -372,7 +370,7 @@ fn too_small(member_size: ByteCount, strip: StripSize, rows: u16) -> Error {
     let needed =
         if rows == 1 { format!("one strip of {strip}") } else { format!("{rows} strips of {strip}") };
     let context =
-        format!("{member_size} per drive does not hold {needed}; use larger drives or a smaller strip");
+        format!("{member_size} per drive is too small for {needed}; use larger drives or a smaller strip");
     Error::new(ErrorKind::TooSmall, context)
 }
 

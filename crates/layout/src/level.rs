@@ -1,8 +1,8 @@
-//! The table of levels: what a level is called, what it needs, what it survives, and what it costs.
+//! The table of levels: names, requirements, fault tolerance and cost.
 //!
-//! A level is one row, one variant of [`Level`], and one file in `levels/` that holds the row and pictures of
-//! the layout. What follows from the row and the drives alike for all levels of a family is computed:
-//! [`crate::Geometry::survives`], [`crate::Geometry::write_penalty`].
+//! A level is one row, one variant of [`Level`], and one file in `levels/` with the row and figures
+//! of the layout. Properties that follow from the row and the drives in the same way for a whole
+//! family are calculated: [`crate::Geometry::survives`], [`crate::Geometry::write_penalty`].
 
 use crate::levels::{
     jbod, raid00, raid0, raid1, raid1e, raid4, raid5, raid5ee, raid6, raid10, raid50, raid60,
@@ -18,13 +18,13 @@ use units::DriveCount;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// One drive as it is.
+    /// One drive, passed through.
     Jbod,
     /// Striping without redundancy.
     Raid0,
     /// Striping over spans of RAID 0.
     Raid00,
-    /// Every drive holds the same.
+    /// Mirroring: all drives have the same content.
     Raid1,
     /// Striped mirrors over any number of drives.
     Raid1e,
@@ -34,7 +34,7 @@ pub enum Level {
     Raid4,
     /// Striping with one rotating parity strip per stripe.
     Raid5,
-    /// RAID 5 with a hot spare spread over the drives.
+    /// RAID 5 with a distributed spare.
     Raid5ee,
     /// Striping with two rotating parity strips per stripe.
     Raid6,
@@ -44,59 +44,59 @@ pub enum Level {
     Raid60,
 }
 
-/// What kind of redundancy a level has.
+/// The kind of redundancy of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Family {
-    /// None: data strips side by side.
+    /// No redundancy.
     Striped,
-    /// Copies of every data strip.
+    /// Copies of each data strip.
     Mirrored,
-    /// Parity strips in every stripe.
+    /// Parity strips in each stripe.
     Parity,
 }
 
-/// A level's row in the table: everything about it but the map.
+/// A level's row in the table: all its properties except the map.
 pub struct LevelRow {
-    /// Which level.
+    /// The level.
     pub level: Level,
     /// Its name in commands, files and metrics, such as `raid5`.
     pub name: &'static str,
-    /// Its name in prose, such as `RAID 5`.
+    /// Its title in text, such as `RAID 5`.
     pub title: &'static str,
-    /// What it does, in one sentence without a full stop.
+    /// A summary of one sentence, without a full stop.
     pub summary: &'static str,
-    /// What kind of redundancy it has.
+    /// The kind of redundancy.
     pub family: Family,
-    /// The fewest drives it can be made of.
+    /// The minimum number of drives.
     pub min_drives: DriveCount,
-    /// The most drives it can be made of.
+    /// The maximum number of drives.
     pub max_drives: DriveCount,
-    /// How many spans it can have: 1 where it has none.
+    /// The possible numbers of spans: 1 for levels without spans.
     pub spans: RangeInclusive<u16>,
-    /// How many drives a span can have.
+    /// The possible numbers of drives per span.
     pub drives_per_span: RangeInclusive<u16>,
     /// Parity strips per stripe.
     pub parity_strips: u16,
     /// Spare strips per stripe.
     pub spare_strips: u16,
-    /// Where parity can be, the default first; empty where there is none.
+    /// Its parity layouts, the default first; empty without parity.
     pub parity_arrangements: &'static [ParityArrangement],
-    /// Where copies can be, the default first; empty where there is no choice.
+    /// Its mirror layouts, the default first; empty without a choice.
     pub mirror_arrangements: &'static [MirrorArrangement],
-    /// For people, in `n` drives, `s` spans and `c` copies; tests hold them against what is computed.
+    /// Formulas for the documentation; tests compare them with the calculated values.
     pub formulas: Formulas,
 }
 
-/// What is true of a level on any number of drives, for people: `n` drives, `s` spans, `c` copies, the drives
-/// of a span `w = n / s`.
+/// Properties of a level as formulas: `n` drives, `s` spans, `c` copies, `w = n / s` drives per
+/// span.
 pub struct Formulas {
-    /// How many drives' worth of data the volume holds.
+    /// The usable capacity, in drives.
     pub usable: &'static str,
-    /// How many drives it survives losing, whichever they are.
+    /// The number of drives that may fail, in the worst case.
     pub survives_at_least: &'static str,
-    /// How many drives it survives losing when they are the luckiest ones.
+    /// The number of drives that may fail, in the best case.
     pub survives_at_most: &'static str,
-    /// Accesses on drives per small random write of the host.
+    /// Drive I/Os per small random host write.
     pub write_penalty: &'static str,
 }
 
@@ -108,7 +108,7 @@ impl LevelRow {
 }
 
 impl Level {
-    /// Every level there is, in the order of the table.
+    /// All levels, in the order of the table.
     pub const ALL: [Level; 12] = [
         Level::Jbod,
         Level::Raid0,
@@ -147,17 +147,18 @@ impl Level {
         self.row().name
     }
 
-    /// Its name in prose, such as `RAID 5`.
+    /// Its title in text, such as `RAID 5`.
     pub const fn title(self) -> &'static str {
         self.row().title
     }
 
-    /// Whether any drive may fail without loss of data.
+    /// Whether it survives the failure of any one drive.
     pub fn is_redundant(self) -> bool {
         self.row().family != Family::Striped
     }
 
-    /// Whether redundancy is parity, which a write that is interrupted may leave in disagreement with data nobody was writing.
+    /// Whether it has parity, and therefore a write hole: an interrupted write may make parity
+    /// inconsistent with unrelated data.
     pub fn has_parity(self) -> bool {
         self.row().family == Family::Parity
     }
@@ -173,7 +174,7 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = Error;
 
-    /// A level by its name in commands; upper and lower case are the same.
+    /// Parses a level's name, case-insensitive.
     fn from_str(text: &str) -> Result<Level, Error> {
         Level::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text)).ok_or_else(|| {
             let names: Vec<&str> = Level::ALL.iter().map(|level| level.name()).collect();

@@ -1,15 +1,16 @@
-//! Where each byte of a volume lives on the drives, and the way back: a table of levels.
+//! Maps the bytes of a volume to the drives and back, by a table of levels.
 //!
-//! A [`Shape`] says which level on how many drives, and how the level's choices are made; it becomes a
-//! [`Geometry`], one volume's layout, a small value that is copied freely. It cuts the volume into *stripes*,
-//! the units of planning and locking: a parity group with its data, or the rows after which mirrors repeat. A
-//! stripe has *data strips* (D0, D1, …), each stored in one or more *copies*, *parity strips* (P, Q), and
-//! perhaps a *spare strip* (S). Where one of them lives is a [`Cell`]: a drive and an address in that drive's
-//! data area. [`StripeMap`] knows the cells of one stripe; [`Geometry::locate`] is the way back.
+//! A [`Shape`] is a level on a number of drives, with the level's options. It becomes a
+//! [`Geometry`]: the layout of one volume, a small copyable value. The geometry divides the volume
+//! into *stripes*, the units of planning and locking: a parity group with its data, or the rows
+//! after which mirrors repeat. A stripe has *data strips* (D0, D1, …), each stored in one or more
+//! *copies*, *parity strips* (P, Q), and optionally a *spare strip* (S). The position of each is a
+//! [`Cell`]: a drive and an address in its data area. [`StripeMap`] has the cells of one stripe;
+//! [`Geometry::locate`] is the inverse.
 //!
-//! Every method is constant in time (bounded by the drives of an array where it is about all of them) and
-//! allocates nothing. From a byte of the volume to its cell takes 3 to 10 ns on one core of a 2023 server, 5
-//! ns for RAID 5.
+//! Each method takes constant time (or time linear in the drives if it concerns all) and allocates
+//! nothing. Mapping a byte to its cell takes 3 to 10 ns on one core of a 2023 server, 5 ns for RAID
+//! 5.
 //!
 //! ```
 //! use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
@@ -26,7 +27,7 @@
 //! assert_eq!((cell.drive, cell.offset), (DriveIndex(3), ByteOffset(64 << 10)));
 //! assert_eq!(g.parity_cell(stripe, ParityIndex(0)).unwrap().drive, DriveIndex(2));
 //!
-//! // And back.
+//! // Inverse.
 //! let located = g.locate(DriveIndex(2), ByteOffset(70 << 10)).unwrap();
 //! assert_eq!((located.stripe, located.role, located.within), (stripe, Role::P, ByteCount(6 << 10)));
 //! # Ok::<(), layout::Error>(())
@@ -35,23 +36,25 @@
 //! | where | what |
 //! | --- | --- |
 //! | `level.rs`, `levels/` | the table: [`Level`], [`LevelRow`]; a file per level with its row and figures |
-//! | `arrangement.rs` | [`ParityArrangement`], [`MirrorArrangement`]: what other systems call them |
-//! | `shape.rs` | [`Shape`]: what can be chosen, and every check |
+//! | `arrangement.rs` | [`ParityArrangement`], [`MirrorArrangement`]: names in other systems |
+//! | `shape.rs` | [`Shape`]: the options of a volume, and all checks |
 //! | `geometry.rs` | [`Geometry`]: bytes, stripes, rows, spans |
-//! | `stripe_map.rs` | [`StripeMap`]: the cells of a stripe, the weights of Q, a stripe rebuilt into its spare strip |
-//! | `rule.rs` | the arrangements of parity as numbers, so that one formula serves all |
-//! | `redundancy.rs` | which drives may be lost, and the write penalty |
+//! | `stripe_map.rs` | [`StripeMap`]: cells of a stripe, exponents of Q, spare relocation |
+//! | `rule.rs` | the parity layouts as numbers, so that one formula serves all |
+//! | `redundancy.rs` | fault tolerance and write penalty |
 //! | `cell.rs` | [`Cell`], [`Role`], the indexes |
-//! | `picture.rs` | [`picture()`]: a layout for people |
+//! | `picture.rs` | [`picture()`]: a layout as text |
+//! | `reference.rs` | [`reference()`]: all levels as text, with figures |
 //!
-//! `docs/operate/levels.md` is printed from the table. A new level is a file, a row, and a variant of [`Level`]; a new
-//! arrangement is a line in `rule.rs`.
+//! `softroc help levels` prints the table and figures. A new level is a file, a row, and a
+//! variant of [`Level`]; a new parity layout is a line in `rule.rs`.
 //!
-//! # What cannot be said
+//! # Not supported
 //!
-//! - Members of different sizes: as much is used of each as of the smallest. (Linux md's RAID 0 with zones, linear.)
+//! - Members of different sizes: the smallest limits all. (Linux md's RAID 0 with zones, linear.)
 //! - Linux md's RAID 10 with near *and* far copies, and its far copies in sets of drives.
-//! - A last stripe that is cut off: RAID 1E over an odd number of rows leaves what Linux md still uses of the last.
+//! - A partial last stripe: with an odd number of rows, RAID 1E leaves out data that Linux md
+//!   stores in the last row.
 
 mod arrangement;
 mod cell;
@@ -61,6 +64,7 @@ mod level;
 mod levels;
 mod picture;
 mod redundancy;
+mod reference;
 mod rule;
 mod shape;
 mod stripe_map;
@@ -72,5 +76,6 @@ pub use geometry::Geometry;
 pub use level::{Family, Formulas, Level, LevelRow};
 pub use picture::picture;
 pub use redundancy::Survives;
+pub use reference::{Figure, figure_text, figures, reference};
 pub use shape::Shape;
 pub use stripe_map::StripeMap;

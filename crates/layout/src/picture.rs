@@ -1,11 +1,11 @@
-//! A layout as a table of strips, for people.
+//! A layout as a text table of strips.
 
 use crate::{CopyIndex, Geometry, Role};
 use std::fmt::Write as _;
 use units::{ByteCount, ByteOffset, DriveIndex};
 
-/// The first rows of the drives, which strip is where: data strips by their number in the volume, with a
-/// prime per further copy; `P`, `Q`, and `S` for a spare. Spans are set apart.
+/// The first rows of the drives: data strips by their number in the volume, with a prime per
+/// further copy; `P`, `Q`, and `S` for a spare. A bar separates spans.
 ///
 /// ```
 /// use layout::{Geometry, Level, picture};

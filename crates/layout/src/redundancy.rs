@@ -1,49 +1,51 @@
-//! Which drives a volume may lose, and what its redundancy costs.
+//! Fault tolerance and write penalty of a volume.
 //!
-//! A *group* is a set of drives of which the same strips need some: all drives of a level without redundancy, a
-//! span of a parity level, the drives with the copies of a data strip. Data are lost when a group misses more
-//! drives than it may: none, as many as it has parity strips, all copies but one.
+//! A *group* is a set of drives with related strips: all drives of a level without redundancy, a
+//! span of a parity level, or the drives with the copies of a data strip. Data are lost when a
+//! group lacks more drives than it tolerates: none, the number of its parity strips, or all copies
+//! but one.
 
 use crate::{Family, Geometry, MirrorArrangement};
 use units::{DriveCount, DriveIndex, DriveSet};
 
-/// How many drives may fail without loss of data.
+/// The number of drives that may fail without data loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Survives {
-    /// Whichever drives they are.
+    /// In the worst case.
     pub at_least: DriveCount,
-    /// When they are the luckiest ones.
+    /// In the best case.
     pub at_most: DriveCount,
 }
 
 impl Geometry {
-    /// How many drives may fail without loss of data. Of RAID 5EE: at once; after what was lost has been
-    /// rebuilt into the spare strips, as many again.
+    /// The number of drives that may fail without data loss. For RAID 5EE: at the same time; after
+    /// the rebuild into the spare strips, the same number again.
     pub fn survives(&self) -> Survives {
         let at_least = self.may_miss();
         let at_most = match self.row().family {
             Family::Striped => 0,
             Family::Parity => at_least * self.spans(),
-            // Of every so many drives in a row one must be left.
+            // Of each `copies` consecutive drives, one must remain.
             Family::Mirrored => self.drives().0 - self.drives().0.div_ceil(self.copies()),
         };
         Survives { at_least: DriveCount(at_least), at_most: DriveCount(at_most) }
     }
 
-    /// Whether all data are left, in copies or by way of parity, when exactly these drives are lost; drives
-    /// that the array does not have do not matter. Neither drives that have been rebuilt into spare strips
-    /// ([`crate::StripeMap::relocated`]) nor those that have been replaced and rebuilt are lost.
+    /// Whether all data survive, by copies or parity, when exactly these drives are lost. Unknown
+    /// drives are ignored. Drives that were rebuilt into spare strips
+    /// ([`crate::StripeMap::relocated`]), or replaced and rebuilt, do not count as lost.
     pub fn survives_set(&self, lost: &DriveSet) -> bool {
         self.groups().all(|group| missing(group, lost) <= self.may_miss())
     }
 
-    /// How many more drives may fail, whichever they are, when these are lost; 0 also where too many are.
+    /// The number of further drives that may fail, in the worst case, when these are lost; 0 also
+    /// after data loss.
     pub fn survives_more(&self, lost: &DriveSet) -> DriveCount {
         let more = self.groups().map(|group| self.may_miss().saturating_sub(missing(group, lost)));
         DriveCount(more.min().unwrap_or(0))
     }
 
-    /// How many of its drives a group may miss.
+    /// The number of lost drives that a group tolerates.
     fn may_miss(&self) -> u16 {
         match self.row().family {
             Family::Striped => 0,
@@ -66,20 +68,20 @@ impl Geometry {
         })
     }
 
-    /// How far apart the drives are that hold the first copy of some data strip; the other copies are on the
+    /// The distance of the drives with the first copies of data strips; the other copies are on the
     /// drives after each.
     fn first_copies_apart(&self) -> u16 {
         match self.mirror_arrangement() {
             Some(MirrorArrangement::Offset | MirrorArrangement::Far) => 1,
-            // Strip `i` starts at cell `copies · i`: on the drives these are the multiples of what divides
-            // both.
+            // Strip `i` starts at cell `copies · i`: on the drives, these are the multiples of the
+            // common divisor.
             Some(MirrorArrangement::Near) | None => common_divisor(self.drives().0, self.copies()),
         }
     }
 
-    /// Accesses on drives per small random write of the host, all drives working: the write penalty. On narrow
-    /// arrays parity levels pay less than the textbook says, since reading the other data strips is cheaper
-    /// than reading old data and old parity: RAID 5 on three drives pays 3.
+    /// Drive I/Os per small random host write in an optimal volume: the write penalty. On narrow
+    /// arrays it is less than the textbook value, because reading the other data strips is cheaper
+    /// than reading old data and old parity: 3 for RAID 5 on three drives.
     pub fn write_penalty(&self) -> u16 {
         match self.row().family {
             Family::Striped | Family::Mirrored => self.copies(),

@@ -1,32 +1,33 @@
-//! The arrangements of parity as numbers, so that one formula serves all of them.
+//! The parity layouts as numbers, so that one formula serves all of them.
 
 use crate::ParityArrangement as Arrangement;
 
-/// No slot.
+/// The value for no slot.
 pub(crate) const NOWHERE: u16 = u16::MAX;
 
-/// Where P, what goes with it (Q or the spare), and the data strips of a row are among the `width` slots of a
+/// The positions of P, of Q or the spare, and of the data strips of a row in the `width` slots of a
 /// span. P is in slot `first ± row`, modulo `modulus`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Rule {
     /// P's slot in row 0.
     first: u16,
-    /// Over how many slots P moves; 1 where it stays.
+    /// The number of slots that P moves over; 1 if it is fixed.
     modulus: u16,
     /// Whether P moves down.
     down: bool,
-    /// Where the second strip that is not data is.
+    /// The position of Q or of the spare.
     second: Second,
-    /// Whether data strips start after those slots and wrap; otherwise they fill the slots from 0 up.
+    /// Whether data strips start after those slots and wrap; otherwise they start at slot 0.
     pub(crate) continues: bool,
-    /// Whether Q weighs a data strip by its slot; otherwise by its place in the order after Q.
+    /// Whether the exponent of a data strip in Q is its slot; otherwise its position in the order
+    /// after Q.
     pub(crate) weighs_by_slot: bool,
 }
 
-/// Where the second strip of a stripe that is not data is.
+/// The position of Q or of the spare.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Second {
-    /// There is none.
+    /// The level has neither.
     None,
     /// In the slot after P, wrapping.
     After,
@@ -36,21 +37,21 @@ enum Second {
     Last,
 }
 
-/// Where the strips of one row are that are not data, and where data begins.
+/// The positions of the non-data strips of a row, and the start of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     /// P's slot.
     pub(crate) p: u16,
     /// The slot of Q or of the spare, or [`NOWHERE`].
     pub(crate) second: u16,
-    /// Where data begins that continues after parity.
+    /// The first slot of data that continue after parity.
     pub(crate) start: u16,
-    /// Where data that continues wraps to slot 0.
+    /// Where continuing data wrap to slot 0.
     pub(crate) wrap: u16,
 }
 
 impl Rule {
-    /// The rule for a level without parity; it is not asked for anything.
+    /// The rule for levels without parity, never evaluated.
     pub(crate) const NONE: Rule = Rule {
         first: 0,
         modulus: 1,
@@ -60,8 +61,8 @@ impl Rule {
         weighs_by_slot: false,
     };
 
-    /// The rule of an arrangement on `width` drives, of which each row has P and, where `has_second`, one more
-    /// that is not data.
+    /// The rule of a layout on `width` drives. Each row has P and, with `has_second`, one more
+    /// non-data strip.
     pub(crate) fn of(arrangement: Arrangement, width: u16, has_second: bool, is_spare: bool) -> Rule {
         let moving = |first, down, continues| Rule {
             first,
@@ -79,7 +80,7 @@ impl Rule {
         let old_raid5 = |rule: Rule| Rule { modulus: width - 1, second: Second::Last, ..rule };
         let fixed = |first, rule: Rule| Rule { first, modulus: 1, down: false, continues: false, ..rule };
         let last = width - 1;
-        // The two that move in RAID 5EE end on the last drive, not P alone.
+        // In RAID 5EE the pair ends on the last drive, instead of P alone.
         let last_p = if is_spare { width - 2 } else { last };
         match arrangement {
             Arrangement::LeftSymmetric => moving(last_p, true, true),
@@ -99,7 +100,7 @@ impl Rule {
         }
     }
 
-    /// Where the strips of a row are.
+    /// The positions of a row.
     #[inline]
     pub(crate) fn row(&self, row: u64, width: u16) -> Row {
         let turn = remainder(row, self.modulus);
@@ -121,7 +122,7 @@ impl Rule {
     }
 }
 
-/// `slot` modulo `slots`, where it is less than twice as much.
+/// `slot` modulo `slots`, for `slot` below `2 · slots`.
 #[inline]
 pub(crate) fn wrapped(slot: u16, slots: u16) -> u16 {
     if slot >= slots { slot - slots } else { slot }
@@ -129,7 +130,7 @@ pub(crate) fn wrapped(slot: u16, slots: u16) -> u16 {
 
 #[inline]
 pub(crate) fn remainder(number: u64, by: u16) -> u16 {
-    // Stripe numbers of all but enormous arrays fit 32 bits, in which a division costs a third.
+    // Stripe numbers of most arrays fit 32 bits, which makes the division three times as fast.
     match u32::try_from(number) {
         Ok(small) => (small % u32::from(by)) as u16,
         Err(_) => (number % u64::from(by)) as u16,

@@ -1,10 +1,9 @@
-//! What a volume's layout is made from: the level, its drives, and the choices that the level leaves open.
-//! Here is every check.
+//! The definition of a layout: the level, its drives, and its options, with all checks.
 
 use crate::{Error, ErrorKind, Family, Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement};
 use units::{ByteCount, DriveCount, StripSize};
 
-/// A level on so many drives, and its choices; what is left out is the level's default.
+/// A level on a number of drives, with its options; omitted options have the level's default.
 ///
 /// ```
 /// use layout::{Level, Shape};
@@ -17,22 +16,22 @@ use units::{ByteCount, DriveCount, StripSize};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shape {
-    /// The level.
+    /// The RAID level.
     pub level: Level,
-    /// How many drives, over all spans.
+    /// The number of drives, over all spans.
     pub drives: DriveCount,
-    /// How many spans; by default 1 where the level has none, pairs for RAID 10, and as few as possible for the
-    /// others.
+    /// The number of spans; default: 1 for levels without spans, pairs for RAID 10, and the minimum
+    /// for the others.
     pub spans: Option<u16>,
-    /// How often each data strip is stored: a choice for RAID 1E alone, 2 by default.
+    /// The number of copies of each data strip: an option of RAID 1E only, default 2.
     pub copies: Option<u16>,
-    /// Where parity is.
+    /// The parity layout.
     pub parity: Option<ParityArrangement>,
-    /// Where copies are.
+    /// The mirror layout.
     pub mirrors: Option<MirrorArrangement>,
 }
 
-/// A shape that has been checked, with all its choices made.
+/// A checked shape with all options resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Checked {
     pub(crate) spans: u16,
@@ -46,25 +45,25 @@ pub(crate) struct Checked {
 }
 
 impl Shape {
-    /// A level on so many drives with all its defaults.
+    /// A level on a number of drives, with all defaults.
     pub fn new(level: Level, drives: DriveCount) -> Shape {
         Shape { level, drives, spans: None, copies: None, parity: None, mirrors: None }
     }
 
-    /// The layout of that shape on drives each of which gives at most `member_size` bytes; what does not fill a
-    /// whole stripe is left over.
+    /// The layout of the shape with at most `member_size` bytes of each drive; a remainder smaller
+    /// than a stripe is unused.
     ///
     /// # Errors
-    /// When the level does not take that many drives, spans or copies, or not that arrangement; when not one
-    /// stripe fits the drives, and when the volume would have 2^63 bytes or more.
+    /// When the level does not allow that number of drives, spans or copies, or that layout; when
+    /// no stripe fits the drives; and when the volume would have 2^63 bytes or more.
     pub fn geometry(&self, strip: StripSize, member_size: ByteCount) -> Result<Geometry, Error> {
         Geometry::make(*self, self.checked()?, strip, member_size)
     }
 
-    /// Looks whether it can be, whatever the drives hold.
+    /// Checks the shape, independent of the drive size.
     ///
     /// # Errors
-    /// When the level does not take that many drives, spans or copies, or not that arrangement.
+    /// When the level does not allow that number of drives, spans or copies, or that layout.
     pub fn check(&self) -> Result<(), Error> {
         self.checked().map(|_| ())
     }
@@ -76,7 +75,7 @@ impl Shape {
         let width = self.drives.0 / spans;
         let copies = copies_of(row, self.drives, width, self.copies)?;
         let parity = chosen(row, "parity", row.parity_arrangements, self.parity)?;
-        let mirrors = chosen(row, "mirrors", row.mirror_arrangements, self.mirrors)?;
+        let mirrors = chosen(row, "mirror", row.mirror_arrangements, self.mirrors)?;
         let all = self.drives.0;
         let (data_strips, rows_per_stripe) = match row.family {
             Family::Striped => (all, 1),
@@ -109,7 +108,7 @@ fn check_drives(row: &LevelRow, drives: DriveCount) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a level can have so many drives in so many spans.
+/// Whether a level allows that number of drives and spans.
 fn fits(row: &LevelRow, drives: u16, spans: u16) -> bool {
     row.spans.contains(&spans)
         && drives.is_multiple_of(spans)
@@ -134,7 +133,8 @@ fn spans_of(row: &LevelRow, drives: DriveCount, asked: Option<u16>) -> Result<u1
     Err(Error::new(ErrorKind::BadSpans, context))
 }
 
-/// What spans so many drives can be divided into; where there are none, how many drives could be.
+/// The possible numbers of spans for these drives; if there are none, the possible numbers of
+/// drives.
 fn what_would_fit(row: &LevelRow, drives: u16) -> String {
     if !row.is_spanned() {
         return "it has no spans: leave them out".into();
@@ -143,7 +143,7 @@ fn what_would_fit(row: &LevelRow, drives: u16) -> String {
     let texts: Vec<String> =
         ways(drives).map(|spans| format!("{spans} spans of {}", drives / spans)).collect();
     if !texts.is_empty() {
-        return format!("{drives} drives can be {}: give that many spans", texts.join(" or "));
+        return format!("{drives} drives can be {}: choose one of these", texts.join(" or "));
     }
     let least = (row.min_drives.0..drives).rev().find(|count| ways(*count).next().is_some());
     let most = (drives..=row.max_drives.0).find(|count| ways(*count).next().is_some());
@@ -189,7 +189,7 @@ fn copies_of(row: &LevelRow, drives: DriveCount, width: u16, asked: Option<u16>)
     }
 }
 
-/// The arrangement asked for, or the level's default, which is the first that it has.
+/// The requested layout, or the level's default, its first one.
 fn chosen<A: Copy + PartialEq + std::fmt::Display>(
     row: &LevelRow,
     of: &str,
@@ -202,12 +202,12 @@ fn chosen<A: Copy + PartialEq + std::fmt::Display>(
     }
     let context = match has {
         [] => format!(
-            "{asked} is an arrangement of {of}, and {} has none to choose from; leave it out or choose another level",
+            "{asked} is a {of} layout, and {} has none to choose from; leave it out or choose another level",
             row.title
         ),
         _ => {
             let names: Vec<String> = has.iter().map(A::to_string).collect();
-            format!("{} has no {of} {asked}; choose one of {}", row.title, names.join(", "))
+            format!("{} has no {of} layout {asked}; choose one of {}", row.title, names.join(", "))
         }
     };
     Err(Error::new(ErrorKind::ForeignArrangement, context))

@@ -1,56 +1,56 @@
-//! Where the cells of one stripe are.
+//! The cells of one stripe.
 //!
-//! A stripe lies on the drives of its span, `base` up to `base + width`; within the span a drive is a *slot*.
-//! Three ways of placing data strips serve all levels:
+//! A stripe uses the drives of its span, `base` to `base + width` (exclusive); within the span a
+//! drive is a *slot*. Four placements of data strips serve all levels:
 //!
-//! | way | copy `j` of data strip `i` |
+//! | placement | copy `j` of data strip `i` |
 //! | --- | --- |
 //! | around | slot `start + i`, wrapping at `wrap`: RAID 0 from slot 0, parity levels that continue after parity |
 //! | past | slot `i`, one further for each slot passed that holds parity or the spare |
 //! | near | cell `c·i + j`, where cells are counted along the slots, then along the rows |
 //! | shifted | slot `i + j`, wrapping, in the stripe's row `j` |
 //!
-//! All of it is constant in time, without allocation; the fast path pays for the first line only.
+//! All methods take constant time, without allocation; the fast path needs only the first line.
 
 use crate::rule::{NOWHERE, wrapped};
 use crate::{Cell, CopyIndex, DataIndex, ParityIndex, Role};
 use units::{ByteCount, ByteOffset, DriveIndex};
 
-/// Where the cells of one stripe are. Made by [`crate::Geometry::stripe_map`]; a value of a few words.
+/// The cells of one stripe, made by [`crate::Geometry::stripe_map`]; a value of a few words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StripeMap {
-    pub(crate) way: Way,
+    pub(crate) way: Placement,
     pub(crate) second_is: Second,
     pub(crate) weighs_by_slot: bool,
-    /// The first drive of the stripe's span, and how many drives that has.
+    /// The first drive of the stripe's span, and the number of its drives.
     pub(crate) base: u16,
     pub(crate) width: u16,
     pub(crate) copies: u16,
     pub(crate) data_strips: u16,
     pub(crate) rows: u16,
-    /// The slots that do not hold data, or [`NOWHERE`].
+    /// The slots without data, or [`NOWHERE`].
     pub(crate) p: u16,
     pub(crate) second: u16,
     pub(crate) start: u16,
     pub(crate) wrap: u16,
-    /// The drives that have changed places: see [`StripeMap::relocated`].
+    /// The relocated drives: see [`StripeMap::relocated`].
     pub(crate) lost: u16,
     pub(crate) refuge: u16,
-    /// Where the stripe begins on each of its drives, and how far apart its rows are.
+    /// The stripe's address on each drive, and the distance of its rows.
     pub(crate) offset: ByteOffset,
     pub(crate) row_step: ByteCount,
 }
 
-/// How data strips are placed.
+/// The placement of data strips.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Placement {
     Around,
     Past,
     Near,
     Shifted,
 }
 
-/// What the second slot that does not hold data holds.
+/// The content of the second slot without data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Second {
     None,
@@ -59,17 +59,17 @@ pub(crate) enum Second {
 }
 
 impl StripeMap {
-    /// Where copy `copy` of data strip `index` is.
+    /// The position of copy `copy` of data strip `index`.
     #[inline]
     pub fn data_cell(&self, index: DataIndex, copy: CopyIndex) -> Cell {
         match self.way {
-            Way::Around => self.cell_at(wrapped(self.start + index.0, self.wrap), 0),
-            Way::Past => self.cell_at(self.past(index), 0),
-            Way::Near | Way::Shifted => self.mirror_cell(index, copy),
+            Placement::Around => self.cell_at(wrapped(self.start + index.0, self.wrap), 0),
+            Placement::Past => self.cell_at(self.past(index), 0),
+            Placement::Near | Placement::Shifted => self.mirror_cell(index, copy),
         }
     }
 
-    /// Where parity strip `index` is; `None` where the level has no such strip.
+    /// The position of parity strip `index`; `None` if the level has no such strip.
     #[inline]
     pub fn parity_cell(&self, index: ParityIndex) -> Option<Cell> {
         match index {
@@ -79,12 +79,12 @@ impl StripeMap {
         }
     }
 
-    /// Where the stripe's spare strip is; `None` where the level has none.
+    /// The position of the stripe's spare strip; `None` if the level has none.
     pub fn spare_cell(&self) -> Option<Cell> {
         (self.second_is == Second::Spare).then(|| self.cell_at(self.second, 0))
     }
 
-    /// Where a role is; `None` where the stripe has no such strip.
+    /// The position of a role; `None` if the stripe has no such strip.
     pub fn cell_of(&self, role: Role) -> Option<Cell> {
         match role {
             Role::Data { index, copy } => {
@@ -96,8 +96,8 @@ impl StripeMap {
         }
     }
 
-    /// What `drive` holds in row `row` of the stripe, of which only mirrored stripes have more than one; `None`
-    /// for a drive on which the stripe does not lie, and past its last row.
+    /// The role of `drive` in row `row` of the stripe; only mirrored stripes have several rows.
+    /// `None` for drives outside the stripe, and past its last row.
     pub fn role_at(&self, drive: DriveIndex, row: u16) -> Option<Role> {
         let place = match drive.0 {
             moved if moved == self.lost => self.refuge,
@@ -113,25 +113,25 @@ impl StripeMap {
             _ if slot == self.second => {
                 return Some(if self.second_is == Second::Q { Role::Q } else { Role::Spare });
             }
-            Way::Around => {
+            Placement::Around => {
                 (if slot >= self.start { slot - self.start } else { slot + self.wrap - self.start }, 0)
             }
-            Way::Past => (slot - u16::from(slot > self.p) - u16::from(slot > self.second), 0),
-            Way::Near => {
+            Placement::Past => (slot - u16::from(slot > self.p) - u16::from(slot > self.second), 0),
+            Placement::Near => {
                 let cell = row * self.width + slot;
                 (cell / self.copies, cell % self.copies)
             }
-            Way::Shifted => (if slot >= row { slot - row } else { slot + self.width - row }, row),
+            Placement::Shifted => (if slot >= row { slot - row } else { slot + self.width - row }, row),
         };
         Some(Role::Data { index: DataIndex(index), copy: CopyIndex(copy) })
     }
 
-    /// Where row `row` of the stripe is on `drive`.
+    /// The position of row `row` of the stripe on `drive`.
     pub fn cell_in(&self, drive: DriveIndex, row: u16) -> Cell {
         Cell { drive, offset: self.offset + ByteCount(self.row_step.0 * u64::from(row)) }
     }
 
-    /// What `drive` holds of the stripe, row by row; nothing where the stripe does not lie on it.
+    /// The roles of `drive` in the stripe, row by row; empty for drives outside the stripe.
     pub fn roles_on(&self, drive: DriveIndex) -> impl Iterator<Item = (Cell, Role)> + use<> {
         let map = *self;
         (0..self.rows).filter_map(move |row| Some((map.cell_in(drive, row), map.role_at(drive, row)?)))
@@ -143,21 +143,21 @@ impl StripeMap {
         self.drives().flat_map(move |drive| map.roles_on(drive))
     }
 
-    /// The drives that the stripe lies on: those of its span.
+    /// The drives of the stripe: those of its span.
     pub fn drives(&self) -> impl DoubleEndedIterator<Item = DriveIndex> + ExactSizeIterator + use<> {
         (self.base..self.base + self.width).map(DriveIndex)
     }
 
-    /// The power of 2 that Q weighs a data strip with, 0 to 31; each data strip of a stripe has another. It is
-    /// as well defined where the level has no Q.
+    /// The exponent of a data strip in Q, 0 to 31, different for each data strip of a stripe. It is
+    /// also defined for levels without Q.
     ///
-    /// Linux md numbers data strips in the order in which they follow Q, wrapping; DDF takes the number of the
-    /// drive in its span. Both have been checked against arrays that Linux md wrote.
+    /// Linux md numbers data strips from the one after Q, wrapping; DDF uses the drive's number in
+    /// its span. Both are tested with arrays written by Linux md.
     pub fn q_exponent(&self, index: DataIndex) -> u8 {
         let slot = match self.way {
-            Way::Around => wrapped(self.start + index.0, self.wrap),
-            Way::Past => self.past(index),
-            Way::Near | Way::Shifted => index.0,
+            Placement::Around => wrapped(self.start + index.0, self.wrap),
+            Placement::Past => self.past(index),
+            Placement::Near | Placement::Shifted => index.0,
         };
         if self.weighs_by_slot || self.second_is != Second::Q {
             return slot as u8;
@@ -169,12 +169,12 @@ impl StripeMap {
         (place - u16::from(p < place)) as u8
     }
 
-    /// The same stripe after what it had on `failed` was rebuilt into its spare strip: the two have changed
-    /// places, so that the lost strip is where the spare was, and the spare is on the failed drive, which may
-    /// be replaced at leisure. It is the stripe itself where it has no spare, or no other strip than that on
+    /// The stripe after the strip on `failed` was rebuilt into the spare strip: the two have
+    /// changed places. The lost strip is at the position of the spare, and the spare is on the
+    /// failed drive. The stripe is unchanged if it has no spare, or nothing but its spare on
     /// `failed`.
     ///
-    /// A stripe has one spare: relocating anew forgets the former place.
+    /// A stripe has one spare: a second relocation discards the first.
     #[must_use]
     pub fn relocated(self, failed: DriveIndex) -> StripeMap {
         let map = StripeMap { lost: NOWHERE, refuge: NOWHERE, ..self };
@@ -186,7 +186,7 @@ impl StripeMap {
         }
     }
 
-    /// The slot of data strip `index` where data fills the slots from 0 up.
+    /// The slot of data strip `index` if data start at slot 0.
     #[inline]
     fn past(&self, index: DataIndex) -> u16 {
         let (low, high) = if self.p < self.second { (self.p, self.second) } else { (self.second, self.p) };
@@ -195,7 +195,7 @@ impl StripeMap {
     }
 
     fn mirror_cell(&self, index: DataIndex, copy: CopyIndex) -> Cell {
-        if self.way == Way::Shifted {
+        if self.way == Placement::Shifted {
             return self.cell_at(wrapped(index.0 + copy.0, self.width), copy.0);
         }
         let cell = self.copies * index.0 + copy.0;

@@ -40,7 +40,8 @@ fn each_cell_of_the_drives_has_one_role_and_each_strip_one_home() {
     }
 }
 
-/// What can replace a strip is on another drive: a data strip's copies, and all strips of a parity group.
+/// Redundant strips are on different drives: a data strip's copies, and all strips of a parity
+/// group.
 fn redundancy_is_apart(g: &Geometry, seen: &BTreeMap<Role, DriveIndex>) {
     let apart = |drives: Vec<DriveIndex>| {
         let set: BTreeSet<_> = drives.iter().collect();
@@ -66,7 +67,7 @@ fn every_byte_of_a_small_array_comes_back_from_where_it_went() {
     }
 }
 
-/// The volume's byte to its cells, and from each of them back to the volume's byte.
+/// Maps a byte of the volume to its cells, and each cell back to the byte.
 fn there_and_back(g: &Geometry, byte: ByteOffset) {
     let (stripe, within_stripe) = g.stripe_of(byte);
     assert_eq!(g.stripe_start(stripe) + within_stripe, byte);
@@ -124,7 +125,7 @@ fn a_set_of_lost_drives_is_survived_if_every_strip_is_left_or_can_be_computed() 
         for g in geometries(drives, StripSize::MIN, StripSize::MIN.bytes() * 24) {
             let maps: Vec<_> = (0..g.stripes().0.min(24)).map(|s| g.stripe_map(StripeIndex(s))).collect();
             let (mut least, mut most) = (u16::MAX, 0);
-            // By set of lost drives, a bit for each: how many more may be lost; `None` where data are lost.
+            // By bit set of lost drives: the number of further failures; `None` after data loss.
             let mut more: Vec<Option<u16>> = vec![None; 1 << drives];
             for bits in (0..1usize << drives).rev() {
                 let absent = (0..drives).filter(|drive| bits >> drive & 1 == 0);
@@ -146,7 +147,7 @@ fn a_set_of_lost_drives_is_survived_if_every_strip_is_left_or_can_be_computed() 
     }
 }
 
-/// Whether all data of a stripe are left, judged cell by cell.
+/// Whether all data of a stripe survive, judged cell by cell.
 fn is_left(g: &Geometry, map: &layout::StripeMap, lost: &DriveSet) -> bool {
     let gone = map.cells().filter(|(cell, role)| lost.contains(cell.drive) && *role != Role::Spare);
     if g.parity_strips() > 0 {
@@ -178,7 +179,7 @@ fn check_relocated(map: &layout::StripeMap, failed: DriveIndex) {
         assert_eq!(moved, *map);
         return;
     };
-    assert_eq!(moved.relocated(failed), moved, "once is enough");
+    assert_eq!(moved.relocated(failed), moved, "relocation is idempotent");
     for (cell, role) in map.cells() {
         let expected = match role {
             Role::Spare => map.cell_of(lost),
@@ -235,7 +236,7 @@ fn capacity_counts_whole_stripes_of_the_data_drives() {
         assert_eq!(g.shape().geometry(g.strip(), g.member_size()).unwrap(), g);
     }
     let odd = Geometry::new(Level::Raid1e, DriveCount(5), StripSize::KIB_64, ByteCount(5 << 16)).unwrap();
-    assert_eq!(odd.stripes(), StripeCount(2), "a stripe of RAID 1E takes two rows; the fifth is left over");
+    assert_eq!(odd.stripes(), StripeCount(2), "a stripe of RAID 1E takes two rows; the fifth is unused");
     assert_eq!(odd.capacity(), ByteCount(10 << 16));
 }
 
@@ -255,7 +256,7 @@ fn a_layout_that_cannot_be_is_refused_in_one_sentence() {
         (
             new(Raid10, 9),
             ErrorKind::BadSpans,
-            "RAID 10 on 9 drives is not possible; 9 drives can be 3 spans of 3: give that many spans",
+            "RAID 10 on 9 drives is not possible; 9 drives can be 3 spans of 3: choose one of these",
         ),
         (
             new(Raid10, 7),
@@ -286,17 +287,17 @@ fn a_layout_that_cannot_be_is_refused_in_one_sentence() {
         (
             parity(new(Raid1, 2), left),
             ErrorKind::ForeignArrangement,
-            "left-asymmetric is an arrangement of parity, and RAID 1 has none to choose from",
+            "left-asymmetric is a parity layout, and RAID 1 has none to choose from",
         ),
         (
             parity(new(Raid4, 5), left),
             ErrorKind::ForeignArrangement,
-            "RAID 4 has no parity left-asymmetric; choose one of parity-last, parity-first",
+            "RAID 4 has no parity layout left-asymmetric; choose one of parity-last, parity-first",
         ),
         (
             Shape { mirrors: Some(MirrorArrangement::Far), ..new(Raid10, 4) },
             ErrorKind::ForeignArrangement,
-            "far is an arrangement of mirrors, and RAID 10 has none to choose from",
+            "far is a mirror layout, and RAID 10 has none to choose from",
         ),
     ];
     for (shape, kind, sentence) in cases {
@@ -309,9 +310,9 @@ fn a_layout_that_cannot_be_is_refused_in_one_sentence() {
         Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount(bytes)).unwrap_err()
     };
     for (error, kind, sentence) in [
-        (sized(Raid0, 2, 65535), ErrorKind::TooSmall, "does not hold one strip of 64 KiB"),
-        (sized(Raid1e, 3, 131071), ErrorKind::TooSmall, "does not hold 2 strips of 64 KiB"),
-        (sized(Raid0, 64, u64::MAX), ErrorKind::TooLarge, "more than 8 EiB"),
+        (sized(Raid0, 2, 65535), ErrorKind::TooSmall, "is too small for one strip of 64 KiB"),
+        (sized(Raid1e, 3, 131071), ErrorKind::TooSmall, "is too small for 2 strips of 64 KiB"),
+        (sized(Raid0, 64, u64::MAX), ErrorKind::TooLarge, "exceed the volume limit of 8 EiB"),
     ] {
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.to_string().contains(sentence), "{error}");

@@ -1,10 +1,10 @@
-//! The maps against arrays that Linux md wrote, natively and in DDF containers: where each strip is, which strip
-//! is P and which is Q, and what each data strip weighs in Q.
+//! Compares the maps with arrays written by Linux md, natively and in DDF containers: the position
+//! of each strip, P and Q, and the exponent of each data strip in Q.
 
 use layout::{DataIndex, Geometry, Level, Role, Shape, StripeMap};
 use units::{ByteCount, ByteOffset, DriveCount, DriveIndex, StripSize};
 
-/// One array of `md/measured.txt` as one of its shapes.
+/// One array of `md/measured.txt` with one of its shapes.
 struct Measured<'a> {
     title: &'a str,
     geometry: Geometry,
@@ -102,12 +102,13 @@ fn data_strips_weigh_in_q_what_linux_md_had_them_weigh() {
     assert!(checked >= 100, "{checked}");
 }
 
-/// How the sector of that number begins.
+/// The first bytes of the sector with that number.
 fn sector(number: u64) -> Vec<u8> {
     format!("LBA={number:012}").into_bytes()
 }
 
-/// Adds the bytes of a data strip, times 2 to the power of its exponent, in GF(2^8) over 0x11D.
+/// Adds the bytes of a data strip, times 2 to the power of its exponent, in GF(2^8) with polynomial
+/// 0x11D.
 fn add_weighed(sum: Vec<u8>, map: &StripeMap, index: DataIndex, bytes: &[u8]) -> Vec<u8> {
     let double = |byte: u8| (byte << 1) ^ if byte & 0x80 != 0 { 0x1D } else { 0 };
     let weighed = |byte: u8| (0..map.q_exponent(index)).fold(byte, |byte, _| double(byte));

@@ -1,4 +1,4 @@
-//! The table of levels: complete, consistent, and readable by name.
+//! The table of levels: complete, consistent, and found by name.
 
 mod shapes;
 
@@ -76,15 +76,10 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
         "'raid7' is not a level; expected one of jbod, raid0, raid00, raid1, raid1e, raid10, raid4, raid5, raid5ee, raid6, raid50, raid60"
     );
     let error = "sideways".parse::<MirrorArrangement>().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "'sideways' is not an arrangement of mirrors; expected one of near, offset, far"
-    );
+    assert_eq!(error.to_string(), "'sideways' is not a mirror layout; expected one of near, offset, far");
     let error = "sideways".parse::<ParityArrangement>().unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("'sideways' is not an arrangement of parity; expected one of left-symmetric, ")
+        error.to_string().starts_with("'sideways' is not a parity layout; expected one of left-symmetric, ")
     );
     for arrangement in ParityArrangement::ALL {
         assert_eq!(arrangement.to_string().parse::<ParityArrangement>().unwrap(), arrangement);

@@ -1,22 +1,22 @@
-//! What the inside of a drive has in common: commands in, completions out.
+//! The interface of a drive's internals: commands in, completions out.
 
-/// What a command asks for.
+/// The kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Read,
-    /// `durable`: not before it is on the medium, whatever the cache.
+    /// `durable`: completes only when it is on the medium, with any cache.
     Write {
         durable: bool,
     },
     Flush,
-    /// Answered by the electronics alone.
+    /// Completed by the electronics alone.
     Ask,
 }
 
-/// A command as it reaches the drive.
+/// A command at the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Command {
-    /// Whose it is: the port's slot.
+    /// Its slot in the port.
     pub tag: u32,
     pub kind: Kind,
     /// In sectors of [`SECTOR`] bytes.
@@ -30,27 +30,28 @@ impl Command {
     }
 }
 
-/// Addresses inside drives count in these.
+/// The sector size for addresses inside drives.
 pub(crate) const SECTOR: u64 = 512;
 
-/// A drive's inside.
+/// The internals of a drive.
 pub(crate) trait Device {
-    /// A command arrives, with its data if it writes.
+    /// Receives a command, with its data if it writes.
     fn submit(&self, command: Command);
 
-    /// How long the parts that can be busy were, each on average over their number: names and nanoseconds.
+    /// The busy time of each kind of resource, as the mean over its instances: names and
+    /// nanoseconds.
     fn busy(&self, now_ns: u64) -> Vec<(&'static str, u64)>;
 }
 
-/// Who is told when a command is done. It must not submit before it returns.
+/// Receives completions of commands. It must not submit commands within the call.
 pub(crate) trait Done {
     fn done(&self, tag: u32);
 }
 
-/// The state in which drives are found: what was written before.
+/// The state of drives before the run: the data that they contain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Prepared {
-    /// How many percent of a drive, from its start, were written at random until nothing changed any more; the
-    /// rest is full and is left alone. Zero: everything was written in order.
+    /// The percentage of a drive, from its start, that was written at random up to a steady state.
+    /// The rest is full and is not rewritten. Zero: everything was written sequentially.
     pub random_percent: u64,
 }

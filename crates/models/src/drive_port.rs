@@ -1,7 +1,7 @@
-//! A drive as the engine sees it: behind a controller's port, with its queue and its link.
+//! A drive as the engine uses it: behind a controller's port, with its queue and its link.
 //!
-//! A command waits for a place in the drive's queue, takes processor time of the controller, brings its data over
-//! the link if it writes, and fetches them over the link if it reads.
+//! A command waits for a slot in the drive's queue, takes processor time of the controller, and
+//! transfers its data over the link: before the drive for a write, after it for a read.
 
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::Link;
@@ -18,19 +18,20 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use units::ByteCount;
 
-/// Tokens of events: the command reaches the drive; with [`RETURNED`], its answer reaches the engine.
+/// Event tokens: the command reaches the drive; with [`RETURNED`], its completion reaches the
+/// engine.
 const RETURNED: u64 = 1 << 32;
 
 struct Slot {
     request: IoRequest,
-    waits: Waits,
+    waits: Receiver,
 }
 
-/// Who waits for a command.
-enum Waits {
-    /// The engine, for which this is the drive.
+/// The receiver of a command's completion.
+enum Receiver {
+    /// The engine, which uses this drive.
     Engine(Completion),
-    /// A simulated drive, which has the content, and takes this one's time.
+    /// A simulated drive with content, which uses this drive's timing.
     Drive(Paced),
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct DrivePort {
 }
 
 impl DrivePort {
-    /// A port, with the drive that `device` makes for it.
+    /// A port with the drive that `device` creates.
     pub fn new<D: Device + 'static>(
         core: &Rc<Core>,
         info: DriveInfo,
@@ -78,7 +79,7 @@ impl DrivePort {
         }
     }
 
-    /// Hands a command to the drive: processor and link first.
+    /// Sends a command to the drive: first processor and link.
     fn send(&self, state: &mut State, tag: u32) {
         state.in_drive += 1;
         let Some(slot) = state.slots.get(tag) else { return };
@@ -94,16 +95,18 @@ impl DrivePort {
         self.at(at_ns, u64::from(tag));
     }
 
-    /// The engine has its answer: whoever waits for it is woken, and goes on when nothing here does.
+    /// The completion has reached the engine: wakes the waiting task, which runs after this event.
     fn finish(&self, state: &mut State, tag: u32) {
         match state.slots.take(tag) {
-            Some(Slot { request, waits: Waits::Engine(completion) }) => completion.complete(outcome(request)),
-            Some(Slot { waits: Waits::Drive(paced), .. }) => paced.end(&self.core.sim),
+            Some(Slot { request, waits: Receiver::Engine(completion) }) => {
+                completion.complete(outcome(request))
+            }
+            Some(Slot { waits: Receiver::Drive(paced), .. }) => paced.end(&self.core.sim),
             None => {}
         }
     }
 
-    /// A command arrives: it goes to the drive as soon as there is a place in its queue.
+    /// Accepts a command, and sends it when the drive's queue has a free slot.
     fn take_in(&self, slot: Slot) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -133,7 +136,7 @@ fn command(tag: u32, request: &IoRequest) -> Command {
     Command { tag, kind, start: range.start.0 / SECTOR, sectors: range.len.0 / SECTOR }
 }
 
-/// What a request comes to that took its time. Nothing is kept: what is read into bytes is zeroes.
+/// The outcome of a request after its modelled time. No content is stored: reads return zeros.
 pub(crate) fn outcome(request: IoRequest) -> IoOutcome {
     let len = request.range().len.0;
     match request {
@@ -162,13 +165,13 @@ impl Drive for DrivePort {
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        self.take_in(Slot { request, waits: Waits::Engine(completion) });
+        self.take_in(Slot { request, waits: Receiver::Engine(completion) });
     }
 }
 
 impl Pacer for DrivePort {
     fn begin(&self, request: IoRequest, paced: Paced) {
-        self.take_in(Slot { request, waits: Waits::Drive(paced) });
+        self.take_in(Slot { request, waits: Receiver::Drive(paced) });
     }
 }
 
@@ -181,7 +184,7 @@ impl Done for DrivePort {
             _ => 0,
         };
         match read {
-            // The answer alone takes no time on the link.
+            // A completion without data takes no time on the link.
             0 => self.finish(state, tag),
             read => {
                 let at_ns = self.core.carry_up(&self.link, self.core.sim.now().ns, read);
@@ -208,7 +211,7 @@ impl Actor for DrivePort {
     }
 }
 
-/// A drive of a server, for any shard: found again by its simulation and number.
+/// A drive of a server for any shard, identified by its simulation and number.
 pub(crate) struct Source {
     pub sim: SimId,
     pub server: u64,
@@ -237,7 +240,7 @@ impl Source {
     }
 }
 
-/// What a drive says of itself.
+/// The drive's description.
 pub(crate) fn info(name: String, spec: &crate::catalog::DriveSpec) -> DriveInfo {
     let sector = |bytes| units::SectorSize::from_bytes(bytes).unwrap_or(units::SectorSize::B512);
     let (logical, physical) = (sector(spec.logical_sector_bytes), sector(spec.physical_sector_bytes));

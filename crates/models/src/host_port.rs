@@ -1,8 +1,8 @@
-//! A volume as a host sees it: behind the host link, with the controller's processor time, and with no more commands
-//! at a time than the controller takes.
+//! A volume as the host uses it: behind the host link, with the controller's processor time and its
+//! limit of outstanding commands.
 //!
-//! A command takes processor time and brings its data over the link if it writes; then the volume has it. Its answer
-//! takes the way back, with its data if it read.
+//! A command takes processor time and transfers write data over the link; then it reaches the
+//! volume. Its completion takes the reverse path, with read data.
 
 use crate::server::Core;
 use crate::slots::Slots;
@@ -12,24 +12,24 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// Hosts may have so many commands under way where the controller sets no limit.
+/// The number of outstanding host commands if the controller sets no limit.
 const MOST_COMMANDS: u64 = 1024;
 
-/// Tokens of events: the volume gets the command; with [`ANSWERED`], the host gets its answer.
+/// Event tokens: the volume gets the command; with [`ANSWERED`], the host gets the completion.
 const ANSWERED: u64 = 1 << 32;
 
-/// A command under way.
+/// An outstanding command.
 struct Command {
     completion: Completion,
     stage: Stage,
 }
 
 enum Stage {
-    /// On its way down.
+    /// In transit to the volume.
     Asked(IoRequest),
-    /// The volume has its request.
+    /// In the volume.
     Served,
-    /// On its way up.
+    /// In transit to the host.
     Answered(IoOutcome),
 }
 
@@ -83,7 +83,7 @@ impl Inner {
         }
     }
 
-    /// The controller takes a command in.
+    /// Accepts a command.
     fn take(&self, request: IoRequest, completion: Completion) {
         self.under_way.set(self.under_way.get() + 1);
         let at_ns = self.core.host_command(self.core.sim.now().ns, &request);
@@ -91,7 +91,7 @@ impl Inner {
         self.at(at_ns, u64::from(tag));
     }
 
-    /// The volume has carried a command out.
+    /// The volume has completed a command.
     fn answer(&self, tag: u32, outcome: IoOutcome) {
         let read = outcome.buffers.iter().map(|buf| buf.len().0).sum();
         let at_ns = self.core.host_answer(self.core.sim.now().ns, read);
@@ -101,7 +101,7 @@ impl Inner {
         }
     }
 
-    /// The host has its answer.
+    /// The completion has reached the host.
     fn finish(&self, tag: u32) {
         let command = self.commands.borrow_mut().take(tag);
         if let Some(Command { completion, stage: Stage::Answered(outcome) }) = command {
@@ -122,7 +122,7 @@ impl Actor for Inner {
             return self.finish(tag);
         }
         let asked = self.commands.borrow_mut().get_mut(tag).map(|command| {
-            // It is the volume's from here on.
+            // The volume owns the request now.
             std::mem::replace(&mut command.stage, Stage::Served)
         });
         if let Some(Stage::Asked(request)) = asked {

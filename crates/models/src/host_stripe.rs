@@ -1,5 +1,5 @@
-//! Volumes of several controllers as one, which their host makes of them: a piece of each in turn, as its operating system's RAID 0 does.
-//! That takes no time here: what the host's processor takes of an I/O is charged at each controller's port.
+//! The volumes of several controllers as one, striped by the host as its operating system's RAID 0
+//! does. Striping takes no time here: host CPU time per I/O is charged at each controller's port.
 
 use platform::{
     Buf, Bufs, Drive, DriveIdentity, DriveInfo, Env, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member,
@@ -8,10 +8,10 @@ use platform::{
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What lies on a volume before the next one is next. Longer than most requests, so that few are asked of two.
+/// The strip of the host. Longer than most requests, so that few are split.
 const PIECE: ByteCount = ByteCount(1 << 20);
 
-/// Hosts may have so many requests under way at each volume.
+/// The maximum number of outstanding requests per volume.
 const MOST_REQUESTS: usize = 1024;
 
 /// See the [module](self).
@@ -20,14 +20,14 @@ struct HostStripe {
     info: DriveInfo,
 }
 
-/// A part of a range on one of the volumes.
+/// A part of a range on one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Piece {
     part: usize,
     range: ByteRange,
 }
 
-/// Where a range lies, on so many volumes.
+/// Splits a range over this number of volumes.
 fn pieces(range: ByteRange, parts: usize) -> impl Iterator<Item = Piece> {
     let (mut at, end, parts) = (range.start.0, range.end().0, parts.max(1) as u64);
     std::iter::from_fn(move || {
@@ -40,7 +40,8 @@ fn pieces(range: ByteRange, parts: usize) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// One drive of the volumes of several controllers, as long as the shortest has room. A single one stays what it is.
+/// One drive from the volumes of several controllers, limited by the shortest. A single volume is
+/// returned unchanged.
 pub fn striped(env: &Env, volumes: Vec<Rc<dyn Drive>>) -> Option<Rc<dyn Drive>> {
     let first = volumes.first()?;
     if volumes.len() == 1 {
@@ -58,7 +59,7 @@ pub fn striped(env: &Env, volumes: Vec<Rc<dyn Drive>>) -> Option<Rc<dyn Drive>> 
     Some(Rc::new(Served::new(env, HostStripe { parts, info }, most)))
 }
 
-/// Waits for all.
+/// Waits for all requests.
 async fn all(requests: Vec<Io>) -> IoOutcome {
     let mut sum = Ok(0);
     for request in requests {
@@ -153,7 +154,7 @@ mod tests {
         let found: Vec<(usize, u64, u64)> =
             pieces(range, 2).map(|piece| (piece.part, piece.range.start.0, piece.range.len.0)).collect();
         assert_eq!(found, [(0, mib / 2, mib / 2), (1, 0, mib), (0, mib, mib / 2)]);
-        // Every byte has one place, and each place one byte.
+        // The mapping is a bijection of bytes.
         let mut seen = std::collections::BTreeSet::new();
         for block in 0..12 {
             let at = ByteRange::new(ByteOffset(block * mib / 2), ByteCount(mib / 2));

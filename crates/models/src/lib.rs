@@ -1,37 +1,37 @@
-//! Drives, links and controllers in virtual time, and the catalog that feeds them.
+//! Models of drives, links and controllers in virtual time, with their catalog.
 //!
-//! A [`Server`] stands in a simulated world (`platform-sim`): drives, each behind its link, behind a controller,
-//! behind a host link. To the code above the seam its drives are drives like any other ([`platform::Drive`]), so
-//! that the engine which serves real drives serves these, and cannot tell. What comes out is a prediction.
+//! A [`Server`] is part of a simulated world (`platform-sim`): drives with links, behind a
+//! controller, behind a host link. Its drives implement [`platform::Drive`] as all drives do, so
+//! that the engine for real drives serves them unchanged. The result is a prediction.
 //!
 //! ```text
 //!   StorageBench
 //!        │  HostPort        most commands at once, the host's and the controller's processor time, host link (both ways)
-//!   the engine's volume     cache, plans, locks, parity: the product's own code; it says what it computes and copies
-//!        │                  processor, what computes parity, and the cache's memory take their time for that
+//!   the engine's volume     cache, plans, locks, parity: the product's own code, which reports its work
+//!        │                  which takes time of the processor, the parity unit and cache memory
 //!        │  DrivePort       processor time per drive command, the drive's queue, its link, the lanes it shares
 //!   Rotating | Ssd          actuator, platters, caches | dies, channels, buffer
 //! ```
 //!
-//! # What holds
-//! - Times are whole nanoseconds, and no decision is made by a floating-point number. Everything random comes
-//!   from the simulation's seed, in a stream a drive.
-//! - Nothing keeps content: buffers are hollow, and a solid one reads as zeroes. Where content matters as well, a simulated drive has it,
-//!   and takes the time of a drive here ([`Server::pace`]).
-//! - A resource serves in the order in which work reaches it ([`Resource`]) and knows how long it was busy, so
-//!   that what limits a run has a name.
+//! # Invariants
+//! - Times are whole nanoseconds; no decision depends on a floating-point number. All randomness
+//!   comes from the simulation's seed, with one stream per drive.
+//! - No content is stored: buffers are data-less, and buffers with bytes read as zeros. If content
+//!   matters, a simulated drive stores it and uses the timing of a drive here ([`Server::pace`]).
+//! - A resource serves work in order of arrival ([`Resource`]) and records its busy time, so that a
+//!   bottleneck has a name.
 //! - Every parameter is a number in the catalog, with its unit in its name and with its source.
 //!
 //! # Where to look
-//! | for | look at |
+//! | topic | file |
 //! | --- | --- |
-//! | what a drive's or a controller's parameters mean | `catalog/keys.rs`; `docs/plan/models.md` |
+//! | parameters of drives and controllers | `catalog/keys.rs`; `docs/plan/models.md` |
 //! | reading the catalog's files | `catalog/` |
-//! | where a sector is, how long a seek takes | `rotating/geometry.rs`, `rotating/seek.rs` |
-//! | what the actuator does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
-//! | dies, channels, the write buffer | `ssd/mod.rs`; what garbage collection moves: `ssd/collection.rs` |
-//! | links and their practical share | `link.rs` |
-//! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs` |
+//! | position of a sector, seek time | `rotating/geometry.rs`, `rotating/seek.rs` |
+//! | scheduling of the actuator, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
+//! | dies, channels, write buffer; garbage collection | `ssd/mod.rs`; `ssd/collection.rs` |
+//! | links and their usable share | `link.rs` |
+//! | the controller | `server.rs`, `drive_port.rs`, `host_port.rs` |
 //! | several controllers in one host | `Server::beside`; `host_stripe.rs` |
 
 pub mod catalog;

@@ -1,14 +1,14 @@
-//! Links: how many bytes a second they carry in practice.
+//! Links and their usable data rates.
 //!
-//! A link's raw rate, less its line coding, is its theoretical rate; protocols leave a share of that. The white
-//! papers say how they reckon: SAS and SATA 85 % (2013) or 90 % (2016), PCIe and DMI 90 %.
+//! A link's raw rate without line coding is its theoretical rate; protocols leave a share of it.
+//! The white papers assume: SAS and SATA 85 % (2013) or 90 % (2016), PCIe and DMI 90 %.
 
 use crate::catalog::{Error, Result};
 use crate::resource::Resource;
 use std::fmt;
 use std::str::FromStr;
 
-/// What share of their theoretical rate links reach, in percent.
+/// The usable share of links' theoretical rates, in percent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkShares {
     /// SAS and SATA.
@@ -18,21 +18,21 @@ pub struct LinkShares {
 }
 
 impl LinkShares {
-    /// As Fujitsu's white paper of 2013 reckons.
+    /// The shares of Fujitsu's white paper of 2013.
     pub const IN_2013: LinkShares = LinkShares { drive_percent: 85, host_percent: 90 };
-    /// As that of 2016 does.
+    /// The shares of that of 2016.
     pub const IN_2016: LinkShares = LinkShares { drive_percent: 90, host_percent: 90 };
 }
 
-/// How a drive is connected: `SAS 12G`, `SATA 6G`, `PCIe 4.0 x4` (NVMe).
+/// The interface of a drive: `SAS 12G`, `SATA 6G`, `PCIe 4.0 x4` (NVMe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriveLink {
-    /// SAS; its ports take SATA drives as well.
+    /// SAS; its ports accept SATA drives too.
     Sas {
         /// Bits per second on the wire, in 10^9: 3, 6 or 12.
         gigabit: u64,
     },
-    /// SATA, which carries data one way at a time.
+    /// SATA, which is half duplex.
     Sata {
         /// Bits per second on the wire, in 10^9: 3 or 6.
         gigabit: u64,
@@ -47,7 +47,7 @@ pub enum DriveLink {
 }
 
 impl DriveLink {
-    /// Bytes per second in each direction: of SAS and SATA, ten bits carry a byte (8b/10b).
+    /// Bytes per second in each direction: SAS and SATA use ten bits per byte (8b/10b).
     pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
         match self {
             DriveLink::Sas { gigabit } | DriveLink::Sata { gigabit } => {
@@ -59,7 +59,7 @@ impl DriveLink {
         }
     }
 
-    /// Bits per second on the wire, coding and all.
+    /// Bits per second on the wire, including coding.
     pub fn wire_bits_per_s(self) -> u64 {
         match self {
             DriveLink::Sas { gigabit } | DriveLink::Sata { gigabit } => gigabit * 1_000_000_000,
@@ -67,7 +67,7 @@ impl DriveLink {
         }
     }
 
-    /// What this and the port that it is plugged into agree on; `None`: it does not fit there.
+    /// The negotiated link of this drive and a port; `None`: incompatible.
     pub fn negotiated(self, port: DriveLink) -> Option<DriveLink> {
         match (self, port) {
             (DriveLink::Sas { gigabit }, DriveLink::Sas { gigabit: most }) => {
@@ -85,7 +85,7 @@ impl DriveLink {
         }
     }
 
-    /// Whether both directions share one way.
+    /// Whether both directions share the link.
     pub(crate) fn is_half_duplex(self) -> bool {
         matches!(self, DriveLink::Sata { .. })
     }
@@ -124,7 +124,7 @@ impl FromStr for DriveLink {
     }
 }
 
-/// What a lane of PCIe has on the wire (PCI Express base specification: 2.5, 5, 8, 16 and 32 GT/s).
+/// The raw rate of a PCIe lane (PCI Express base specification: 2.5, 5, 8, 16 and 32 GT/s).
 fn pcie_lane_bits_per_s(generation: u64) -> u64 {
     match generation {
         1 => 2_500_000_000,
@@ -135,16 +135,16 @@ fn pcie_lane_bits_per_s(generation: u64) -> u64 {
     }
 }
 
-/// The same less its coding: 8b/10b up to generation 2, 128b/130b from 3 on.
+/// The rate of a lane without coding: 8b/10b up to generation 2, 128b/130b from 3.
 fn pcie_lane_bytes_per_s(generation: u64) -> u64 {
     let bits_per_s = pcie_lane_bits_per_s(generation);
     if generation <= 2 { bits_per_s / 10 } else { bits_per_s * 128 / 130 / 8 }
 }
 
-/// How a controller is connected to its host: `PCIe 3.0 x8`, `DMI 2.0 x4`.
+/// The interface of a controller to its host: `PCIe 3.0 x8`, `DMI 2.0 x4`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostLink {
-    /// DMI, the chipset's way to the processor; otherwise PCIe.
+    /// DMI, the link from chipset to processor; otherwise PCIe.
     pub dmi: bool,
     /// 1 to 5.
     pub generation: u64,
@@ -153,12 +153,12 @@ pub struct HostLink {
 }
 
 impl HostLink {
-    /// Bytes per second in each direction; DMI's generations are PCIe's.
+    /// Bytes per second in each direction; DMI's generations are those of PCIe.
     pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
         pcie_lane_bytes_per_s(self.generation) * self.lanes * shares.host_percent / 100
     }
 
-    /// Bits per second on the wire, coding and all.
+    /// Bits per second on the wire, including coding.
     pub fn wire_bits_per_s(self) -> u64 {
         pcie_lane_bits_per_s(self.generation) * self.lanes
     }
@@ -197,7 +197,7 @@ impl FromStr for HostLink {
     }
 }
 
-/// How long `bytes` take at a rate.
+/// The time for `bytes` at a rate.
 pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     match bytes.checked_mul(1_000_000_000) {
         Some(scaled) => scaled / bytes_per_s.max(1),
@@ -205,7 +205,7 @@ pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     }
 }
 
-/// A link with its two directions; one that carries data one way at a time has the same resource for both.
+/// A link with its two directions; a half-duplex link has one resource for both.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub bytes_per_s: u64,
@@ -220,7 +220,7 @@ impl Link {
         Link { bytes_per_s, half_duplex, apart: false, down: Resource::default(), up: Resource::default() }
     }
 
-    /// The same, beside the controller's ports.
+    /// The same link outside of the controller's ports.
     pub fn apart(self) -> Link {
         Link { apart: true, ..self }
     }
@@ -240,7 +240,7 @@ impl Link {
         if self.half_duplex { &self.down } else { &self.up }
     }
 
-    /// How long it carries `bytes`.
+    /// The transfer time of `bytes`.
     pub fn duration_ns(&self, bytes: u64) -> u64 {
         transfer_ns(bytes, self.bytes_per_s)
     }

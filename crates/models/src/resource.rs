@@ -1,11 +1,11 @@
-//! Something that serves one thing after the other, and knows how long it was busy.
+//! A resource that serves one item of work at a time, and records its busy time.
 
 use std::cell::Cell;
 
-/// A server of one place: first come, first served.
+/// A first-come, first-served resource.
 ///
-/// Work is *booked*: it begins when all that was booked before is done, not before `earliest`. Who books must do
-/// so in the order in which work arrives, or what comes early waits for what comes late.
+/// Work is *booked*: it begins after all earlier bookings, and not before `earliest`. Callers must
+/// book in order of arrival, otherwise early work waits for late work.
 ///
 /// ```
 /// let link = models::Resource::default();
@@ -20,7 +20,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Books work of `duration_ns` that can begin at `earliest_ns`; when it will be done.
+    /// Books work of `duration_ns` from `earliest_ns`. Returns its completion time.
     pub fn book(&self, earliest_ns: u64, duration_ns: u64) -> u64 {
         let done = self.free_at_ns.get().max(earliest_ns) + duration_ns;
         self.free_at_ns.set(done);
@@ -28,18 +28,18 @@ impl Resource {
         done
     }
 
-    /// When it is done with all that is booked.
+    /// The completion time of all booked work.
     pub fn free_at_ns(&self) -> u64 {
         self.free_at_ns.get()
     }
 
-    /// How long it was busy until `now_ns`.
+    /// The busy time until `now_ns`.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         self.booked_ns.get().saturating_sub(self.free_at_ns.get().saturating_sub(now_ns))
     }
 }
 
-/// Several equal servers that share one queue: lanes of a wide port, processor cores.
+/// Several equal resources with one queue: lanes of a wide port, processor cores.
 #[derive(Debug)]
 pub(crate) struct Pool {
     servers: Vec<Resource>,
@@ -50,9 +50,9 @@ impl Pool {
         Pool { servers: (0..servers.max(1)).map(|_| Resource::default()).collect() }
     }
 
-    /// The server that is free first.
+    /// The resource that is free first.
     pub fn next(&self) -> &Resource {
-        // There is at least one.
+        // The list is never empty.
         self.servers.iter().min_by_key(|server| server.free_at_ns()).unwrap_or(&self.servers[0])
     }
 
@@ -60,7 +60,7 @@ impl Pool {
         self.next().book(earliest_ns, duration_ns)
     }
 
-    /// How long they were busy on average.
+    /// The mean busy time.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         let sum: u64 = self.servers.iter().map(|server| server.busy_ns(now_ns)).sum();
         sum / self.servers.len() as u64

@@ -17,47 +17,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// What a server is made of.
+/// The parts of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
     /// Its controller.
     pub controller: ControllerSpec,
-    /// Its drives, in the order of their slots.
+    /// Its drives, in slot order.
     pub drives: Vec<DriveSpec>,
-    /// Drives outside of the array, for its log: each at the host itself, on a link of its own, with its cache as it is by itself.
+    /// Log devices outside of the array: each on its own link to the host, with its default cache.
     pub log: Vec<DriveSpec>,
-    /// Whether the drives' own write caches are on; `None`: as each drive is by itself.
+    /// Whether the drives' write caches are on; `None`: each drive's default.
     pub drive_cache: Option<bool>,
-    /// What share of their theoretical rate links reach.
+    /// The usable share of links' theoretical rates.
     pub shares: LinkShares,
-    /// What was written to the drives before.
+    /// The drives' content before the run.
     pub prepared: Prepared,
     /// The host.
     pub host: HostSpec,
-    /// Which commands go the controller's fast path; `None`: none.
+    /// The commands that use the controller's FastPath; `None`: none.
     pub fast_path: Option<FastPath>,
 }
 
-/// The host's own processor, where that may be what limits.
+/// The host's processor, if it may be the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostSpec {
-    /// What an I/O takes of it, in nanoseconds; 0: nothing.
+    /// CPU time per I/O, in nanoseconds; 0: not modelled.
     pub io_ns: u64,
-    /// How many of its cores do that.
+    /// The number of cores for I/O.
     pub cores: u64,
 }
 
 impl HostSpec {
-    /// One that takes no time.
+    /// A processor without CPU time per I/O.
     pub const INFINITELY_FAST: HostSpec = HostSpec { io_ns: 0, cores: 1 };
 }
 
-/// Commands that a controller hands to a drive without looking at its cache: those of one strip.
+/// Commands that a controller passes to a drive without a cache lookup: those within one strip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastPath {
     /// The strip.
     pub strip: ByteCount,
-    /// Whether writes are among them: those of levels without parity.
+    /// Whether writes are included: only for levels without parity.
     pub writes: bool,
 }
 
@@ -73,33 +73,33 @@ impl FastPath {
     }
 }
 
-/// Lanes of a wide port: they carry what all drives together want, and none of them waits for a drive that is busy.
+/// Lanes of a wide port: they carry the total of all drives; no drive waits for another busy drive.
 struct Lanes {
     count: u64,
-    /// What one carries, whatever the drive: expanders of 12 Gb/s buffer what slower drives send. Behind older ones a lane is as slow as
-    /// the drive that has it meanwhile.
+    /// The rate of a lane for any drive: expanders of 12 Gb/s buffer data of slower drives. Behind
+    /// older expanders a lane has the rate of the drive that uses it.
     bytes_per_s: Option<u64>,
     down: Resource,
     up: Resource,
 }
 
-/// The host: what its controllers share.
+/// The host: the resources that its controllers share.
 struct Host {
     processor: Pool,
-    /// What an I/O takes of it; 0: nothing.
+    /// CPU time per I/O; 0: not modelled.
     io_ns: u64,
-    /// How many controllers are in it.
+    /// The number of controllers in it.
     controllers: Cell<usize>,
 }
 
-/// The controller's inside: what its ports share.
+/// The controller's internals: the resources that its ports share.
 pub(crate) struct Core {
     pub sim: SimHandle,
     pub controller: ControllerSpec,
     machine: Rc<Host>,
     fast_path: Option<FastPath>,
     processor: Pool,
-    /// What computes parity, beside the processor.
+    /// The parity unit, separate from the processor.
     parity: Resource,
     /// The memory of the cache.
     memory: Resource,
@@ -107,14 +107,14 @@ pub(crate) struct Core {
     read_path: Resource,
     write_path: Resource,
     data_path: Resource,
-    /// The lanes of the ports, where more drives than ports share them (an expander).
+    /// The lanes of the ports, if more drives than ports share them (an expander).
     lanes: Option<Lanes>,
-    /// Whether what is read waits in the memory of a cache before it goes to the host.
+    /// Whether read data are stored in the cache's memory before the transfer to the host.
     reads_wait: bool,
 }
 
 impl Core {
-    /// A host command arrives, with its data if it writes: when the engine has it.
+    /// A host command arrives, with its data if it writes. Returns when the engine gets it.
     pub fn host_command(&self, now_ns: u64, request: &IoRequest) -> u64 {
         let Host { processor, io_ns, .. } = &*self.machine;
         let asked = if *io_ns == 0 { now_ns } else { processor.book(now_ns, *io_ns) };
@@ -134,12 +134,12 @@ impl Core {
         narrower(&self.data_path, self.controller.data_path_mib_s, here, written)
     }
 
-    /// A host command is answered, with its data if it read: when the host has it.
+    /// A host command completes, with its data if it reads. Returns when the host gets it.
     pub fn host_answer(&self, now_ns: u64, read: u64) -> u64 {
         let mut at = now_ns + self.host_latency_ns() / 2;
         if read > 0 {
-            // What comes from the drives goes on to the host while it comes.
-            // Not so what was in the controller's memory before.
+            // Data from drives are forwarded to the host while they arrive; data in the
+            // controller's memory are sent afterwards.
             let duration = self.host.duration_ns(read);
             let begins = if self.reads_wait { at } else { at.saturating_sub(duration) };
             at = self.host.up().book(begins, duration).max(at);
@@ -149,7 +149,8 @@ impl Core {
         at
     }
 
-    /// What every command of the host takes besides, in nanoseconds: behind a cache what no drive is asked for.
+    /// Additional latency of every host command, in nanoseconds; behind a cache, only of commands
+    /// without drive I/O.
     fn host_latency_ns(&self) -> u64 {
         match &self.controller.cache {
             Some(cache) => cache.spec.hit_latency_ns,
@@ -157,23 +158,23 @@ impl Core {
         }
     }
 
-    /// The processor hands a command to a drive: when it is on its way.
+    /// The processor issues a command to a drive. Returns when it is sent.
     pub fn drive_command(&self, now_ns: u64) -> u64 {
         let missed_ns = self.controller.latency_ns.saturating_sub(self.host_latency_ns());
         self.processor.book(now_ns, self.controller.drive_command_ns) + missed_ns
     }
 
-    /// Data go to a drive: when they are there.
+    /// Transfers data to a drive. Returns when they have arrived.
     pub fn carry_down(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
         self.carry(link, link.down(), self.lanes.as_ref().map(|lanes| &lanes.down), now_ns, bytes)
     }
 
-    /// Data come from a drive: when they are here.
+    /// Transfers data from a drive. Returns when they have arrived.
     pub fn carry_up(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
         self.carry(link, link.up(), self.lanes.as_ref().map(|lanes| &lanes.up), now_ns, bytes)
     }
 
-    /// A connection takes the drive's link for its time, and as much of what all lanes carry.
+    /// A connection uses the drive's link for its time, and a share of the capacity of all lanes.
     fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Resource>, now_ns: u64, bytes: u64) -> u64 {
         let duration = link.duration_ns(bytes);
         let carried = way.book(now_ns, duration);
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// What the controller has to do for the engine: how long until it is done.
+    /// The time for the controller's work for the engine.
     fn charge(&self, work: Work) -> Duration {
         let now_ns = self.sim.now().ns;
         let controller = &self.controller;
@@ -196,7 +197,7 @@ impl Core {
             }
             (Work::Copy(bytes), Some(cache)) => {
                 let begun_ns = self.processor.book(now_ns, cache.spec.cached_command_ns);
-                // In, and out again.
+                // Into the memory, and out again.
                 self.memory.book(begun_ns, transfer_ns(2 * bytes.0, cache.spec.memory_mib_s << 20))
             }
             // Charged where commands pass the ports.
@@ -206,12 +207,12 @@ impl Core {
     }
 }
 
-/// The ports of a controller, if expanders of their time buffer for slower drives.
+/// The ports of a controller, if contemporary expanders buffer for slower drives.
 fn buffering(controller: &ControllerSpec) -> Option<DriveLink> {
     controller.drive_link.filter(|port| matches!(port, DriveLink::Sas { gigabit: 12 }))
 }
 
-/// Data pass something that may be narrower than the links, while they come.
+/// Data pass a path that may be slower than the links, while they arrive.
 fn narrower(path: &Resource, mib_s: u64, at_ns: u64, bytes: u64) -> u64 {
     match mib_s {
         0 => at_ns,
@@ -222,7 +223,7 @@ fn narrower(path: &Resource, mib_s: u64, at_ns: u64, bytes: u64) -> u64 {
     }
 }
 
-/// The ports of every server that lives on this thread.
+/// The ports of all servers on this thread.
 type Ports = BTreeMap<(SimId, u64), Vec<Weak<DrivePort>>>;
 
 thread_local! {
@@ -234,25 +235,26 @@ pub(crate) fn find_port(sim: SimId, server: u64, index: usize) -> Option<Rc<Driv
     PORTS.with(|ports| ports.borrow().get(&(sim, server))?.get(index)?.upgrade())
 }
 
-/// A controller in a host, with its drives, in a simulation. It lives as long as this.
+/// A controller in a host, with its drives, in a simulation. It exists until this is dropped.
 pub struct Server {
     core: Rc<Core>,
     number: u64,
     ports: Vec<Rc<DrivePort>>,
-    /// How many of the ports are those of the array's drives: the others are the log's.
+    /// The number of ports for the array's drives; the others are for log devices.
     members: usize,
 }
 
 impl Server {
-    /// Puts a server into a simulation: the processor's time is what its controller says from now on.
+    /// Adds a server to a simulation: its controller determines the processor time of this process.
     pub fn new(sim: &SimHandle, spec: &ServerSpec) -> Server {
         let processor = Pool::new(spec.host.cores);
         let host = Host { processor, io_ns: spec.host.io_ns, controllers: Cell::new(0) };
         Server::in_host(sim, spec, (Rc::new(host), None), None)
     }
 
-    /// Puts one more controller with drives of its own into the same host, whose engine is this process: its processor's time is what
-    /// this controller says. They share the host's processor and, if both are parts of its chipset, what links that to it.
+    /// Adds another controller with its own drives to the same host. Its engine is this process,
+    /// with processor time by this controller. The controllers share the host's processor and, if
+    /// both are parts of its chipset, the chipset link.
     pub fn beside(&self, process: ProcessId, spec: &ServerSpec) -> Server {
         let is_of_chipset = |core: &ControllerSpec| core.host_link.is_some_and(|link| link.dmi);
         let is_shared = is_of_chipset(&self.core.controller) && is_of_chipset(&spec.controller);
@@ -303,8 +305,9 @@ impl Server {
             Some(process) => sim.charge_process_by(process, charge),
         }
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
-        let behind = spec.drives.iter().map(|drive| (drive, Place::Behind(spec.drive_cache, spec.prepared)));
-        let both = behind.chain(spec.log.iter().map(|drive| (drive, Place::Beside))).enumerate();
+        let behind =
+            spec.drives.iter().map(|drive| (drive, Connection::Controller(spec.drive_cache, spec.prepared)));
+        let both = behind.chain(spec.log.iter().map(|drive| (drive, Connection::Host))).enumerate();
         let ports: Vec<Rc<DrivePort>> =
             both.map(|(slot, (drive, place))| port(&core, shares, (nth, slot), drive, place)).collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
@@ -312,20 +315,21 @@ impl Server {
         Server { core, number, ports, members: spec.drives.len() }
     }
 
-    /// Its drives, in the order of their slots.
+    /// Its drives, in slot order.
     pub fn drives(&self) -> Vec<Arc<dyn DriveSource>> {
         let mut all = self.sources();
         all.truncate(self.members);
         all
     }
 
-    /// The drives that are for the log.
+    /// The log devices.
     pub fn log(&self) -> Vec<Arc<dyn DriveSource>> {
         self.sources().split_off(self.members)
     }
 
-    /// Has a simulated drive take the time that the drive in a slot takes, its link and its controller included. The simulated one keeps the
-    /// content, and fails as it does. There must be such a slot.
+    /// Gives a simulated drive the timing of the drive in a slot, including its link and
+    /// controller. The simulated drive stores the content, and its faults apply. The slot must
+    /// exist.
     pub fn pace(&self, slot: usize, drive: &SimDrive) {
         drive.pace_by(self.ports[slot].clone());
     }
@@ -338,12 +342,13 @@ impl Server {
         self.ports.iter().enumerate().map(source).collect()
     }
 
-    /// A volume that the engine made of the drives, as the host sees it.
+    /// The engine's volume as the host uses it.
     pub fn host_port(&self, env: &Env, volume: impl Service + 'static) -> Rc<dyn Drive> {
         Rc::new(HostPort::new(env, &self.core, volume))
     }
 
-    /// How long each kind of resource was busy so far, in nanoseconds, on average over those of its kind.
+    /// The busy time of each kind of resource so far, in nanoseconds, as the mean over its
+    /// instances.
     pub fn busy(&self) -> BTreeMap<String, u64> {
         let now_ns = self.core.sim.now().ns;
         let core = &self.core;
@@ -395,30 +400,30 @@ impl Drop for Server {
     }
 }
 
-/// Where a drive is.
+/// The connection of a drive.
 #[derive(Clone, Copy)]
-enum Place {
-    /// At a port of the controller, with such a write cache, and that was written to it before.
-    Behind(Option<bool>, Prepared),
-    /// At the host itself. It was written in order: a log is.
-    Beside,
+enum Connection {
+    /// A port of the controller, with this write cache setting and this content.
+    Controller(Option<bool>, Prepared),
+    /// A direct connection to the host. Its content was written sequentially, as a log is.
+    Host,
 }
 
-/// The port of a drive: of which of the host's controllers, and in which slot.
+/// The port of a drive: of which controller, and in which slot.
 fn port(
     core: &Rc<Core>,
     shares: LinkShares,
     (nth, slot): (usize, usize),
     drive: &DriveSpec,
-    place: Place,
+    place: Connection,
 ) -> Rc<DrivePort> {
-    // Each has a stream of random numbers by its name.
+    // Each port has its own random stream, by name.
     let name = if nth == 0 { format!("model:{slot}") } else { format!("model:{nth}.{slot}") };
     let (is_beside, drive_cache, prepared) = match place {
-        Place::Behind(drive_cache, prepared) => (false, drive_cache, prepared),
-        Place::Beside => (true, None, Prepared { random_percent: 0 }),
+        Connection::Controller(drive_cache, prepared) => (false, drive_cache, prepared),
+        Connection::Host => (true, None, Prepared { random_percent: 0 }),
     };
-    // What does not fit is refused before a server is made of it.
+    // Incompatible drives are rejected before a server is created.
     let port = core.controller.drive_link.filter(|_| !is_beside);
     let speed = port.and_then(|port| drive.link.negotiated(port)).unwrap_or(drive.link);
     let link = Link::new(speed.bytes_per_s(shares), speed.is_half_duplex());

@@ -1,6 +1,6 @@
-//! A table of what is under way, by small numbers that events can carry.
+//! A table of outstanding items, by small numbers that fit into events.
 
-/// Things by number; numbers that are free are used again.
+/// Items by number; free numbers are reused.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,
@@ -14,7 +14,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Puts something in; its number.
+    /// Inserts an item. Returns its number.
     pub fn put(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(index) => {
@@ -28,17 +28,17 @@ impl<T> Slots<T> {
         }
     }
 
-    /// What has that number.
+    /// The item with this number.
     pub fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)?.as_ref()
     }
 
-    /// What has that number, to change it.
+    /// The item with this number, mutable.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    /// Takes out what has that number, which is free then.
+    /// Removes the item with this number, which becomes free.
     pub fn take(&mut self, index: u32) -> Option<T> {
         let value = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index);

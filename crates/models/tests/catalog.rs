@@ -1,4 +1,4 @@
-//! The catalog's folders and the program hold the same files.
+//! The catalog's folders and the program contain the same files.
 #![allow(clippy::disallowed_methods, reason = "tests look at the world from outside")]
 
 use models::Catalog;

@@ -1,4 +1,5 @@
-//! A simulated drive that takes the time of a modelled one: it keeps what is written, and is as slow as the model.
+//! A simulated drive with the timing of a modelled one: it stores writes, and is as slow as the
+//! model.
 
 use models::{Catalog, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use platform::{Buf, Durability, Member};
@@ -37,7 +38,7 @@ fn a_simulated_drive_has_its_own_content_and_a_models_time() {
         let drive = Member::new(&env, source.attach(&env).expect("it is there"));
         let mut waits = Vec::new();
         for nth in 0..20 {
-            // Far from one another.
+            // At distant offsets.
             let at = ByteOffset(nth * 7 % 20 * (3 << 30));
             let began = env.now();
             let data = Buf::copy_of(&vec![nth as u8 + 1; LEN.0 as usize]).freeze();
@@ -53,11 +54,11 @@ fn a_simulated_drive_has_its_own_content_and_a_models_time() {
     });
     let waits = done.expect("no stall");
     let mean = waits.iter().sum::<Duration>() / waits.len() as u32;
-    // A seek, and turns of 4 ms.
+    // A seek, and revolutions of 4 ms.
     assert!(mean > Duration::from_millis(4) && mean < Duration::from_millis(40), "{mean:?}");
 }
 
-/// What is under way at the model is nobody's any more when the process dies, and the drive goes on.
+/// The model drops outstanding commands when the process dies, and the drive continues to work.
 #[test]
 fn a_kill_takes_what_a_model_has_under_way() {
     let (mut sim, _server) = paced();

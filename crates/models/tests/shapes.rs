@@ -1,5 +1,5 @@
-//! The shapes that no paper gives: rates over depth, block size and stroke, of drives by themselves. Everything is
-//! in virtual time.
+//! Curves that no paper gives: rates over depth, block size and stroke, of drives alone. Everything
+//! is in virtual time.
 
 use models::{Catalog, DriveSpec, HostSpec, LinkShares, Prepared, Server, ServerSpec};
 use platform::{Buf, Durability, Env, Member, Slice};
@@ -14,11 +14,11 @@ struct Load {
     depth: u64,
     block: u64,
     read_percent: u64,
-    /// `None`: in order.
+    /// `None`: sequential.
     random_percent_of_drive: Option<u64>,
-    /// In order, so many blocks are asked for, and one is left out; 0: none is.
+    /// Sequential: one block is skipped after this number of blocks; 0: none.
     then_one_left_out: u64,
-    /// Random offsets are multiples of it.
+    /// The alignment of random offsets.
     align: u64,
     cache: bool,
     durability: Durability,
@@ -43,12 +43,13 @@ fn drive(name: &str) -> DriveSpec {
     Catalog::builtin().drive(name).unwrap().clone()
 }
 
-/// Requests per second of a drive behind a port without a controller, in a closed loop.
+/// IOPS of a drive behind a port without a controller, in a closed loop.
 fn rate(drive: &DriveSpec, load: Load, seed: u64) -> f64 {
     rates(drive, &[load], seed)[0]
 }
 
-/// The same of several loads at once, each by itself. The first one says for how long, and how the drive is set.
+/// The same for several loads at once, each separate. The first load determines the duration and
+/// the drive's settings.
 fn rates(drive: &DriveSpec, loads: &[Load], seed: u64) -> Vec<f64> {
     let first = loads[0];
     let mut sim = Sim::new(SimOptions { seed, ..SimOptions::default() });
@@ -74,7 +75,7 @@ fn rates(drive: &DriveSpec, loads: &[Load], seed: u64) -> Vec<f64> {
     since.map(|count| count as f64 / (first.for_ms as f64 / 1000.0)).collect()
 }
 
-/// Begins a load; how many of its requests are done.
+/// Starts a load. Returns the counter of its completed requests.
 fn put_on(env: &Env, member: &Member, load: Load, seed: u64) -> Rc<Cell<u64>> {
     let (done, next) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(0_u64)));
     let span = member.info().size.0 * load.random_percent_of_drive.unwrap_or(100) / 100;
@@ -122,7 +123,7 @@ fn a_disk_gains_from_depth_as_positioning_does() {
 
 #[test]
 fn a_disk_alone_takes_a_seek_and_half_a_turn() {
-    // 2.7 ms of seeking on average, 2 ms of turning, a moment for the electronics.
+    // 2.7 ms of average seek, 2 ms of rotation, and command overhead.
     let rate = rate(&drive("SAS-6G-HDD"), Load { for_ms: 20_000, ..RANDOM_READS }, 1);
     assert!((190.0..225.0).contains(&rate), "{rate}");
 }
@@ -164,9 +165,9 @@ fn a_stream_moves_what_the_media_do_at_any_depth() {
     }
 }
 
-/// Of RAID 5 a disk reads a stream but for its parity. The nearer sector of another track was taken first, and what the stream had
-/// passed over took another turn of the disk: five disks of an array lost a quarter of what they read at 8 outstanding when there
-/// were 32.
+/// A RAID 5 member reads a stream with gaps for parity. Regression: a nearer sector of another
+/// track was taken first, and the passed sectors of the stream needed another revolution. Five
+/// disks read a quarter less at 32 outstanding than at 8.
 #[test]
 fn a_stream_that_leaves_something_out_is_read_in_its_order_at_any_depth() {
     for name in ["SATA-6G-HDD", "SAS-6G-HDD", "HUS156030VLS600"] {
@@ -184,7 +185,7 @@ fn without_its_cache_a_disk_writes_when_the_heads_are_there() {
         |cache, depth| rate(&drive("SAS-6G-HDD"), Load { read_percent: 0, cache, depth, ..RANDOM_READS }, 1);
     assert!(of(true, 1) > of(false, 1) * 1.3, "the cache orders what one host asks for one by one");
     let stream = |cache| rate(&drive("SAS-6G-HDD"), Load { read_percent: 0, cache, ..STREAM }, 1);
-    // One write a turn, and its own length of the next.
+    // One write per revolution, plus its own length.
     assert!((225.0..255.0).contains(&stream(false)) && stream(true) > 3000.0, "{}", stream(false));
 }
 
@@ -223,9 +224,10 @@ fn flash_under_a_mix_lies_between_its_parts() {
     assert!(writes < reads && mix < reads && mix > writes * 0.6, "{reads:.0} {writes:.0} {mix:.0}");
 }
 
-/// A program went before all reads that had waited for two milliseconds, and behind a full buffer each of them had: as long as more was
-/// written than the drive takes, nobody read anything (`predict --controller LSI2208-1G --drives 8xSAS-6G-SSD --level raid10 --profile
-/// file-copy`, which saw no request done in a second).
+/// Regression: a program preceded all reads that had waited for two milliseconds, and behind a full
+/// buffer every read had. No read completed while writes exceeded the drive's rate (`predict
+/// --controller LSI2208-1G --drives 8xSAS-6G-SSD --level raid10 --profile file-copy`, no completed
+/// request in a second).
 #[test]
 fn flash_that_is_written_as_fast_as_it_can_be_is_read_as_well() {
     let writes = Load {
@@ -263,8 +265,8 @@ fn flash_that_is_written_all_over_writes_less() {
     assert!(of(100) < of(25) * 0.8, "{} {}", of(100), of(25));
 }
 
-/// What has to be durable is so in a buffer that the power does not take; without a write cache it waits for a program. A disk has no
-/// such buffer.
+/// A durable write completes in a power-protected buffer; without a write cache it waits for a
+/// program. A disk has no such buffer.
 #[test]
 fn durable_is_what_is_in_the_buffer_of_flash_and_on_the_disc_of_a_disk() {
     let of = |name: &str, cache, durability| {

@@ -1,4 +1,4 @@
-//! Every number of the NBD protocol that this crate speaks or has to recognise.
+//! The constants of the NBD protocol that this crate uses or recognises.
 //!
 //! Source: the protocol's own description, `doc/proto.md` of the NetworkBlockDevice project. Names are
 //! the description's, without the `NBD_` prefix. All integers travel in network byte order.
@@ -7,7 +7,7 @@
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Second eight bytes of a newstyle server, and the first eight of each option: ASCII `IHAVEOPT`.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Second eight bytes of an oldstyle server, which this crate recognises only in order to refuse it.
+/// Second eight bytes of an oldstyle server, which this crate recognises to reject it.
 pub const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// First eight bytes of each reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -33,7 +33,7 @@ pub const GREETING_BYTES: usize = 18;
 pub const OPTION_HEADER_BYTES: usize = 16;
 /// Length of the header of an option's reply.
 pub const OPTION_REPLY_HEADER_BYTES: usize = 20;
-/// Zeroes after the reply to `OPT_EXPORT_NAME`, unless both sides agreed to leave them out.
+/// Zeroes after the reply to `OPT_EXPORT_NAME`, unless both sides agreed to omit them.
 pub const EXPORT_NAME_ZEROES: usize = 124;
 /// Length of a compact request's header.
 pub const REQUEST_BYTES: usize = 28;
@@ -48,11 +48,11 @@ pub const EXTENDED_REPLY_BYTES: usize = 32;
 
 /// Handshake flag of the server: it speaks fixed newstyle.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
-/// Handshake flag of the server: it can leave out the zeroes after `OPT_EXPORT_NAME`.
+/// Handshake flag of the server: it can omit the zeroes after `OPT_EXPORT_NAME`.
 pub const FLAG_NO_ZEROES: u16 = 1 << 1;
 /// Handshake flag of the client: it speaks fixed newstyle.
 pub const FLAG_C_FIXED_NEWSTYLE: u32 = 1 << 0;
-/// Handshake flag of the client: leave out the zeroes after `OPT_EXPORT_NAME`.
+/// Handshake flag of the client: omit the zeroes after `OPT_EXPORT_NAME`.
 pub const FLAG_C_NO_ZEROES: u32 = 1 << 1;
 
 /// Transmission flag: the field is valid; always set.
@@ -75,7 +75,7 @@ pub const FLAG_SEND_DF: u16 = 1 << 7;
 pub const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
 /// Transmission flag of the resize extension, never set here.
 pub const FLAG_SEND_RESIZE: u16 = 1 << 9;
-/// Transmission flag: `CMD_CACHE` is understood.
+/// Transmission flag: `CMD_CACHE` is supported.
 pub const FLAG_SEND_CACHE: u16 = 1 << 10;
 /// Transmission flag: `CMD_FLAG_FAST_ZERO` is supported.
 pub const FLAG_SEND_FAST_ZERO: u16 = 1 << 11;
@@ -113,7 +113,7 @@ pub const REP_SERVER: u32 = 2;
 pub const REP_INFO: u32 = 3;
 /// Option reply: one metadata context.
 pub const REP_META_CONTEXT: u32 = 4;
-/// The bit that every error among the option replies has set.
+/// The bit that all option errors have set.
 pub const REP_ERR_BIT: u32 = 1 << 31;
 /// Option error: unknown option.
 pub const REP_ERR_UNSUP: u32 = REP_ERR_BIT + 1;
@@ -123,13 +123,13 @@ pub const REP_ERR_POLICY: u32 = REP_ERR_BIT + 2;
 pub const REP_ERR_INVALID: u32 = REP_ERR_BIT + 3;
 /// Option error: not on this platform.
 pub const REP_ERR_PLATFORM: u32 = REP_ERR_BIT + 4;
-/// Option error: TLS has to be started first.
+/// Option error: TLS must be started first.
 pub const REP_ERR_TLS_REQD: u32 = REP_ERR_BIT + 5;
 /// Option error: no such export.
 pub const REP_ERR_UNKNOWN: u32 = REP_ERR_BIT + 6;
 /// Option error: the server is shutting down.
 pub const REP_ERR_SHUTDOWN: u32 = REP_ERR_BIT + 7;
-/// Option error: the client has to ask for block sizes.
+/// Option error: the client must request block sizes.
 pub const REP_ERR_BLOCK_SIZE_REQD: u32 = REP_ERR_BIT + 8;
 /// Option error: the option or its reply is too large.
 pub const REP_ERR_TOO_BIG: u32 = REP_ERR_BIT + 9;
@@ -140,7 +140,7 @@ pub const REP_ERR_EXT_HEADER_REQD: u32 = REP_ERR_BIT + 10;
 pub const INFO_EXPORT: u16 = 0;
 /// Information: canonical name.
 pub const INFO_NAME: u16 = 1;
-/// Information: description for people.
+/// Information: description for users.
 pub const INFO_DESCRIPTION: u16 = 2;
 /// Information: block size constraints.
 pub const INFO_BLOCK_SIZE: u16 = 3;
@@ -151,7 +151,7 @@ pub const CMD_READ: u16 = 0;
 pub const CMD_WRITE: u16 = 1;
 /// Command: disconnect; has no reply.
 pub const CMD_DISC: u16 = 2;
-/// Command: make replied-to writes durable.
+/// Command: make completed writes durable.
 pub const CMD_FLUSH: u16 = 3;
 /// Command: the range is no longer needed.
 pub const CMD_TRIM: u16 = 4;
@@ -174,7 +174,7 @@ pub const CMD_FLAG_DF: u16 = 1 << 2;
 pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 /// Command flag of `CMD_WRITE_ZEROES`: only if faster than writing.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
-/// Command flag with extended headers: the length is that of a payload that follows.
+/// Command flag with extended headers: the length is that of the payload.
 pub const CMD_FLAG_PAYLOAD_LEN: u16 = 1 << 5;
 
 /// Chunk flag: last chunk of the reply.
@@ -189,7 +189,7 @@ pub const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
 pub const REPLY_TYPE_BLOCK_STATUS: u16 = 5;
 /// Chunk: extents with 64-bit lengths; only with extended headers.
 pub const REPLY_TYPE_BLOCK_STATUS_EXT: u16 = 6;
-/// The bit that every error among the chunk types has set.
+/// The bit that all error chunks have set.
 pub const REPLY_TYPE_ERROR_BIT: u16 = 1 << 15;
 /// Chunk: an error.
 pub const REPLY_TYPE_ERROR: u16 = REPLY_TYPE_ERROR_BIT + 1;
@@ -200,7 +200,7 @@ pub const REPLY_TYPE_ERROR_OFFSET: u16 = REPLY_TYPE_ERROR_BIT + 2;
 pub const STATE_HOLE: u32 = 1 << 0;
 /// `base:allocation`: the extent reads as zeroes.
 pub const STATE_ZERO: u32 = 1 << 1;
-/// The one metadata context the protocol itself defines.
+/// The only metadata context that the protocol defines.
 pub const BASE_ALLOCATION: &str = "base:allocation";
 
 /// Error: not permitted.
@@ -220,5 +220,5 @@ pub const ENOTSUP: u32 = 95;
 /// Error: the server is shutting down.
 pub const ESHUTDOWN: u32 = 108;
 
-/// Largest payload that every server and client must be ready for when no block sizes were exchanged.
+/// The largest payload that every server and client must support without a block size exchange.
 pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 1 << 25;

@@ -1,48 +1,48 @@
-//! The crate's error: a stable kind, a sentence, and where there is one, the cause.
+//! The crate's error: a stable kind, a sentence, and an optional cause.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What went wrong, for programs; the sentence of [`Error`] is for people.
+/// The kind of an error, for programs; the message of [`Error`] is for users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The peer doesn't speak NBD, or only its oldstyle negotiation.
+    /// The peer does not use NBD, or only its oldstyle negotiation.
     NotNbd,
-    /// A magic number is missing where a message should begin: the stream can't be followed any more.
+    /// A magic number is missing: the stream is out of sync.
     FramingLost,
-    /// The peer broke a rule of the protocol that can't be answered; the connection has to be closed.
+    /// The peer violated the protocol in a way that has no error reply; close the connection.
     Protocol,
-    /// A length exceeds this crate's bounds, or the peer sent more messages than its task can need.
+    /// A length exceeds this crate's limits, or the peer sent too many messages.
     TooBig,
-    /// The server has no export of that name (or won't say).
+    /// The server has no export of that name (or hides it).
     UnknownExport,
-    /// The server insists on TLS.
+    /// The server requires TLS.
     TlsRequired,
-    /// The server refused the option for another reason; its message is in the sentence.
+    /// The server refused the option for another reason; the error includes its message.
     Refused,
     /// The server is shutting down.
     ShuttingDown,
-    /// The peer ended the stream in the middle of something.
+    /// The peer closed the stream inside a message.
     Closed,
-    /// The caller asked for something that the negotiated connection doesn't permit.
+    /// The caller's request violates the negotiated parameters.
     Usage,
-    /// An address that isn't a usable NBD URI.
+    /// An invalid NBD URI.
     Uri,
 }
 
 /// An error of the NBD protocol.
 ///
-/// On a connection every error is final except [`ErrorKind::Usage`]: send what output there is, then close.
+/// All errors except [`ErrorKind::Usage`] end the connection: send the output, then close.
 #[derive(Debug)]
 pub struct Error {
-    /// What went wrong, stable for programs.
+    /// The kind, stable for programs.
     pub kind: ErrorKind,
     context: Cow<'static, str>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Shorthand for results with this crate's [`Error`].
+/// Short form for results with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

@@ -1,14 +1,15 @@
 //! Entry points for fuzzers, and seeds for their corpora.
 //!
-//! An input's first byte says how the rest is fragmented. Both entry points feed the rest twice, whole and in
-//! fragments, and panic if the outcomes differ: whatever a fuzzer finds is a bug.
+//! The first byte of an input determines the fragmentation of the rest. Both entry points process
+//! the rest twice, whole and fragmented, and panic if the results differ: each finding of a fuzzer
+//! is a bug.
 
 use crate::client::{ClientStream, ReplyEvent};
 use crate::memory::MemoryServer;
 use crate::negotiation::{ClientHandshake, ClientOptions, ExportInfo};
 use crate::types::{BlockSizes, Command, CommandFlags, ExportFlags};
 
-/// An export of 8 KiB, half of it zeroes, that can do everything.
+/// An export of 8 KiB, half of it zeroes, with all features.
 fn example() -> (ExportInfo, Vec<u8>) {
     let flags = ExportFlags {
         read_only: false,
@@ -50,7 +51,7 @@ fn fragments(pattern: u8, bytes: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// Feeds a server with hostile bytes: handshake, requests, payloads.
+/// Sends hostile bytes to a server: handshake, requests, payloads.
 pub fn fuzz_server(data: &[u8]) {
     let Some((pattern, bytes)) = data.split_first() else { return };
     let run = |pattern| {
@@ -76,7 +77,7 @@ pub fn fuzz_server(data: &[u8]) {
     assert!(run(0) == run(*pattern), "the server's behaviour depends on the fragmentation");
 }
 
-/// Feeds a client with hostile bytes: handshake, then replies to a fixed set of requests.
+/// Sends hostile bytes to a client: handshake, then replies to fixed requests.
 pub fn fuzz_client(data: &[u8]) {
     let Some((pattern, bytes)) = data.split_first() else { return };
     assert!(
@@ -85,7 +86,7 @@ pub fn fuzz_client(data: &[u8]) {
     );
 }
 
-/// The requests that the example client sends at once when connected.
+/// The requests that the example client sends when connected.
 const REQUESTS: [(Command, CommandFlags, u64, u64); 8] = [
     (Command::Read, CommandFlags::NONE, 3072, 2048),
     (Command::Write, CommandFlags::FUA, 512, 4),
@@ -97,7 +98,7 @@ const REQUESTS: [(Command, CommandFlags, u64, u64); 8] = [
     (Command::Read, CommandFlags::DF, 0, 1024),
 ];
 
-/// What a client did with a stream of bytes: everything it sent, and everything it learnt.
+/// The result of a client's run: all sent bytes and all events.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     sent: Vec<u8>,
@@ -172,8 +173,8 @@ fn begin_requests(stream: &mut ClientStream, heard: &mut Heard) {
     }
 }
 
-/// Seeds for [`fuzz_server`] and [`fuzz_client`]: what both sides say in whole conversations, one per style,
-/// and with reads in one chunk and in several.
+/// Seeds for [`fuzz_server`] and [`fuzz_client`]: both sides of whole sessions, one per style, with
+/// reads in one chunk and several.
 pub fn seeds() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut for_server, mut for_client) = (Vec::new(), Vec::new());
     for (extended, structured, piece_bytes) in
@@ -188,7 +189,7 @@ pub fn seeds() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (for_server, for_client)
 }
 
-/// A conversation between the example client and the example server: what each of them sent.
+/// A session of the example client and the example server: the bytes sent by each.
 fn converse(options: ClientOptions, piece_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let (info, content) = example();
     let mut from_server = Vec::new();

@@ -1,30 +1,30 @@
 //! The NBD protocol without sockets: bytes in, values out, for servers and clients.
 //!
-//! Nothing here reads, writes, waits or knows the time. A caller feeds bytes as they come, in any fragments,
-//! sends the bytes that come back, and acts on the events. Everything is bounded, whatever the other side
-//! sends, and no input makes it panic.
+//! This crate does no I/O, does not wait and uses no clock. The caller passes received bytes in any
+//! fragments, sends the returned bytes, and processes the events. Memory is bounded, and no input
+//! causes a panic.
 //!
 //! | phase | server | client |
 //! | --- | --- | --- |
 //! | handshake | [`ServerHandshake`], which looks exports up through [`Exports`] | [`ClientHandshake`] |
 //! | outcome | [`Negotiated`] | [`Connected`] |
-//! | requests | [`RequestStream`] parses and judges them: [`Request`], [`Rejected`] | [`ClientStream::begin`] |
-//! | replies | [`Replies`] and [`Chunks`] make headers to put in front of data | [`ClientStream::receive`] |
+//! | requests | [`RequestStream`] checks them: [`Request`], [`Rejected`] | [`ClientStream::begin`] |
+//! | replies | [`Replies`] and [`Chunks`] create headers for data | [`ClientStream::receive`] |
 //! | addresses | | [`NbdUri`] |
 //!
-//! Every `receive` gives a [`Step`]: how much of the input was dealt with, and what happened. Payloads are
-//! never copied: a stream says *the next N bytes belong there*, the caller takes them from its buffer or
-//! receives them directly into their place, and says how many it took.
+//! Each `receive` returns a [`Step`]: the length of the processed input, and an event. Payloads are
+//! not copied: the event states the destination of the next N bytes. The caller takes them from its
+//! buffer, or receives them directly into their destination, and reports their number.
 //!
-//! What is spoken: fixed newstyle with and without trailing zeroes; `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`,
-//! `GO`, `STRUCTURED_REPLY`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`; all commands; simple,
-//! structured and extended replies; `base:allocation`. TLS is refused. A server never sends
-//! `ERR_BLOCK_SIZE_REQD`: a client that didn't ask for block sizes is let in, and a request that breaks them is
-//! answered with `EINVAL`.
+//! Supported: fixed newstyle with and without trailing zeroes; `EXPORT_NAME`, `ABORT`, `LIST`,
+//! `INFO`, `GO`, `STRUCTURED_REPLY`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`;
+//! all commands; simple, structured and extended replies; `base:allocation`. The client does not
+//! support TLS; the server leaves it to the caller. A server never sends `ERR_BLOCK_SIZE_REQD`:
+//! clients need not request block sizes, and requests that violate them fail with `EINVAL`.
 //!
 //! # A server
 //!
-//! [`memory::MemoryServer`] is a whole one. The handshake ends with [`ServerEvent::Enter`]:
+//! [`memory::MemoryServer`] is a complete one. The handshake ends with [`ServerEvent::Enter`]:
 //!
 //! ```
 //! use nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports, ServerEvent, ServerHandshake};
@@ -66,7 +66,8 @@
 //! # Ok::<(), nbd::Error>(())
 //! ```
 //!
-//! Then requests are parsed, and answered with a small header in front of the data, from where they lie:
+//! The server then parses requests, and replies with a small header before the data, without
+//! copying:
 //!
 //! ```
 //! use nbd::{Command, Replies, RequestEvent, RequestStream};
@@ -82,7 +83,7 @@
 //! let mut input: &[u8] = b"\x25\x60\x95\x13\0\0\0\0COOKIE!!\0\0\0\0\0\0\x01\0\0\0\0\x04";
 //! let mut sent = Vec::new();
 //! loop {
-//!     let step = requests.receive(input)?; // on an error: finish what is in flight, close
+//!     let step = requests.receive(input)?; // on an error: complete requests, close
 //!     input = &input[step.consumed..];
 //!     match step.event {
 //!         None => break, // receive more
@@ -167,9 +168,9 @@
 //!
 //! # Cost
 //!
-//! A request costs one pass over 28 or 32 bytes on either side and no allocation: a server's stream keeps one
-//! header's buffer, a client's a table of fixed size. Allocations happen in the handshake, for block status and
-//! for error messages.
+//! A request needs one pass over 28 or 32 bytes on each side and no allocation: the server keeps a
+//! buffer for one header, the client a table of fixed size. Only the handshake, block status and
+//! error messages allocate.
 
 mod client;
 pub mod constants;

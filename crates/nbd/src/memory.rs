@@ -1,5 +1,5 @@
-//! A whole server over a piece of memory, without sockets: the worked example, and the other side for
-//! tests and fuzzing of clients.
+//! A complete server with an export in memory, without sockets: an example, and the peer for tests
+//! and fuzzing of clients.
 
 use crate::error::Result;
 use crate::negotiation::{ExportEntry, ExportInfo, Exports, ServerEvent, ServerHandshake};
@@ -8,7 +8,7 @@ use crate::request::Request;
 use crate::request_stream::{RequestEvent, RequestStream};
 use crate::types::{Command, CommandFlags, Errno, Extent, ReplyStyle};
 
-/// The one export, under its own name and as the default.
+/// A single export, by its name and as the default.
 struct OneExport<'a>(&'a ExportInfo);
 
 impl Exports for OneExport<'_> {
@@ -27,12 +27,12 @@ enum Phase {
     Over,
 }
 
-/// One connection to a server that keeps an export in memory and answers at once.
+/// One connection to a server with an export in memory that replies immediately.
 pub struct MemoryServer {
     info: ExportInfo,
     content: Vec<u8>,
     phase: Phase,
-    /// The write whose payload is being received, and what has come of it.
+    /// The write in progress, and its received payload.
     writing: Option<(Request, Vec<u8>)>,
     /// Offsets at which reads and writes fail with an input/output error.
     bad_bytes: Vec<u64>,
@@ -40,34 +40,34 @@ pub struct MemoryServer {
 }
 
 impl MemoryServer {
-    /// A connection on which the server has spoken first: its greeting is in `output`. The export's size
-    /// is that of `content`, whatever `info` says.
+    /// A new connection; `output` has the server's greeting. The export's size is that of
+    /// `content`; the size in `info` is ignored.
     pub fn start(mut info: ExportInfo, content: Vec<u8>, output: &mut Vec<u8>) -> MemoryServer {
         info.size_bytes = content.len() as u64;
         let phase = Phase::Handshake(Box::new(ServerHandshake::start(output)));
         MemoryServer { info, content, phase, writing: None, bad_bytes: Vec::new(), piece_bytes: usize::MAX }
     }
 
-    /// From now on, reads and writes of these bytes fail with an input/output error.
+    /// Sets the bytes whose reads and writes fail with an input/output error.
     pub fn set_bad_bytes(&mut self, offsets: Vec<u64>) {
         self.bad_bytes = offsets;
     }
 
-    /// From now on, reads are answered in chunks of at most this many bytes, last chunk first, and pieces of
-    /// zeroes as holes, where the client's flags and the style permit.
+    /// Sets the largest chunk of reads: chunks are sent last first, and zeroes as holes, if the
+    /// client's flags and the style permit.
     pub fn set_piece_bytes(&mut self, piece_bytes: usize) {
         self.piece_bytes = piece_bytes.max(1);
     }
 
-    /// What the export holds now.
+    /// The current content of the export.
     pub fn content(&self) -> &[u8] {
         &self.content
     }
 
-    /// Takes bytes from the client and appends the answers; false once the connection is to be closed.
+    /// Processes bytes from the client and appends the replies. False: close the connection.
     ///
     /// # Errors
-    /// The client broke the protocol: send the output, then close.
+    /// The client violated the protocol: send the output, then close.
     pub fn receive(&mut self, mut input: &[u8], output: &mut Vec<u8>) -> Result<bool> {
         loop {
             let consumed = match &mut self.phase {
@@ -184,7 +184,7 @@ impl MemoryServer {
         output.extend_from_slice(chunks.end(to).as_ref());
     }
 
-    /// The negotiated style, once there is one.
+    /// The negotiated style, after the handshake.
     pub fn style(&self) -> Option<ReplyStyle> {
         match &self.phase {
             Phase::Transmission(stream) => Some(stream.negotiated().style),
@@ -193,7 +193,7 @@ impl MemoryServer {
     }
 }
 
-/// Runs of zeroes as holes, at a granularity of 512 bytes from the beginning of `content` on.
+/// Extents of `content` with zeroes as holes, at a granularity of 512 bytes.
 fn extents(content: &[u8]) -> Vec<Extent> {
     content
         .chunks(512)

@@ -1,5 +1,5 @@
-//! Replies, as a server sends them: small headers in fixed arrays, so that header and data can go out
-//! together from where they lie.
+//! Replies of a server: small headers in fixed arrays, so that header and data can be sent without
+//! copying.
 //!
 //! ```text
 //!  simple        67446698 | errno u32 | cookie u64                                  + data of a read
@@ -13,21 +13,21 @@ use crate::request::Request;
 use crate::types::{Command, CommandFlags, Errno, Extent, ReplyStyle};
 use crate::wire::{Fixed, prefix};
 
-/// What every reply repeats of its request.
+/// The fields of a request that its reply repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyTo {
-    /// The client's name for the request.
+    /// The client's cookie of the request.
     pub cookie: u64,
-    /// The request's offset (extended replies carry it).
+    /// The request's offset (part of extended replies).
     pub offset_bytes: u64,
-    /// The request's command; `None` if its number is unknown.
+    /// The request's command; `None` if unknown.
     pub command: Option<Command>,
 }
 
-/// Longest error message that is sent, in bytes; longer ones are cut between characters.
+/// The longest error message, in bytes; longer ones are truncated between characters.
 const MAX_MESSAGE_BYTES: usize = 120;
 
-/// Most extents in one block status reply. A client that wants to know more asks again behind the last one.
+/// The limit of extents in one block status reply. For more, the client sends another request.
 pub const MAX_EXTENTS: usize = 4096;
 
 /// The longest header: an extended chunk's with the offset and length of a hole.
@@ -35,7 +35,7 @@ const HEADER_ROOM: usize = c::EXTENDED_REPLY_BYTES + 12;
 /// The longest error: an extended chunk's header, number, message length, message, offset.
 const ERROR_ROOM: usize = c::EXTENDED_REPLY_BYTES + 6 + MAX_MESSAGE_BYTES + 8;
 
-/// The header of a reply; data, if announced, are sent by the caller right behind it.
+/// The header of a reply; the caller sends announced data after it.
 #[derive(Clone, Copy)]
 pub struct ReplyHeader(Fixed<HEADER_ROOM>);
 
@@ -55,30 +55,30 @@ impl AsRef<[u8]> for ErrorReply {
     }
 }
 
-/// Makes replies in the negotiated style.
+/// Creates replies in the negotiated style.
 #[derive(Debug, Clone, Copy)]
 pub struct Replies {
     style: ReplyStyle,
 }
 
 impl Replies {
-    /// Replies as negotiated.
+    /// Creates replies for negotiated parameters.
     pub fn new(negotiated: &Negotiated) -> Replies {
         Replies { style: negotiated.style }
     }
 
-    /// Success of a command without data (not of a read or block status).
+    /// The success of a command without data (not a read or block status).
     pub fn done(self, to: ReplyTo) -> ReplyHeader {
         match self.style {
-            // With structured replies a simple one still may answer what has no data, and is shorter.
+            // With structured replies, a simple reply is allowed without data, and shorter.
             ReplyStyle::Simple | ReplyStyle::Structured => ReplyHeader(simple(to, 0)),
             ReplyStyle::Extended => ReplyHeader(self.chunk(to, c::REPLY_TYPE_NONE, true, 0)),
         }
     }
 
-    /// Success of a whole read: exactly `request.length_bytes` bytes of data have to follow.
+    /// The success of a whole read: exactly `request.length_bytes` bytes of data follow.
     ///
-    /// For reads of nothing too (then without data).
+    /// Also for empty reads (without data).
     pub fn read(self, request: &Request) -> ReplyHeader {
         let to = request.reply_to();
         match self.style {
@@ -92,7 +92,7 @@ impl Replies {
         }
     }
 
-    /// Failure of any request. The message is for people; simple replies can't carry it.
+    /// The failure of a request. The message is for users; simple replies cannot include it.
     pub fn error(self, to: ReplyTo, errno: Errno, message: &str) -> ErrorReply {
         let message = prefix(message, MAX_MESSAGE_BYTES);
         match self.style {
@@ -105,7 +105,7 @@ impl Replies {
         }
     }
 
-    /// The makers of replies in several chunks; `None` where only simple replies were negotiated.
+    /// Creates replies in several chunks; `None` if only simple replies were negotiated.
     pub fn chunks(self) -> Option<Chunks> {
         (self.style != ReplyStyle::Simple).then_some(Chunks { replies: self })
     }
@@ -122,40 +122,41 @@ impl Replies {
                 .u64(to.offset_bytes)
                 .u64(payload as u64);
         }
-        // Reads are limited to fewer than 4 GiB - 8 by `read_limit`, everything else is short.
+        // `read_limit` limits reads to less than 4 GiB - 8; other payloads are short.
         let length = u32::try_from(payload).unwrap_or(u32::MAX);
         Fixed::new().u32(c::STRUCTURED_REPLY_MAGIC).u16(flags).u16(kind).u64(to.cookie).u32(length)
     }
 }
 
-/// Makes the chunks of structured and extended replies.
+/// Creates the chunks of structured and extended replies.
 ///
-/// A reply may consist of any number of chunks in any order, as long as the last one, and only that, is
-/// marked done, the content chunks of a successful read cover it exactly once, and there is one block status
-/// chunk. With [`CommandFlags::DF`] there may be one content chunk only.
+/// A reply has any number of chunks in any order. The last one, and only that, is marked done. The
+/// content chunks of a successful read cover it exactly once, and there is one block status chunk.
+/// With [`CommandFlags::DF`] there is only one content chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunks {
     replies: Replies,
 }
 
 impl Chunks {
-    /// The header of a chunk of data: `length_bytes` (at least one) bytes at `offset_bytes` have to follow.
+    /// The header of a data chunk: `length_bytes` (at least one) bytes for `offset_bytes` follow.
     pub fn data(self, to: ReplyTo, offset_bytes: u64, length_bytes: u32, done: bool) -> ReplyHeader {
         data(self.replies, to, offset_bytes, length_bytes.into(), done)
     }
 
-    /// A run of at least one zero.
+    /// A range of at least one zero byte.
     pub fn hole(self, to: ReplyTo, offset_bytes: u64, length_bytes: u32, done: bool) -> ReplyHeader {
         let header = self.replies.chunk(to, c::REPLY_TYPE_OFFSET_HOLE, done, 12);
         ReplyHeader(header.u64(offset_bytes).u32(length_bytes))
     }
 
-    /// The end of a reply; successful if there was no error chunk.
+    /// The end of a reply: success, unless there was an error chunk.
     pub fn end(self, to: ReplyTo) -> ReplyHeader {
         ReplyHeader(self.replies.chunk(to, c::REPLY_TYPE_NONE, true, 0))
     }
 
-    /// An error at one place of a read, write, trim or block status; the rest of the reply may stand.
+    /// An error at an offset of a read, write, trim or block status; other parts of the reply stay
+    /// valid.
     pub fn error_at(
         self,
         to: ReplyTo,
@@ -169,12 +170,12 @@ impl Chunks {
         ErrorReply(error_fields(header, errno, message).u64(offset_bytes))
     }
 
-    /// Appends the whole successful reply to a block status request.
+    /// Appends the complete successful reply to a block status request.
     ///
-    /// `extents` describe the range from the request's offset on. Empty ones are dropped, neighbours of the
-    /// same status joined; the reply ends with the request, after [`MAX_EXTENTS`], or, if the client asked
-    /// for one extent only, after one. Where nothing is left, the range is reported as allocated data,
-    /// which is always safe.
+    /// `extents` describe the range from the request's offset. Empty ones are dropped, and
+    /// neighbours with the same status merged. The reply ends with the request's range, after
+    /// [`MAX_EXTENTS`], or after one extent if the client requested only one. Without extents, the
+    /// range is reported as allocated data, which is always safe.
     pub fn block_status(self, request: &Request, extents: &[Extent], output: &mut Vec<u8>) {
         let extended = self.replies.style == ReplyStyle::Extended;
         let limit = if request.flags.contains(CommandFlags::REQ_ONE) { 1 } else { MAX_EXTENTS };
@@ -196,7 +197,7 @@ impl Chunks {
                 output.extend_from_slice(&extent.length_bytes.to_be_bytes());
                 output.extend_from_slice(&u64::from(extent.status()).to_be_bytes());
             } else {
-                // The request's length has 32 bits here, and no extent is longer.
+                // The request's length has 32 bits here, and limits each extent.
                 output.extend_from_slice(&(extent.length_bytes as u32).to_be_bytes());
                 output.extend_from_slice(&extent.status().to_be_bytes());
             }

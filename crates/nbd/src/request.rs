@@ -1,4 +1,4 @@
-//! Requests: their bytes, and the rules of an export that they have to keep.
+//! Requests: their encoding, and the rules of an export.
 
 use crate::constants as c;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,29 +7,29 @@ use crate::reply::ReplyTo;
 use crate::types::{Command, CommandFlags, Errno, ReplyStyle};
 use crate::wire::{Fixed, Reader};
 
-/// A request that keeps the rules of its export.
+/// A request that complies with the rules of its export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// What to do; never [`Command::Disconnect`].
+    /// The command; never [`Command::Disconnect`].
     pub command: Command,
-    /// How to do it; only flags that belong to the command and were offered.
+    /// Its flags: valid for the command, and offered.
     pub flags: CommandFlags,
-    /// The client's name for the request.
+    /// The client's cookie.
     pub cookie: u64,
-    /// Where, in bytes; the range lies within the export. Zero for a flush.
+    /// The offset in bytes; the range is within the export. Zero for a flush.
     pub offset_bytes: u64,
-    /// How much, in bytes; zero for a flush, and where a client asks for nothing (which succeeds), but never
-    /// for block status. Reads and writes are at most the export's maximum, so they fit 32 bits.
+    /// The length in bytes. Zero for a flush and for empty requests (which succeed), but never for
+    /// block status. The export's maximum limits reads and writes, so they fit 32 bits.
     pub length_bytes: u64,
 }
 
 impl Request {
-    /// What replies have to repeat.
+    /// The fields for the reply.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo { cookie: self.cookie, offset_bytes: self.offset_bytes, command: Some(self.command) }
     }
 
-    /// Length of the data that follow the request: a write's length, otherwise zero.
+    /// The length of the data that follow the request: a write's length, otherwise zero.
     pub fn payload_bytes(&self) -> u32 {
         match self.command {
             // Checked when the request was judged.
@@ -39,36 +39,36 @@ impl Request {
     }
 }
 
-/// A request that breaks a rule: answer it with an error and go on.
+/// A request that violates a rule: reply with the error and continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejected {
-    /// What the reply has to repeat.
+    /// The fields for the reply.
     pub reply_to: ReplyTo,
-    /// The error that the protocol asks for.
+    /// The error number required by the protocol.
     pub errno: Errno,
-    /// Why, for people.
+    /// The reason, for users.
     pub message: &'static str,
-    /// Bytes of payload that follow the header and have to be skipped before the reply is sent; a
+    /// The payload bytes after the header that must be skipped before the reply is sent; a
     /// [`RequestStream`](crate::RequestStream) has done so.
     pub skip_bytes: u32,
 }
 
-/// A request's header, as it travels, before it is judged.
+/// A request's header before it is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
     /// Command flags.
     pub flags: u16,
     /// The command's number.
     pub command: u16,
-    /// The client's name for the request.
+    /// The client's cookie.
     pub cookie: u64,
     /// Offset in bytes.
     pub offset_bytes: u64,
-    /// Length in bytes, of the range or of the payload; 32 bits unless headers are extended.
+    /// Length of the range or the payload in bytes; 32 bits unless headers are extended.
     pub length_bytes: u64,
 }
 
-/// A request's header in its bytes: 28, or 32 with extended headers.
+/// An encoded request header: 28 bytes, or 32 with extended headers.
 #[derive(Clone, Copy)]
 pub struct EncodedRequest(Fixed<{ c::EXTENDED_REQUEST_BYTES }>);
 
@@ -79,10 +79,10 @@ impl AsRef<[u8]> for EncodedRequest {
 }
 
 impl RequestHeader {
-    /// Reads a header of exactly [`ReplyStyle::request_bytes`] bytes.
+    /// Parses a header of exactly [`ReplyStyle::request_bytes`] bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::FramingLost`] where the magic is missing or the length is wrong.
+    /// [`ErrorKind::FramingLost`] if the magic is missing or the length is wrong.
     pub fn decode(style: ReplyStyle, bytes: &[u8]) -> Result<RequestHeader> {
         let expected =
             if style == ReplyStyle::Extended { c::EXTENDED_REQUEST_MAGIC } else { c::REQUEST_MAGIC };
@@ -109,7 +109,7 @@ impl RequestHeader {
         header().ok_or_else(|| Error::new(ErrorKind::FramingLost, "a request's header is too short"))
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     ///
     /// # Errors
     /// [`ErrorKind::Usage`] if the length needs more than 32 bits and headers are compact.
@@ -131,24 +131,24 @@ impl RequestHeader {
     }
 }
 
-/// A request's header, judged.
+/// A checked request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
-    /// To be carried out.
+    /// Process it.
     Request(Request),
-    /// To be answered with an error.
+    /// Reply with an error.
     Rejected(Rejected),
-    /// The client is leaving: finish what is in flight, then close without a reply.
+    /// The client disconnects: complete outstanding requests, then close without a reply.
     Disconnect,
 }
 
-/// Judges a header by the rules of what was negotiated.
+/// Checks a header with the negotiated rules.
 ///
-/// The order of the checks decides which error is reported where several would fit: unknown command,
-/// flags, support, read-only, range, alignment, length.
+/// The order of the checks determines the reported error: unknown command, flags, support,
+/// read-only, range, alignment, length.
 ///
 /// # Errors
-/// [`ErrorKind::TooBig`] if a payload of more than 4 GiB is announced: not worth skipping.
+/// [`ErrorKind::TooBig`] if a payload of more than 4 GiB is announced: it is not skipped.
 pub fn judge(header: &RequestHeader, negotiated: &Negotiated) -> Result<Judged> {
     let command = Command::from_wire(header.command);
     let extended = negotiated.style == ReplyStyle::Extended;
@@ -177,7 +177,7 @@ pub fn judge(header: &RequestHeader, negotiated: &Negotiated) -> Result<Judged> 
     })
 }
 
-/// A chunk's 32-bit length has to count a read's data and the offset in front of them.
+/// A chunk's 32-bit length includes a read's data and the offset before them.
 pub(crate) const LONGEST_TRANSFER_BYTES: u32 = u32::MAX - 8;
 
 type Verdict<T> = std::result::Result<T, (Errno, &'static str)>;
@@ -226,7 +226,7 @@ fn allowed_flags(command: Command, negotiated: &Negotiated) -> u16 {
         Command::BlockStatus => c::CMD_FLAG_REQ_ONE,
         _ => 0,
     };
-    // Once offered, FUA must be accepted on every command.
+    // An offered FUA must be accepted on all commands.
     own | if offered.fua { c::CMD_FLAG_FUA } else { 0 }
 }
 

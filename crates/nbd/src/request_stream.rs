@@ -1,49 +1,49 @@
-//! The server's view of a client's byte stream after the handshake: requests and their payloads.
+//! Parses a client's byte stream after the handshake: requests and their payloads.
 //!
-//! Fault model: the client is hostile, and its bytes come in any fragments. Invariants:
-//! - no more than one header is held here; payload stays where the caller received it;
-//! - the payload of a rejected write is skipped, so that the next header is found, and the rejection is
-//!   reported only then: a client that is still sending doesn't expect the reply yet (libnbd hangs up);
-//! - the outcome does not depend on the fragmentation;
-//! - after an error or a disconnect nothing is parsed any more.
+//! Fault model: the client is hostile, and its bytes arrive in arbitrary fragments. Invariants:
+//! - At most one header is stored here; payload stays in the caller's buffer.
+//! - The payload of a rejected write is skipped before the rejection is reported: a client that is
+//!   still sending does not expect the reply yet (libnbd disconnects).
+//! - The result does not depend on the fragmentation.
+//! - After an error or a disconnect, nothing more is parsed.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::negotiation::{Negotiated, Step};
 use crate::request::{Judged, Rejected, Request, RequestHeader, judge};
 use crate::wire::Collector;
 
-/// What the stream says next.
+/// The next event of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestEvent {
-    /// A request. If it is a write, its payload follows: [`RequestStream::payload_left`] is then not zero
+    /// A request. If it is a write, its payload follows: [`RequestStream::payload_left`] is nonzero
     /// (unless the write is empty).
     Request(Request),
-    /// The next bytes of the stream are payload of the last write; none of them were consumed. Take them
-    /// with [`RequestStream::payload_taken`].
+    /// Payload of the last write follows; none was consumed. Call [`RequestStream::payload_taken`]
+    /// after reading it.
     Payload {
-        /// How many bytes are still to come.
+        /// The number of bytes left.
         left_bytes: u32,
     },
-    /// A request to be answered with an error. Its payload, if any, has been skipped.
+    /// A rejected request: reply with an error. Its payload, if any, has been skipped.
     Rejected(Rejected),
-    /// The client is leaving: finish what is in flight, then close.
+    /// The client disconnects: complete outstanding requests, then close.
     Disconnect,
 }
 
-/// Parses requests out of a byte stream.
+/// Parses requests from a byte stream.
 #[derive(Debug)]
 pub struct RequestStream {
     negotiated: Negotiated,
     header: Collector,
     payload_left: u32,
     skip_left: u32,
-    /// What to report once its payload is skipped.
+    /// The rejection to report after its payload is skipped.
     rejected: Option<Rejected>,
     over: bool,
 }
 
 impl RequestStream {
-    /// A stream at the beginning of the transmission phase.
+    /// A stream at the start of the transmission phase.
     pub fn new(negotiated: Negotiated) -> RequestStream {
         RequestStream {
             negotiated,
@@ -55,15 +55,15 @@ impl RequestStream {
         }
     }
 
-    /// What the requests are judged by.
+    /// The negotiated rules.
     pub fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
 
-    /// Parses up to the next event; without one, all input was consumed and more is needed.
+    /// Parses up to the next event; without an event, all input was consumed.
     ///
     /// # Errors
-    /// The stream can't be followed any more: answer what is in flight, then close.
+    /// The stream is out of sync: complete outstanding requests, then close.
     pub fn receive(&mut self, input: &[u8]) -> Result<Step<RequestEvent>> {
         let mut rest = input;
         let outcome = self.advance(&mut rest);
@@ -73,13 +73,13 @@ impl RequestStream {
         outcome.map(|event| Step { consumed: input.len() - rest.len(), event })
     }
 
-    /// Bytes of the last write's payload that are still to come.
+    /// The bytes left of the last write's payload.
     pub fn payload_left(&self) -> u32 {
         self.payload_left
     }
 
-    /// How many bytes are certain to come before the next event: what a caller without a buffer of its own
-    /// for headers may read at once without reading too far.
+    /// The bytes that certainly precede the next event: a caller without its own header buffer may
+    /// read that many without reading too far.
     pub fn want_bytes(&self) -> usize {
         match (self.payload_left, self.skip_left) {
             (0, 0) => self.negotiated.style.request_bytes() - self.header.bytes().len(),
@@ -88,11 +88,11 @@ impl RequestStream {
         }
     }
 
-    /// Says that `count` bytes of payload were taken off the stream, from the input or directly into their
-    /// place.
+    /// Reports that `count` bytes of payload were taken from the stream, from the input or
+    /// directly.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] if that is more than is [left](Self::payload_left); nothing changes then.
+    /// [`ErrorKind::Usage`] if fewer bytes are [left](Self::payload_left); nothing changes then.
     pub fn payload_taken(&mut self, count: usize) -> Result<()> {
         match u32::try_from(count).ok().and_then(|count| self.payload_left.checked_sub(count)) {
             Some(left) => {
@@ -135,11 +135,11 @@ impl RequestStream {
         })
     }
 
-    /// Skips payload of a rejected request; the rejection, once there is no more.
+    /// Skips payload of a rejected request; returns the rejection at the end.
     fn skip(&mut self, rejected: Rejected, rest: &mut &[u8]) -> Option<RequestEvent> {
         let count = rest.len().min(self.skip_left as usize);
         *rest = &rest[count..];
-        // `count` is at most `skip_left`, so the cast loses nothing.
+        // `count` is at most `skip_left`, so the cast is lossless.
         self.skip_left -= count as u32;
         self.rejected = (self.skip_left > 0).then_some(rejected);
         (self.skip_left == 0).then_some(RequestEvent::Rejected(rejected))

@@ -1,10 +1,10 @@
-//! The values that both sides share: commands, flags, errors, reply styles, extents, block sizes.
+//! Types of both sides: commands, flags, errors, reply styles, extents, block sizes.
 
 use std::fmt;
 
 use crate::constants as c;
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
     /// Read a range.
@@ -13,7 +13,7 @@ pub enum Command {
     Write,
     /// End the connection; has no reply.
     Disconnect,
-    /// Make every write that was replied to durable.
+    /// Make all completed writes durable.
     Flush,
     /// The range's content is no longer needed.
     Trim,
@@ -74,7 +74,7 @@ impl CommandFlags {
     pub const FUA: CommandFlags = CommandFlags(c::CMD_FLAG_FUA);
     /// Write zeroes: keep the range allocated.
     pub const NO_HOLE: CommandFlags = CommandFlags(c::CMD_FLAG_NO_HOLE);
-    /// Read: don't fragment the reply.
+    /// Read: do not fragment the reply.
     pub const DF: CommandFlags = CommandFlags(c::CMD_FLAG_DF);
     /// Block status: one extent is enough.
     pub const REQ_ONE: CommandFlags = CommandFlags(c::CMD_FLAG_REQ_ONE);
@@ -86,7 +86,7 @@ impl CommandFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// Durable before the reply?
+    /// Whether the request must be durable before the reply.
     pub fn fua(self) -> bool {
         self.contains(CommandFlags::FUA)
     }
@@ -99,7 +99,7 @@ impl std::ops::BitOr for CommandFlags {
     }
 }
 
-/// What an export can do (`NBD_FLAG_*` of the transmission phase).
+/// The features of an export (`NBD_FLAG_*` of the transmission phase).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExportFlags {
     /// Writes, trims and zeroes fail with `EPERM`.
@@ -108,7 +108,7 @@ pub struct ExportFlags {
     pub flush: bool,
     /// FUA is supported.
     pub fua: bool,
-    /// The medium rotates: neighbouring addresses are cheaper.
+    /// The medium rotates: sequential access is faster.
     pub rotational: bool,
     /// Trim is supported.
     pub trim: bool,
@@ -116,17 +116,17 @@ pub struct ExportFlags {
     pub write_zeroes: bool,
     /// Fast zero is supported; needs `write_zeroes`.
     pub fast_zero: bool,
-    /// Cache is understood.
+    /// Cache is supported.
     pub cache: bool,
     /// Flush and FUA hold across all connections.
     pub multi_conn: bool,
-    /// Unfragmented reads can be asked for; advertised only with structured replies.
+    /// Unfragmented reads are supported; advertised only with structured replies.
     pub df: bool,
 }
 
 impl ExportFlags {
-    /// The flags as they travel. `df` is left out unless `style` has chunks, `fast_zero` unless
-    /// `write_zeroes` is there, as the protocol demands.
+    /// Encodes the flags. As the protocol requires, `df` needs a `style` with chunks, and
+    /// `fast_zero` needs `write_zeroes`.
     pub fn to_wire(self, style: ReplyStyle) -> u16 {
         let bits = [
             (self.read_only, c::FLAG_READ_ONLY),
@@ -143,7 +143,7 @@ impl ExportFlags {
         bits.iter().filter(|(set, _)| *set).fold(c::FLAG_HAS_FLAGS, |sum, (_, bit)| sum | bit)
     }
 
-    /// Reads the flags; unknown bits are ignored, as the protocol demands of clients.
+    /// Parses the flags; unknown bits are ignored, as the protocol requires of clients.
     pub fn from_wire(bits: u16) -> ExportFlags {
         let has = |bit| bits & bit != 0;
         ExportFlags {
@@ -161,12 +161,12 @@ impl ExportFlags {
     }
 }
 
-/// How requests and replies are framed, as negotiated.
+/// The negotiated framing of requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyStyle {
     /// Compact requests, simple replies.
     Simple,
-    /// Compact requests; reads and block status are answered in chunks.
+    /// Compact requests; replies to reads and block status in chunks.
     Structured,
     /// Extended requests with 64-bit lengths, and extended chunks for every reply.
     Extended,
@@ -182,7 +182,7 @@ impl ReplyStyle {
     }
 }
 
-/// The error numbers of the protocol; they are its own and happen to look like Linux's.
+/// The error numbers of the protocol, similar to Linux's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errno {
     /// Not permitted: a write to a read-only export.
@@ -195,16 +195,16 @@ pub enum Errno {
     Inval,
     /// No space left, or a write beyond the end.
     NoSpc,
-    /// Too large to answer without fragmenting.
+    /// Too large for an unfragmented reply.
     Overflow,
-    /// Fast zeroes would not be fast.
+    /// Fast zeroes are not faster.
     NotSup,
     /// The server is shutting down.
     Shutdown,
 }
 
 impl Errno {
-    /// The number as it travels.
+    /// The number in the protocol.
     pub fn to_wire(self) -> u32 {
         match self {
             Errno::Perm => c::EPERM,
@@ -218,7 +218,8 @@ impl Errno {
         }
     }
 
-    /// Reads a non-zero number; an unknown one counts as `EINVAL`, as the protocol asks of clients.
+    /// Parses a nonzero number; unknown ones count as `EINVAL`, as the protocol requires of
+    /// clients.
     pub fn from_wire(number: u32) -> Errno {
         match number {
             c::EPERM => Errno::Perm,
@@ -248,10 +249,10 @@ impl fmt::Display for Errno {
     }
 }
 
-/// A run of bytes with one allocation status (`base:allocation`).
+/// A range with one allocation status (`base:allocation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Length of the run, never zero on the wire.
+    /// The length of the range, never zero in the protocol.
     pub length_bytes: u64,
     /// Not allocated in the backing storage.
     pub hole: bool,
@@ -260,22 +261,22 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// An allocated run of unknown content: what may always be reported.
+    /// An allocated range of unknown content: always safe to report.
     pub fn data(length_bytes: u64) -> Extent {
         Extent { length_bytes, hole: false, zero: false }
     }
 
-    /// An unallocated run that reads as zeroes.
+    /// An unallocated range that reads as zeroes.
     pub fn hole(length_bytes: u64) -> Extent {
         Extent { length_bytes, hole: true, zero: true }
     }
 
-    /// The status as it travels (`NBD_STATE_*`).
+    /// The status in the protocol (`NBD_STATE_*`).
     pub fn status(self) -> u32 {
         u32::from(self.hole) * c::STATE_HOLE + u32::from(self.zero) * c::STATE_ZERO
     }
 
-    /// Reads a descriptor; unknown status bits are ignored, as the protocol demands of clients.
+    /// Parses a descriptor; unknown status bits are ignored, as the protocol requires of clients.
     pub fn from_wire(length_bytes: u64, status: u64) -> Extent {
         Extent {
             length_bytes,
@@ -297,11 +298,12 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
-    /// What holds when no block sizes were exchanged: byte granularity, 4 KiB preferred, 32 MiB at most.
+    /// The defaults without a block size exchange: byte granularity, 4 KiB preferred, 32 MiB at
+    /// most.
     pub const DEFAULT: BlockSizes =
         BlockSizes { minimum_bytes: 1, preferred_bytes: 4096, maximum_bytes: c::DEFAULT_MAX_PAYLOAD_BYTES };
 
-    /// True if the three keep the protocol's rules on powers of two and multiples.
+    /// Whether the three sizes comply with the protocol's rules on powers of two and multiples.
     pub fn is_valid(self) -> bool {
         let BlockSizes { minimum_bytes: min, preferred_bytes: preferred, maximum_bytes: max } = self;
         min.is_power_of_two()

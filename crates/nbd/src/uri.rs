@@ -1,8 +1,8 @@
 //! Addresses of exports: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`.
 //!
-//! Source: `doc/uri.md` beside the protocol's description, and RFC 3986 for escapes (`%20`). What comes behind
-//! the first `/` of the path is the export's name; without it, or with nothing behind it, the default export
-//! is meant. A missing host means `localhost`.
+//! Source: `doc/uri.md` of the protocol's description, and RFC 3986 for escapes (`%20`). The
+//! export's name follows the first `/` of the path; if empty or missing, the default export is
+//! used. A missing host means `localhost`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use crate::constants::{DEFAULT_PORT, MAX_STRING_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where a server listens.
+/// The server's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -22,7 +22,7 @@ pub enum Transport {
     },
     /// A unix domain socket.
     Unix {
-        /// Its path; relative ones are relative to wherever the program runs.
+        /// Its path; may be relative to the working directory.
         path: String,
     },
 }
@@ -30,14 +30,14 @@ pub enum Transport {
 /// The address of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdUri {
-    /// Where the server listens.
+    /// The server's address.
     pub transport: Transport,
     /// The export's name; empty for the default export.
     pub export: String,
 }
 
 impl NbdUri {
-    /// True if `text` begins like an NBD URI, valid or not: to tell addresses from paths.
+    /// Whether `text` starts like an NBD URI, valid or not, in contrast to a path.
     pub fn looks_like(text: &str) -> bool {
         ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"]
             .iter()
@@ -122,7 +122,7 @@ fn parse(text: &str) -> Parsed<NbdUri> {
     Ok(NbdUri { transport, export })
 }
 
-/// The query's `socket`; every other parameter is refused, since it would be ignored.
+/// The query's `socket`; other parameters are rejected instead of ignored.
 fn parse_query(query: Option<&str>) -> Parsed<Option<String>> {
     let mut socket = None;
     for parameter in query.unwrap_or_default().split('&').filter(|parameter| !parameter.is_empty()) {
@@ -148,12 +148,12 @@ fn parse_authority(authority: &str) -> Parsed<Transport> {
         match (after, after.strip_prefix(':')) {
             ("", _) => (address.to_owned(), ""),
             (_, Some(port)) => (address.to_owned(), port),
-            _ => return Err("behind the IPv6 address only a port may come".to_owned()),
+            _ => return Err("only a port may follow the IPv6 address".to_owned()),
         }
     } else {
         let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
         if port.contains(':') {
-            return Err("an IPv6 address has to stand in brackets: [::1]".to_owned());
+            return Err("an IPv6 address needs brackets: [::1]".to_owned());
         }
         (unescape(host)?, port)
     };
@@ -184,14 +184,14 @@ fn unescape(text: &str) -> Parsed<String> {
         let (Some(high), Some(low)) = (digit(0), digit(1)) else {
             return Err("a % has to be followed by two hexadecimal digits".to_owned());
         };
-        // Two digits make a byte.
+        // Two digits are a byte.
         bytes.push((high * 16 + low) as u8);
         rest = &tail[2..];
     }
     String::from_utf8(bytes).map_err(|_| "its escapes don't make UTF-8".to_owned())
 }
 
-/// Writes `text` with everything escaped but RFC 3986's unreserved characters and those in `also`.
+/// Writes `text`; escapes all but RFC 3986's unreserved characters and those in `also`.
 fn escape(f: &mut fmt::Formatter<'_>, text: &str, also: &[u8]) -> fmt::Result {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {

@@ -1,6 +1,7 @@
-//! Big-endian reading and writing, and the collecting of fixed-size pieces out of a fragmented stream.
+//! Big-endian reading and writing, and the assembly of fixed-size messages from a fragmented
+//! stream.
 
-/// A cursor over a complete message. Every read says `None` where the message ends too early.
+/// A cursor over a complete message. Reads return `None` past its end.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -49,7 +50,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A short message built in place: at most `N` bytes, no allocation.
+/// A short message on the stack: at most `N` bytes, no allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Fixed<const N: usize> {
     bytes: [u8; N],
@@ -61,7 +62,7 @@ impl<const N: usize> Fixed<N> {
         Fixed { bytes: [0; N], length: 0 }
     }
 
-    /// Appends `bytes`. Callers stay within `N` by construction; what would not fit is cut off.
+    /// Appends `bytes`. Callers stay within `N` by construction; excess bytes are dropped.
     pub(crate) fn put(mut self, bytes: &[u8]) -> Fixed<N> {
         debug_assert!(self.length + bytes.len() <= N, "a fixed message outgrew its {N} bytes");
         let room = &mut self.bytes[self.length..];
@@ -88,14 +89,14 @@ impl<const N: usize> Fixed<N> {
     }
 }
 
-/// Collects a piece whose length is known from a stream that comes in fragments.
+/// Assembles a message of known length from a fragmented stream.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     bytes: Vec<u8>,
 }
 
 impl Collector {
-    /// Moves bytes from the front of `input` until `want` are there; true once they are.
+    /// Moves bytes from the front of `input` until `want` are collected; true at the end.
     pub(crate) fn fill(&mut self, want: usize, input: &mut &[u8]) -> bool {
         let missing = want.saturating_sub(self.bytes.len());
         let (head, tail) = input.split_at(missing.min(input.len()));
@@ -104,18 +105,18 @@ impl Collector {
         self.bytes.len() >= want
     }
 
-    /// The piece collected so far.
+    /// The bytes collected so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Starts over with an empty piece, keeping the memory.
+    /// Restarts with an empty message, keeping the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
 }
 
-/// The longest prefix of `text` of at most `limit` bytes that ends between characters.
+/// The longest prefix of `text` of at most `limit` bytes, without splitting a character.
 pub(crate) fn prefix(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }

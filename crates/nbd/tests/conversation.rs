@@ -1,4 +1,4 @@
-//! Client and server against one another, over all styles, chunkings and fragmentations.
+//! Client and server together, with all styles, chunk sizes and fragmentations.
 
 mod common;
 
@@ -96,7 +96,7 @@ fn errors_reach_the_client_with_what_the_style_can_carry() {
         let both = CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE;
         let failure = pair.request(Command::WriteZeroes, both, 0, 512, &[]).unwrap().result.unwrap_err();
         assert_eq!(failure.errno, Errno::NotSup);
-        // The connection goes on.
+        // The connection stays usable.
         ok(pair.request(Command::Read, NONE, 0, 512, &[]));
     }
 }

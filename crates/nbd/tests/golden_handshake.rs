@@ -1,4 +1,5 @@
-//! The handshake byte by byte, written from the protocol's description, not from this crate's encoder.
+//! The handshake byte by byte, taken from the protocol's description, independent of this crate's
+//! encoder.
 
 mod common;
 
@@ -32,7 +33,7 @@ impl Exports for Disks {
     }
 }
 
-/// Everything the server says to `input` after the greeting, and how it ends.
+/// All output of the server for `input` after the greeting, and the final result.
 fn serve(input: &[u8]) -> (Vec<u8>, Result<Option<ServerEvent>, ErrorKind>, usize) {
     let mut output = Vec::new();
     let mut server = ServerHandshake::start(&mut output);
@@ -130,7 +131,7 @@ fn list_names_the_exports() {
     assert_eq!(output, hex(expected));
 }
 
-/// What a server with TLS says to each of `inputs`, one after the other; after `Encrypt`, TLS is up.
+/// The replies of a server with TLS to each of `inputs`; after `Encrypt`, TLS is active.
 fn serve_tls(encryption: Encryption, inputs: &[&str]) -> (Vec<u8>, Result<usize, ErrorKind>) {
     let mut output = Vec::new();
     let mut server = ServerHandshake::start(&mut output);
@@ -170,7 +171,7 @@ fn tls_begins_where_it_is_offered_and_forgets_what_was_agreed_on_before() {
     let expected = [
         hex(ACK_STRUCTURED),
         hex("0003e889045565a9 00000005 00000001 00000000"),
-        // Structured replies have to be chosen again.
+        // Structured replies must be negotiated again.
         hex("0003e889045565a9 0000000a 80000003 00000029 'structured replies have to be chosen first'"),
         hex("0003e889045565a9 00000005 80000003 00000015 'TLS is already in use'"),
     ];
@@ -327,8 +328,8 @@ fn extended_headers_take_the_place_of_structured_replies() {
     assert_eq!(serve(&hex(by_name)).1.unwrap_err(), ErrorKind::Protocol);
 }
 
-/// Lets a client that wants everything speak with a server whose answers are written out. Each answer is
-/// given when the client has sent exactly what is expected before it.
+/// Connects a client that requests all features to a scripted server. Each reply is sent after the
+/// client has sent exactly the expected bytes.
 fn client_against(script: &[(&str, &str)]) -> Result<Connected, (ErrorKind, String)> {
     let mut client = ClientHandshake::new(ClientOptions::new("disk")).unwrap();
     for (index, (from_server, from_client)) in script.iter().enumerate() {
@@ -415,7 +416,7 @@ fn a_client_works_with_less() {
     ])
     .unwrap();
     assert_eq!(connected.style, ReplyStyle::Simple);
-    // A context in front of an error is none, nor is one that was not asked for.
+    // A context before an error does not count, nor does one that was not requested.
     let context = "0003e889045565a9 0000000a 00000004";
     for answer in [
         format!("{context} 00000013 00000007 'base:allocation' 0003e889045565a9 0000000a 80000009 00000000"),
@@ -443,14 +444,14 @@ fn a_client_falls_back_to_export_name() {
     ])
     .unwrap();
     assert!(connected.flags.read_only && !connected.flags.flush);
-    // A server of before fixed newstyle knows nothing else, and sends its zeroes.
+    // A server without fixed newstyle supports nothing else, and sends its zeroes.
     let old = "4e42444d41474943 49484156454f5054 0000";
     let ask = "00000000 49484156454f5054 00000001 00000004 'disk'";
     let connected =
         client_against(&[(old, ask), ("0000000000100000 0001", ""), (&"00".repeat(124), "")]).unwrap();
     assert_eq!(connected.size_bytes, 1 << 20);
     let (kind, _) = client_against(&[(old, ask)]).unwrap_err();
-    assert_eq!(kind, ErrorKind::UnknownExport, "such a server can only hang up");
+    assert_eq!(kind, ErrorKind::UnknownExport, "such a server can only disconnect");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Requests and replies byte by byte, written from the protocol's description, not from this crate's
-//! encoder: what the server's encoder makes, and what the client's parser takes them for.
+//! Requests and replies byte by byte, taken from the protocol's description, independent of this
+//! crate's encoder: the output of the server's encoder, and the events of the client's parser.
 
 mod common;
 
@@ -194,7 +194,7 @@ fn client(style: ReplyStyle) -> ClientStream {
     ClientStream::new(connected, 4)
 }
 
-/// The events that `input` leads to, with the data of payloads; the error's kind at the end if there is one.
+/// The events for `input`, with the data of payloads, and a final error kind, if any.
 fn heard(client: &mut ClientStream, input: &str) -> Vec<String> {
     let input = hex(input);
     let mut rest = input.as_slice();
@@ -279,7 +279,7 @@ fn a_client_understands_simple_replies_in_any_order() {
     );
     assert_eq!(events, ["1 done", "0 at 0: data", "0 done", "2 Io \"\" None"]);
     assert_eq!(simple.outstanding(), 0);
-    // A slot's next request has another cookie.
+    // The next request in a slot has another cookie.
     assert_eq!(begin(&mut simple, Command::Flush, 0, 0)[8..16], hex("0000000100000002"));
 }
 
@@ -334,7 +334,7 @@ fn a_client_reports_the_first_error_once_the_reply_is_over() {
          668e33ef 0001 8001 0000000000000000 00000006 00000016 0000",
     );
     assert_eq!(events, ["0 at 0: data", "0 Io \"bad\" Some(4100)"]);
-    // An error of an unknown type, and an unknown number, still fail only the request.
+    // Unknown error types and numbers fail only the request.
     begin(&mut structured, Command::Write, 0, 1);
     let events = heard(&mut structured, "668e33ef 0001 8077 0000000100000000 00000007 ffffffff 0000 aa");
     assert_eq!(events, ["0 Inval \"\" None"]);
@@ -343,7 +343,7 @@ fn a_client_reports_the_first_error_once_the_reply_is_over() {
 const DATA_TWICE: &str = "668e33ef 0000 0001 0000000000000000 0000000c 0000000000001000 'data'
                   668e33ef 0000 0001 0000000000000000 0000000c 0000000000001002 'data'";
 
-/// Replies to a read, a write and a question for extents, and how the client ends.
+/// Replies to a read, a write and a block status request, and the client's final result.
 const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
     (ReplyStyle::Simple, "668e33ef 0001 0000 0000000000000000 00000000", "FramingLost"),
     (ReplyStyle::Extended, "67446698 00000000 0000000000000001", "FramingLost"),

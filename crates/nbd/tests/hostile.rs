@@ -1,4 +1,4 @@
-//! Hostile bytes: nothing panics, everything stays bounded, and the fragmentation never matters.
+//! Hostile bytes: no panic, bounded memory, and no dependence on the fragmentation.
 
 mod common;
 
@@ -8,7 +8,7 @@ use nbd::memory::MemoryServer;
 use nbd::{ErrorKind, MAX_OPTIONS};
 use proptest::prelude::*;
 
-/// Changes to a seed: (where, what, value), as a fuzzer would make them.
+/// Mutations of a seed: (where, what, value), as a fuzzer makes them.
 fn mutate(seed: &[u8], changes: &[(prop::sample::Index, u8, u8)]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for (index, kind, value) in changes {
@@ -57,7 +57,7 @@ proptest! {
     #[test]
     fn a_server_survives_random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         fuzz_server(&bytes);
-        // Behind a good beginning, so that more than the first check is reached.
+        // After a valid start, so that more than the first check is reached.
         fuzz_server(&[&bytes[..bytes.len().min(1)], &hex("00000003"), &bytes].concat());
         let go = hex("00000003 49484156454f5054 00000007 00000006 00000000 0000 25609513");
         fuzz_server(&[&bytes[..bytes.len().min(1)], &go, &bytes].concat());
@@ -129,7 +129,7 @@ fn a_client_that_never_stops_haggling_is_hung_up_on() {
         assert!(server.receive(&list, &mut output).unwrap());
     }
     assert_eq!(server.receive(&list, &mut output).unwrap_err().kind, ErrorKind::TooBig);
-    assert!(!server.receive(&list, &mut output).is_ok_and(|open| open), "and stays so");
+    assert!(!server.receive(&list, &mut output).is_ok_and(|open| open), "and stays closed");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_server_that_answers_without_end_is_hung_up_on() {
             Ok(step) => at += step.consumed,
             Err(error) => break error.kind,
         }
-        assert!(at < input.len(), "listened to all of it");
+        assert!(at < input.len(), "the client accepted all input");
     };
     assert_eq!(kind, ErrorKind::TooBig);
 }

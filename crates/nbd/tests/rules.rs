@@ -1,4 +1,4 @@
-//! Which requests a server carries out, and which error answers the others.
+//! Which requests a server processes, and which error it reports for the others.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn header(command: u16, flags: u16, offset_bytes: u64, length_bytes: u64) -> Req
     RequestHeader { flags, command, cookie: 9, offset_bytes, length_bytes }
 }
 
-/// The error for a request, if any, and what has to be skipped.
+/// The error for a request, if any, and the bytes to skip.
 fn verdict(rules: &Negotiated, header: RequestHeader) -> Result<(), (Errno, u32)> {
     let mut header = header;
     if rules.style == ReplyStyle::Extended && header.command == c::CMD_WRITE {
@@ -103,7 +103,7 @@ fn each_command_has_its_own_flags() {
                 }
                 let length = if command == c::CMD_FLUSH { 0 } else { 512 };
                 let skip = if command == c::CMD_WRITE { 512 } else { 0 };
-                // FUA, once offered, is accepted everywhere.
+                // FUA, once offered, is accepted on all commands.
                 let good = (own | c::CMD_FLAG_FUA) & bit != 0;
                 let expected = if good { Ok(()) } else { Err((Errno::Inval, skip)) };
                 assert_eq!(verdict(&negotiated(style), header(command, bit, 0, length)), expected);
@@ -136,7 +136,7 @@ fn the_maximum_holds_for_payloads_only() {
     for command in [c::CMD_TRIM, c::CMD_CACHE, c::CMD_WRITE_ZEROES, c::CMD_BLOCK_STATUS] {
         assert_eq!(verdict(&rules, header(command, 0, 0, MIB)), Ok(()));
     }
-    // A chunk's length counts the offset too.
+    // A chunk's length includes the offset.
     rules.export.size_bytes = 1 << 40;
     rules.export.block_sizes.maximum_bytes = u32::MAX;
     assert_eq!(verdict(&rules, header(c::CMD_READ, 0, 0, u64::from(u32::MAX))), Err((Errno::Inval, 0)));
@@ -201,8 +201,8 @@ fn a_disconnect_is_one_whatever_else_it_says() {
     }
 }
 
-/// A write that was too long used to be rejected as soon as its header was there. libnbd, which was still
-/// sending the payload, took the reply for one to a request it had never made, and hung up.
+/// Regression: a write that was too long was rejected after its header. libnbd, still sending the
+/// payload, took the reply as one to an unknown request, and disconnected.
 #[test]
 fn a_rejected_write_is_answered_when_its_payload_has_been_skipped() {
     let mut stream = RequestStream::new(negotiated(ReplyStyle::Simple));

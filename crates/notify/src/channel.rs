@@ -1,42 +1,43 @@
-//! A channel: where its messages go, and which events become some.
+//! A channel: the destination of its messages, and the filter for events.
 
 use crate::{Quiet, Target};
 use controller::{Error, ErrorKind, Event, EventCode, Result, Severity};
 use serde::{Deserialize, Serialize};
 
-/// The longest time for which repeats are folded.
+/// The limit of `fold_s`.
 const LONGEST_FOLD_S: u64 = 3600;
 
-/// A channel. What is secret of it is kept elsewhere, so that all of this may be told.
+/// A channel. Its secret is stored elsewhere, so this structure may be shown.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     /// Its name.
     pub name: String,
-    /// Where its messages go: see [`Target`].
+    /// The destination: see [`Target`].
     pub target: String,
-    /// Who gets the mail.
+    /// Recipients of mail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// From whom the mail is.
+    /// The sender address of mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// As whom to sign in at the mail server.
+    /// The user name for the mail server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// A file of PEM: certificates that vouch for the other side; `None`: those of the machine.
+    /// A PEM file with CA certificates for the server; `None`: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<String>,
-    /// Events below that become no message.
+    /// Least severity; events below it are dropped.
     #[serde(default = "warning")]
     pub severity: Severity,
-    /// Codes of events that become messages, such as `drive.failed`, or `drive.*`; none: all.
+    /// Codes of the events to send, such as `drive.failed` or `drive.*`; empty: all.
     #[serde(default)]
     pub codes: Vec<String>,
-    /// Hours in which only what is critical is sent.
+    /// Quiet hours: only critical events are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
-    /// For how many seconds after a message others of the same code and subject are folded into one; 0: never.
+    /// Seconds after a message in which repeats (same code and subject) are folded into one; 0:
+    /// none.
     #[serde(default = "minute")]
     pub fold_s: u64,
 }
@@ -50,17 +51,17 @@ fn minute() -> u64 {
 }
 
 impl Channel {
-    /// Whether all of it makes sense; where its messages go.
+    /// Validates the channel and returns its destination.
     ///
     /// # Errors
-    /// `Invalid`: what is wrong, and what was expected.
+    /// `Invalid`: what is wrong, and what is expected.
     pub fn check(&self, has_secret: bool) -> Result<Target> {
         let wrong = |sentence: String| Err(Error::new(ErrorKind::Invalid, sentence));
         let name = &self.name;
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(is_letter) {
             return wrong(format!(
-                "'{name}' is no name of a channel; expected up to 32 letters a to z, digits and '-'"
+                "'{name}' is not a valid channel name; expected up to 32 letters a to z, digits and '-'"
             ));
         }
         let target = Target::read(&self.target)?;
@@ -68,15 +69,15 @@ impl Channel {
             (Target::Mail(_), false, Some(_)) => {}
             (Target::Mail(_), ..) => return wrong("mail needs --from and --to".to_owned()),
             (_, true, None) if self.user.is_none() => {}
-            _ => return wrong("--from, --to and --user are for mail alone".to_owned()),
+            _ => return wrong("--from, --to and --user are for mail only".to_owned()),
         }
         let addresses = self.to.iter().chain(&self.from);
         if let Some(text) = addresses.into_iter().find(|text| !is_address(text)) {
-            return wrong(format!("'{text}' is no address of mail; expected NAME@HOST"));
+            return wrong(format!("'{text}' is not a mail address; expected NAME@HOST"));
         }
         let takes_secret = matches!(target, Target::Mail(_) | Target::Webhook { .. } | Target::Snmp { .. });
         if has_secret && !takes_secret {
-            return wrong(format!("'{}' has no use for a secret; leave it out", self.target));
+            return wrong(format!("'{}' takes no secret; omit it", self.target));
         }
         if self.user.is_some() && !has_secret {
             return wrong("--user needs its password: give it with --secret-stdin".to_owned());
@@ -87,13 +88,14 @@ impl Channel {
         let unknown = |pattern: &&String| !EventCode::ALL.iter().any(|code| matches(pattern, code.code()));
         match self.codes.iter().find(unknown) {
             Some(code) => wrong(format!(
-                "there is no event '{code}'; docs/operate/events.md lists the codes, and 'drive.*' means all of drives"
+                "there is no event '{code}'; 'softroc help event-codes' lists them, and 'drive.*' means all of drives"
             )),
             None => Ok(target),
         }
     }
 
-    /// Whether an event becomes a message here. What is told of this channel itself does not: it could not be sent.
+    /// Whether this channel sends an event. Events about the channel itself are not sent: the
+    /// channel may be down.
     pub fn takes(&self, event: &Event) -> bool {
         let is_own = event.code.starts_with("notify.") && event.subject == self.name;
         let is_listed = self.codes.is_empty() || self.codes.iter().any(|code| matches(code, &event.code));
@@ -101,7 +103,7 @@ impl Channel {
     }
 }
 
-/// Whether a code is what a pattern says.
+/// Whether a code matches a pattern.
 fn matches(pattern: &str, code: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => code.starts_with(begin),
@@ -109,7 +111,8 @@ fn matches(pattern: &str, code: &str) -> bool {
     }
 }
 
-/// Letters that mean something else on the way are left out; the server knows whether there is somebody.
+/// Excludes characters with a special meaning in mail protocols. The server checks that the mailbox
+/// exists.
 fn is_address(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "-._+@".contains(c);
     let parts: Vec<&str> = text.split('@').collect();

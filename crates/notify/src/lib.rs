@@ -1,7 +1,8 @@
 //! Notifications: events of the controller in, messages for the channels out.
 //!
-//! Values only: no clock, no file, no socket. Who has these (`crates/control-api/src/notify`) asks a [`Queue`] what is due, sends it in the
-//! [`form`] of its channel, says what came of it, and keeps the [`Line`]s that the queue asks to be kept.
+//! Pure values: no clock, no file, no socket. The notifier (`crates/control-api/src/notify`) asks a
+//! [`Queue`] for due messages, sends them in the [`form`] of the channel, reports success or
+//! failure, and stores the queue's [`Line`]s.
 //!
 //! ```text
 //! event ──► rules (Channel) ──► folding, quiet hours, order (Queue) ──► Message ──► form ──► socket, file, program
@@ -9,12 +10,12 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `channel` | a channel: where its messages go, and which events become some |
-//! | `target` | the addresses of channels |
-//! | `quiet` | hours in which only what is critical is sent |
-//! | `queue` | what waits: order, folding of repeats, growing gaps between tries; and how it is kept |
-//! | `message` | what is sent |
-//! | `form` | how the journal, syslog, mail, webhooks, hooks and SNMP have it |
+//! | `channel` | a channel: its destination, and its event filter |
+//! | `target` | addresses of channels |
+//! | `quiet` | quiet hours: only critical events are sent |
+//! | `queue` | pending messages: order, folding of repeats, retries, persistence |
+//! | `message` | a message |
+//! | `form` | formats: journal, syslog, mail, webhooks, hooks and SNMP |
 
 mod channel;
 pub mod form;

@@ -1,40 +1,40 @@
-//! What is sent.
+//! Messages to channels.
 
 use controller::{Event, Severity};
 use serde::{Deserialize, Serialize};
 
-/// What a channel is told: an event, and how often it was repeated meanwhile.
+/// A message: an event, and the number of its repeats.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Message {
-    /// The event; of several that were folded, the last one.
+    /// The event; of several folded events, the last.
     #[serde(flatten)]
     pub event: Event,
-    /// How many events of the same code and subject are folded into it, besides itself.
+    /// The number of earlier events that are folded into it.
     #[serde(default)]
     pub more: u64,
-    /// How many later events had no place in the queue behind it.
+    /// The number of later events that were dropped because the queue was full.
     #[serde(default)]
     pub left_out: u64,
 }
 
-/// Who sends messages.
+/// The sender of messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sender {
-    /// The name of this machine.
+    /// The host name.
     pub host: String,
-    /// The number of this process.
+    /// The process ID.
     pub pid: u32,
-    /// Since when the controller runs, in seconds since 1970.
+    /// The start of the controller, in seconds since 1970.
     pub started_unix_s: u64,
 }
 
 impl Message {
-    /// A message of one event.
+    /// The message of one event.
     pub fn of(event: &Event) -> Message {
         Message { event: event.clone(), more: 0, left_out: 0 }
     }
 
-    /// All of it in one sentence. Line ends in it are blanks.
+    /// The message in one sentence, without line ends.
     pub fn text(&self) -> String {
         let mut text: String =
             self.event.text.chars().map(|c| if units::is_unprintable(c) { ' ' } else { c }).collect();
@@ -42,12 +42,12 @@ impl Message {
             text.push_str(&format!(" ({} more like it)", self.more));
         }
         if self.left_out > 0 {
-            text.push_str(&format!(" ({} later events are left out: the queue was full)", self.left_out));
+            text.push_str(&format!(" ({} later events were dropped: the queue was full)", self.left_out));
         }
         text
     }
 
-    /// The severity of syslog (RFC 5424, table 2): 1 alert, 2 critical, 4 warning, 6 informational.
+    /// The syslog severity (RFC 5424, table 2): 1 alert, 2 critical, 4 warning, 6 informational.
     pub fn priority(&self) -> u8 {
         match self.event.severity {
             Severity::Info => 6,

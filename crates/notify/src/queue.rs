@@ -1,84 +1,87 @@
-//! What waits for a channel: in order, each message once, with growing gaps between tries, kept over restarts.
+//! The queue of a channel: in order, each message once, retries with growing delays, persistent
+//! over restarts.
 //!
-//! Time is given with every call, in seconds since 1970. The queue says which [`Line`]s are to be kept: those that were kept, read in
-//! order, make the queue again. A message is kept before it is sent, and done after that: a crash in between sends it twice.
+//! The caller passes the time, in seconds since 1970. The queue returns the [`Line`]s to store;
+//! reading them in order restores the queue. A message is stored before it is sent, and removed
+//! after that: a crash in between sends it twice.
 
 use crate::{Channel, Message};
 use controller::Event;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most messages that wait: a day of one every nine seconds.
+/// The limit of the queue: one message every nine seconds for a day.
 const MOST: usize = 10_000;
 
-/// The longest gap between two tries, in seconds.
+/// The longest delay between two attempts, in seconds.
 const LONGEST_GAP_S: u64 = 60;
 
-/// For how long a message is tried.
-const PATIENCE_S: u64 = 86_400;
+/// The retry deadline of a message, in seconds.
+const DEADLINE_S: u64 = 86_400;
 
-/// After so many failures in a row somebody should know: half a minute.
-const WORTH_TELLING: u32 = 5;
+/// Consecutive failures that raise an event: half a minute.
+const FAILURES_TO_REPORT: u32 = 5;
 
 /// The queue of a channel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
-    /// The number of the last event that was looked at.
+    /// The number of the last event processed.
     seen: u64,
     next: u64,
     waiting: VecDeque<Waiting>,
-    /// Until when events of that code and subject are folded.
+    /// The end of folding for each code and subject.
     folding: BTreeMap<(String, String), u64>,
     failures: u32,
     tried_s: u64,
 }
 
-/// A message that waits.
+/// A pending message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waiting {
     /// Its number in the queue.
     pub place: u64,
-    /// When it came, in seconds since 1970.
+    /// When it was queued, in seconds since 1970.
     pub since_s: u64,
     /// When it may be sent.
     pub due_s: u64,
-    /// Whether repeats are still being folded into it.
+    /// Whether repeats are still folded into it.
     #[serde(default)]
     pub is_folding: bool,
-    /// It.
+    /// The message.
     pub message: Message,
 }
 
-/// What is to be kept.
+/// A line of the stored queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// Events up to that number were looked at.
+    /// Events up to that number were processed.
     Seen(u64),
-    /// A message waits; one with that place is replaced.
+    /// A message is pending; it replaces one with the same number.
     Put(Box<Waiting>),
-    /// A message waits no longer.
+    /// A message was sent or dropped.
     Done(u64),
 }
 
-/// What became of a try that failed.
+/// The result of a failed attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It is tried again.
+    /// A retry follows.
     Again,
-    /// It is tried again, and somebody should know.
+    /// A retry follows, and the failure must be reported.
     Tell,
-    /// It was tried for a day, and is given up.
+    /// The retry deadline passed; the message is dropped.
     GivenUp(Line),
 }
 
 impl Queue {
-    /// One that begins after an event.
+    /// An empty queue that starts after an event.
     pub fn after(seen: u64) -> Queue {
         Queue { seen, ..Queue::default() }
     }
 
-    /// What was kept, a line of JSON each; and how many lines were none. A last line that was cut off is one of these.
+    /// Reads a stored queue (a JSON object per line), and counts invalid lines, such as a truncated
+    /// last one.
     pub fn read(text: &str) -> (Queue, usize) {
         let (mut queue, mut unreadable) = (Queue::default(), 0);
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -110,19 +113,20 @@ impl Queue {
         }
     }
 
-    /// All that has to be kept of it, instead of what was kept before.
+    /// All lines to store, as a replacement for the stored queue.
     pub fn lines(&self) -> Vec<Line> {
         let waiting = self.waiting.iter().map(|one| Line::Put(Box::new(one.clone())));
         waiting.chain([Line::Seen(self.seen)]).collect()
     }
 
-    /// The number of the last event that was looked at.
+    /// The number of the last event processed.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Events have numbers up to `newest`: where that is less than what was seen, their file was removed, and numbers began again.
-    /// Whether that was so; then all of the queue is to be kept anew.
+    /// `newest` is the last event number. A smaller one than `seen` means that the event file was
+    /// removed and the numbers restarted. Returns whether they did; the caller then stores the
+    /// whole queue again.
     pub fn numbers_end_at(&mut self, newest: u64) -> bool {
         let began_again = newest < self.seen;
         if began_again {
@@ -131,17 +135,17 @@ impl Queue {
         began_again
     }
 
-    /// How many messages wait.
+    /// The number of pending messages.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether none waits.
+    /// Whether no message is pending.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Looks at an event: it becomes a message, is folded into one, or neither. What is to be kept of that.
+    /// Queues an event, folds it into a message, or drops it. Returns the line to store.
     pub fn offer(&mut self, channel: &Channel, event: &Event, now_s: u64) -> Option<Line> {
         if event.number <= self.seen {
             return None;
@@ -153,7 +157,7 @@ impl Queue {
         let quiet = |at_s: u64| channel.quiet.map_or(at_s, |quiet| quiet.until(event.severity, at_s));
         let key = key(event);
         let until_s = self.folding.get(&key).copied().filter(|until_s| now_s < *until_s);
-        // One that is due, and was not sent yet, takes it as well.
+        // A message that is due but not sent takes further repeats.
         if let Some(one) = self.waiting.iter_mut().find(|one| one.is_folding && is_of(one, &key)) {
             let more = one.message.more + 1;
             one.message = Message { more, ..Message::of(event) };
@@ -164,7 +168,7 @@ impl Queue {
             last.message.left_out += 1;
             return Some(Line::Put(Box::new(last.clone())));
         }
-        // What came first is told at once; what is repeated, when its time is over.
+        // The first event is sent at once; its repeats when the fold time ends.
         let due_s = quiet(until_s.unwrap_or(now_s));
         if until_s.is_none() && channel.fold_s > 0 {
             self.folding.retain(|_, until_s| now_s < *until_s);
@@ -177,48 +181,49 @@ impl Queue {
         Some(Line::Put(Box::new(waiting)))
     }
 
-    /// The message to be sent now, if there is one: the first that is due. Nothing is folded into it any more.
+    /// The message to send now: the first that is due. Repeats are no longer folded into it.
     pub fn due(&mut self, channel: &Channel, now_s: u64) -> Option<Waiting> {
-        // A clock that was set back is no reason to wait.
-        let rests = self.failures > 0 && now_s >= self.tried_s && now_s < self.tried_s + self.gap_s();
-        if rests {
+        // A clock that was set back does not extend the delay.
+        let is_delayed = self.failures > 0 && now_s >= self.tried_s && now_s < self.tried_s + self.gap_s();
+        if is_delayed {
             return None;
         }
         let one = self.waiting.iter_mut().find(|one| one.due_s <= now_s)?;
         if one.is_folding {
             one.is_folding = false;
-            // Further repeats make one message in the time that follows.
+            // Further repeats form one message in the next fold time.
             self.folding.insert(key(&one.message.event), now_s + channel.fold_s);
         }
         Some(one.clone())
     }
 
-    /// It was sent. What is to be kept of that; and whether tries had failed for so long that it was told.
+    /// Records a successful attempt. Returns the line to store, and whether failures had been
+    /// reported.
     pub fn sent(&mut self, place: u64) -> (Line, bool) {
         self.waiting.retain(|one| one.place != place);
-        let was_told = self.failures >= WORTH_TELLING;
+        let was_reported = self.failures >= FAILURES_TO_REPORT;
         self.failures = 0;
-        (Line::Done(place), was_told)
+        (Line::Done(place), was_reported)
     }
 
-    /// It could not be sent.
+    /// Records a failed attempt.
     pub fn failed(&mut self, place: u64, now_s: u64) -> Outcome {
         self.failures = self.failures.saturating_add(1);
         self.tried_s = now_s;
-        let is_old = |one: &Waiting| one.place == place && one.due_s.max(one.since_s) + PATIENCE_S <= now_s;
+        let is_old = |one: &Waiting| one.place == place && one.due_s.max(one.since_s) + DEADLINE_S <= now_s;
         if self.waiting.iter().any(is_old) {
             self.waiting.retain(|one| one.place != place);
             return Outcome::GivenUp(Line::Done(place));
         }
-        if self.failures == WORTH_TELLING { Outcome::Tell } else { Outcome::Again }
+        if self.failures == FAILURES_TO_REPORT { Outcome::Tell } else { Outcome::Again }
     }
 
-    /// How many tries have failed since the last that did not.
+    /// The number of consecutive failures.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Seconds until the next try: 1, 2, 4, … 60.
+    /// The delay until the next attempt, in seconds: 1, 2, 4, … 60.
     fn gap_s(&self) -> u64 {
         1_u64.checked_shl(self.failures.saturating_sub(1)).map_or(LONGEST_GAP_S, |gap| gap.min(LONGEST_GAP_S))
     }

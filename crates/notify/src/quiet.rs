@@ -1,4 +1,4 @@
-//! Hours in which only what is critical is sent.
+//! Quiet hours: only critical events are sent.
 
 use controller::{Error, ErrorKind, Severity};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 const DAY_S: u64 = 86_400;
 
-/// Hours of every day, UTC, such as `22:00-07:00`. What is not critical waits until they end.
+/// Daily hours in UTC, such as `22:00-07:00`. Other messages wait until they end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Quiet {
@@ -16,7 +16,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// When a message of that severity may be sent, if it is ready now: now, or when the quiet hours end. Seconds since 1970.
+    /// When a message of that severity may be sent: `now_s`, or the end of the quiet hours. Seconds
+    /// since 1970.
     pub fn until(self, severity: Severity, now_s: u64) -> u64 {
         if severity >= Severity::Critical {
             return now_s;
@@ -32,7 +33,8 @@ impl FromStr for Quiet {
 
     fn from_str(text: &str) -> Result<Quiet, Error> {
         let wrong = || {
-            let sentence = format!("'{text}' are no hours; expected HH:MM-HH:MM (UTC), as in 22:00-07:00");
+            let sentence =
+                format!("'{text}' is not a time range; expected HH:MM-HH:MM (UTC), as in 22:00-07:00");
             Error::new(ErrorKind::Invalid, sentence)
         };
         let (from, to) = text.split_once('-').ok_or_else(wrong)?;
@@ -41,7 +43,7 @@ impl FromStr for Quiet {
     }
 }
 
-/// `HH:MM` as seconds of the day.
+/// Parses `HH:MM` into seconds of the day.
 fn time(text: &str) -> Option<u64> {
     let (hour, minute) = text.trim().split_once(':')?;
     let number = |digits: &str, below: u64| -> Option<u64> {

@@ -1,11 +1,11 @@
-//! Where the messages of a channel go.
+//! Destinations of a channel's messages.
 
 use controller::{Error, ErrorKind, Result};
 
-/// Where messages go, as an address says it.
+/// A destination, parsed from its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// `journal`, or `journal:PATH`: the journal of systemd, by its native protocol.
+    /// `journal`, or `journal:PATH`: systemd's journal, by its native protocol.
     Journal {
         /// Its socket.
         socket: String,
@@ -19,13 +19,14 @@ pub enum Target {
         /// The address.
         url: String,
     },
-    /// `snmp://HOST:PORT`: an inform of SNMP v2c, which is answered; `snmp+trap://`: a trap, which is not.
+    /// `snmp://HOST:PORT`: SNMP v2c informs (acknowledged); `snmp+trap://`: traps (not
+    /// acknowledged).
     Snmp {
         /// The receiver.
         host: String,
         /// Its port.
         port: u16,
-        /// Whether the receiver answers.
+        /// Whether informs are sent.
         is_inform: bool,
     },
     /// `hook:PATH`: a program, or all programs of a folder, with the message as JSON on standard input.
@@ -35,12 +36,12 @@ pub enum Target {
     },
 }
 
-/// How syslog is reached.
+/// The transport of syslog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SyslogWay {
-    /// The socket of this machine, a datagram for each message.
+    /// The local socket, one datagram per message.
     Local(String),
-    /// A datagram for each message (RFC 5426): nobody says whether it arrived.
+    /// One datagram per message (RFC 5426), without acknowledgement.
     Udp(String, u16),
     /// A stream, with the length before each message (RFC 6587).
     Tcp(String, u16),
@@ -48,14 +49,14 @@ pub enum SyslogWay {
     Tls(String, u16),
 }
 
-/// A server of mail.
+/// A mail server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mail {
     /// Its name.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether it speaks TLS from the beginning, and not after STARTTLS.
+    /// Whether TLS starts with the connection instead of STARTTLS.
     pub is_tls: bool,
 }
 
@@ -66,13 +67,13 @@ const FORMS: &str = "journal, syslog:/dev/log, syslog+udp://HOST:PORT, syslog+tc
                      smtp://HOST:PORT, smtps://HOST:PORT, http://…, https://…, snmp://HOST:PORT, snmp+trap://HOST:PORT or hook:PATH";
 
 impl Target {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// `Invalid`, with the forms that there are.
+    /// `Invalid`, with the valid forms.
     pub fn read(text: &str) -> Result<Target> {
         let wrong = || {
-            let sentence = format!("'{text}' is nowhere that messages can go; expected {FORMS}");
+            let sentence = format!("'{text}' is not a valid target; expected {FORMS}");
             Error::new(ErrorKind::Invalid, sentence)
         };
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {

@@ -1,4 +1,5 @@
-//! The forms of a message, read by hand; programs from outside judge them in `crates/softroc/tests/notifications.rs`.
+//! The formats of a message, decoded by hand. `crates/softroc/tests/notifications.rs` tests them
+//! with other programs.
 
 use controller::{Event, EventCode, Severity};
 use notify::form::{self, Variables};
@@ -38,7 +39,7 @@ fn a_record_of_syslog_is_one_line_with_its_values_escaped() {
     assert!(framed.starts_with(format!("{} <28>1 ", record.len()).as_bytes()));
 }
 
-/// A name that whoever made a drive chose neither moves the cursor of a terminal nor turns the order of what follows around.
+/// A drive's name can neither control a terminal nor reverse the text after it.
 #[test]
 fn what_is_unprintable_is_a_blank_in_every_text() {
     let mut message = message();

@@ -1,4 +1,5 @@
-//! Which events become messages, and in which order they leave: in virtual time, with sinks that fail when the test says so.
+//! Which events become messages, and in which order: in virtual time, with a sink that fails on
+//! demand.
 
 use controller::{Event, Severity};
 use notify::{Channel, Line, Message, Outcome, Queue, Waiting};
@@ -28,7 +29,8 @@ fn channel(more: &str) -> Channel {
     serde_json::from_str(&format!("{{\"name\":\"it\",\"target\":\"journal\"{more}}}")).expect("a channel")
 }
 
-/// A sink in virtual time: a look each second, as long as there is something; what arrived, and when.
+/// A sink in virtual time: it polls each second while messages are pending, and records messages
+/// and times.
 struct Sink {
     channel: Channel,
     queue: Queue,
@@ -52,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// One second: everything that is due is tried.
+    /// One second: all due messages are attempted.
     fn second(&mut self, now_s: u64, is_up: bool) {
         while let Some(Waiting { place, message, .. }) = self.queue.due(&self.channel, now_s) {
             if !is_up {
@@ -69,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// The process is killed and starts again: all there is then is what was kept.
+    /// A crash and restart: only stored lines survive.
     fn restart(&mut self) {
         let (queue, unreadable) = Queue::read(&self.kept.join("\n"));
         assert_eq!(unreadable, 0);
@@ -101,7 +103,7 @@ fn a_sink_that_is_down_for_ten_minutes_loses_nothing_and_the_order_is_kept() {
         assert!(first_after <= 760, "the longest gap is a minute: {first_after}");
         assert!(sink.queue.is_empty());
         if !restarts {
-            assert_eq!(sink.told, 1, "one outage is told once");
+            assert_eq!(sink.told, 1, "one outage is reported once");
         }
     }
 }
@@ -136,7 +138,7 @@ fn repeats_are_folded_into_one_message_a_minute() {
     let all: u64 = told.iter().map(|(.., more)| more + 1).sum();
     assert_eq!(all, 151, "each event is in exactly one message");
     assert!(sink.arrived[2].1.text().ends_with("(59 more like it)"), "{}", sink.arrived[2].1.text());
-    // Without folding each is one.
+    // Without folding, each event is a message.
     let mut plain = Sink::new(channel(",\"fold_s\":0"));
     for number in 1..=10 {
         plain.offer(&failed(number, "/dev/sdb"), 0);
@@ -156,7 +158,7 @@ fn what_is_folded_outlives_a_restart() {
     sink.offer(&failed(4, "/dev/sdb"), 6);
     sink.offer(&failed(6, "/dev/sdb"), 7);
     sink.second(30, true);
-    assert_eq!(sink.numbers(), [1], "the rest waits for the minute to end, and an old event is none");
+    assert_eq!(sink.numbers(), [1], "repeats wait for the minute to end; old events are ignored");
     sink.second(61, true);
     assert_eq!((sink.numbers(), sink.arrived[1].1.more), (vec![1, 6], 4));
 }
@@ -228,5 +230,5 @@ fn what_a_kill_leaves_of_the_last_line_is_no_message() {
     let (queue, _) = Queue::read(&text);
     let lines: Vec<String> =
         queue.lines().iter().map(|line| serde_json::to_string(line).expect("JSON")).collect();
-    assert_eq!(Queue::read(&lines.join("\n")).0, queue, "what is written anew says the same");
+    assert_eq!(Queue::read(&lines.join("\n")).0, queue, "a rewritten queue is equal");
 }

@@ -1,4 +1,5 @@
-//! Little-endian fields at fixed places; asking past the end gives zero, which no magic number is.
+//! Little-endian fields at fixed offsets; reads past the end give zero, which is never a magic
+//! number.
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|field| field.try_into().ok()).map_or(0, u16::from_le_bytes)
@@ -12,7 +13,8 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// CRC-32C of `bytes` with the four bytes at `field` taken for zero: how a block carries its own checksum.
+/// CRC-32C of `bytes` with the four bytes at `field` as zero: the checksum that a block carries in
+/// itself.
 pub(crate) fn crc_without(bytes: &[u8], field: usize) -> u32 {
     let crc = crc32c::crc32c(&bytes[..field]);
     let crc = crc32c::crc32c_append(crc, &[0; 4]);

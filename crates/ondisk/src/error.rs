@@ -1,28 +1,28 @@
-//! Why bytes are not what they should be.
+//! Errors of decoding and encoding.
 
 use std::fmt;
 
-/// What kind of fault. Stable.
+/// The kind of an error. Stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// Nothing of ours is there.
+    /// No structure of SoftROC.
     Blank,
-    /// The format's version is one that this software does not know.
+    /// An unsupported version of the format.
     Version,
-    /// A checksum does not agree, or a length cannot be.
+    /// A wrong checksum, or an invalid length.
     Damaged,
-    /// The checksums agree, but the content contradicts itself.
+    /// Valid checksums, but contradictory content.
     Contradiction,
-    /// It does not fit.
+    /// Too large for its space.
     TooLarge,
 }
 
-/// A kind for programs and a sentence for people.
+/// A kind for programs and a sentence for users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// Stable: code decides by it.
     pub kind: ErrorKind,
-    /// What was found and what was expected.
+    /// The found and the expected state.
     pub context: String,
 }
 

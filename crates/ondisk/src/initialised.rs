@@ -1,18 +1,25 @@
-//! The record of initialised regions and stripes: which of what drives hold is what hosts wrote.
+//! The record of initialised regions and stripes: the stripes on the drives that hold data of
+//! hosts.
 //!
 //! # Fault model and invariants
-//! - Two parts: a bit for each region of the array (*initialised*), and a table of the regions that are *initialised in part*,
-//!   with a bit for each stripe. A region that is in neither is not initialised at all: it reads as zeros.
-//! - Blocks of both are written like those of the [`IntentMap`]: two copies in turn, to every member. So each member alone knows
-//!   all that was acknowledged, and what members say is united: a bit is set only when the stripe is on the drives and flushed.
-//! - Nothing is ever taken out but a region's line in the table, when its bit in the first part is durable.
-//! - The record is exact. What does not fit the table is refused: the caller initialises the rest of the region first.
-//! - Where no member can read a block, the record does not tell which regions are initialised; the caller takes all of them for
-//!   initialised, without redundancy until a resync. (Taken for uninitialised, what hosts wrote would read as zeros.)
+//! - Two parts: a bit for each region of the array (*initialised*), and a table of the *partially
+//!   initialised* regions, with a bit for each stripe. A region in neither part is uninitialised:
+//!   it reads as zeros.
+//! - Blocks of both parts are written like those of the [`IntentMap`]: alternating between two
+//!   copies, to every member. So each member alone has all acknowledged bits, and the members' bits
+//!   are united. A bit is set only when the stripe is on the drives and flushed.
+//! - Bits are never removed. Only a region's entry in the table is, once its bit in the first part
+//!   is durable.
+//! - The record is exact. A stripe without space in the table is refused: the caller initialises
+//!   the rest of the region first.
+//! - Where no member can read a block, the initialised regions are unknown. The caller then treats
+//!   all as initialised, without redundancy until a resync. (As uninitialised, data of hosts would
+//!   read as zeros.)
 //!
 //! ```text
-//! block of the table, 4096 bytes; numbers are little-endian; the first 64 bytes are those of a block of the map, with "SRoCpart"
-//!    0  4  region, of the array's      of each region, one after the other; a region of 0 stripes ends the block
+//! block of the table, 4096 bytes; numbers are little-endian
+//! the first 64 bytes are those of a block of the map, with "SRoCpart"; then entries of regions:
+//!    0  4  region of the array           a region of 0 stripes ends the block
 //!    4  4  number of its stripes
 //!    8  n  a bit for each stripe, least significant first, in whole multiples of 4 bytes
 //! ```
@@ -27,50 +34,50 @@ use std::ops::Range;
 /// The most blocks of the table.
 pub const MAX_BLOCKS: u32 = 128;
 
-/// The fewest: an array of a few regions has room for all of them.
+/// The fewest blocks: enough for all regions of a small array.
 const MIN_BLOCKS: u32 = 4;
 
-/// For so many regions of an array there is one more block.
+/// The table has one block for this many regions of an array.
 const REGIONS_FOR_A_BLOCK: u32 = 64;
 
-/// What a block holds.
+/// The bytes for entries in a block.
 const ROOM: usize = LEN - HEADER;
 
-/// Bytes before the bits of a region.
-const LINE_HEADER: usize = 8;
+/// The bytes before the bits of a region.
+const ENTRY_HEADER: usize = 8;
 
-/// How many blocks the table of a new record for so many regions has. The label says how many it has.
+/// The number of blocks in the table of a new record for `regions` regions. The label records it.
 pub fn table_blocks(regions: u32) -> u32 {
     (regions / REGIONS_FOR_A_BLOCK).clamp(MIN_BLOCKS, MAX_BLOCKS)
 }
 
-/// One member's copies of the record, as they were read.
+/// One member's copies of the record, as read.
 #[derive(Clone, Default, Debug)]
 pub struct RecordCopies {
-    /// Of the bits of regions.
+    /// The bits of regions.
     pub regions: Copies,
-    /// Of the table.
+    /// The table.
     pub table: Copies,
 }
 
-/// A region that is initialised in part.
+/// A partially initialised region.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Line {
-    /// In which block it is.
+struct Entry {
+    /// The block that has it.
     block: u32,
-    /// How many stripes the region has.
+    /// The number of stripes in the region.
     stripes: u32,
-    /// A bit for each, in whole multiples of 4 bytes.
+    /// A bit for each stripe, in whole multiples of 4 bytes.
     bits: Vec<u8>,
 }
 
-impl Line {
+impl Entry {
     fn len(&self) -> usize {
-        LINE_HEADER + self.bits.len()
+        ENTRY_HEADER + self.bits.len()
     }
 }
 
-/// How many bytes the bits of so many stripes take.
+/// The bytes that the bits of `stripes` stripes need.
 fn bytes_for(stripes: u32) -> usize {
     (stripes as usize).div_ceil(32) * 4
 }
@@ -80,26 +87,27 @@ fn bytes_for(stripes: u32) -> usize {
 pub struct InitRecord {
     array: Uuid,
     initialised: IntentMap,
-    lines: BTreeMap<u32, Line>,
-    /// By block, the sequence of its latest write.
+    entries: BTreeMap<u32, Entry>,
+    /// The sequence of the latest write of each block.
     sequences: Vec<u64>,
     changed: BTreeSet<u32>,
 }
 
 impl InitRecord {
-    /// The record of an array of `regions` regions, none of which is initialised, with a table of `blocks` blocks (at most
-    /// [`MAX_BLOCKS`]).
+    /// The record of an array of `regions` regions, none of which is initialised, with a table of
+    /// `blocks` blocks (at most [`MAX_BLOCKS`]).
     pub fn new(array: Uuid, regions: u32, blocks: u32) -> InitRecord {
         InitRecord {
             array,
             initialised: IntentMap::in_area(Area::Initialised, array, regions, false),
-            lines: BTreeMap::new(),
+            entries: BTreeMap::new(),
             sequences: vec![0; blocks.clamp(1, MAX_BLOCKS) as usize],
             changed: BTreeSet::new(),
         }
     }
 
-    /// What the members together know, and whether that is all: if not, a block is lost on every member.
+    /// The united record of the members. False: it is incomplete, since a block is unreadable on
+    /// every member.
     pub fn unite(array: Uuid, regions: u32, blocks: u32, members: &[RecordCopies]) -> (InitRecord, bool) {
         let mut record = InitRecord::new(array, regions, blocks);
         let of_regions: Vec<Copies> = members.iter().map(|copies| copies.regions.clone()).collect();
@@ -113,11 +121,11 @@ impl InitRecord {
                 .filter_map(|copies| newest(&copies.table, Area::PartlyInitialised, array, index));
             let mut is_known = false;
             for Block { sequence, bits } in known {
-                let Some(lines) = decode(&bits, regions) else { continue };
+                let Some(entries) = decode(&bits, regions) else { continue };
                 is_known = true;
                 let latest = &mut record.sequences[index as usize];
                 *latest = sequence.max(*latest);
-                for (region, stripes, bits) in lines {
+                for (region, stripes, bits) in entries {
                     let (_, all) = found.entry(region).or_insert((stripes, vec![0; bits.len()]));
                     all.iter_mut().zip(&bits).for_each(|(all, bits)| *all |= bits);
                 }
@@ -125,76 +133,77 @@ impl InitRecord {
             is_all &= is_known;
         }
         for (region, (stripes, bits)) in found {
-            // It was completed, and its line had not been taken out.
+            // A completed region may still have an entry in the table.
             let fits = record.is_initialised(region) || record.note(region, stripes, &bits);
             is_all &= fits;
         }
         (record, is_all)
     }
 
-    /// How many regions there are.
+    /// The number of regions.
     pub fn regions(&self) -> u32 {
         self.initialised.regions()
     }
 
-    /// How many blocks its table has.
+    /// The number of blocks in its table.
     pub fn blocks(&self) -> u32 {
         self.sequences.len() as u32
     }
 
-    /// Whether all of a region is initialised.
+    /// Whether the whole region is initialised.
     pub fn is_initialised(&self, region: u32) -> bool {
         self.initialised.is_marked(region)
     }
 
-    /// The regions that are initialised in part: which of their stripes are, a bit for each.
+    /// The partially initialised regions, with a bit for each stripe.
     pub fn partial(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.lines.iter().map(|(region, line)| (*region, &line.bits[..]))
+        self.entries.iter().map(|(region, entry)| (*region, &entry.bits[..]))
     }
 
-    /// Those of a run of regions that are not initialised at all.
+    /// The uninitialised regions of a range.
     pub fn uninitialised(&self, regions: Range<u32>) -> impl Iterator<Item = u32> + '_ {
-        regions.filter(|region| !self.is_initialised(*region) && !self.lines.contains_key(region))
+        regions.filter(|region| !self.is_initialised(*region) && !self.entries.contains_key(region))
     }
 
-    /// Stripes of a region of `stripes` stripes are initialised. False: there is no room for it, and nothing has changed.
+    /// Records stripes of a region of `stripes` stripes as initialised. False: no space for it,
+    /// nothing has changed.
     #[must_use]
     pub fn note(&mut self, region: u32, stripes: u32, bits: &[u8]) -> bool {
         if self.is_initialised(region) || region >= self.regions() {
             return true;
         }
-        if !self.lines.contains_key(&region) {
-            let mut line = Line { block: 0, stripes, bits: vec![0; bytes_for(stripes)] };
-            let Some(block) = self.block_with_room(line.len()) else { return false };
-            line.block = block;
-            self.lines.insert(region, line);
+        if !self.entries.contains_key(&region) {
+            let mut entry = Entry { block: 0, stripes, bits: vec![0; bytes_for(stripes)] };
+            let Some(block) = self.block_with_room(entry.len()) else { return false };
+            entry.block = block;
+            self.entries.insert(region, entry);
         }
-        if let Some(line) = self.lines.get_mut(&region) {
-            line.bits.iter_mut().zip(bits).for_each(|(all, bits)| *all |= bits);
-            self.changed.insert(line.block);
+        if let Some(entry) = self.entries.get_mut(&region) {
+            entry.bits.iter_mut().zip(bits).for_each(|(all, bits)| *all |= bits);
+            self.changed.insert(entry.block);
         }
         true
     }
 
     fn block_with_room(&self, len: usize) -> Option<u32> {
         let mut used = vec![0; self.sequences.len()];
-        self.lines.values().for_each(|line| used[line.block as usize] += line.len());
+        self.entries.values().for_each(|entry| used[entry.block as usize] += entry.len());
         used.iter().position(|used| used + len <= ROOM).map(|block| block as u32)
     }
 
-    /// All of a region is initialised.
+    /// Records the whole region as initialised.
     pub fn complete(&mut self, region: u32) {
         self.initialised.mark(region);
         self.take_line(region);
     }
 
     fn take_line(&mut self, region: u32) {
-        if let Some(line) = self.lines.remove(&region) {
-            self.changed.insert(line.block);
+        if let Some(entry) = self.entries.remove(&region) {
+            self.changed.insert(entry.block);
         }
     }
 
-    /// These regions are another volume's from now on, or none's: nothing of them is initialised.
+    /// Resets regions that no longer belong to their volume: they are uninitialised.
     pub fn forget(&mut self, regions: Range<u32>) {
         for region in regions {
             self.initialised.unmark(region);
@@ -202,8 +211,8 @@ impl InitRecord {
         }
     }
 
-    /// Gives it another number of regions: new ones are not initialised. All of it is to be written then, twice. The table becomes
-    /// longer where the new number asks for it, and never shorter.
+    /// Changes the number of regions: new ones are uninitialised. The caller then writes all
+    /// blocks, twice. The table grows with the number of regions, and never shrinks.
     pub fn resize(&mut self, regions: u32) {
         self.forget(regions..self.regions());
         self.initialised.resize(regions);
@@ -211,14 +220,15 @@ impl InitRecord {
         self.sequences.resize(blocks as usize, 0);
     }
 
-    /// The blocks that changed since they were last taken, each with its next sequence: first those by which regions are initialised,
-    /// which are to be durable before the others are written.
+    /// The blocks that changed since the last call, each with its next sequence. Those of the first
+    /// list record regions as initialised; they must be durable before the second list is written.
     pub fn take_changed(&mut self) -> [Vec<BlockWrite>; 2] {
         let changed = std::mem::take(&mut self.changed);
         [self.initialised.take_changed(), changed.into_iter().map(|index| self.write_of(index)).collect()]
     }
 
-    /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
+    /// Every block, with its next sequence. Two calls, each written, make both copies of all blocks
+    /// valid.
     pub fn take_all(&mut self) -> Vec<BlockWrite> {
         self.changed.clear();
         let mut all = self.initialised.take_all();
@@ -226,7 +236,8 @@ impl InitRecord {
         all
     }
 
-    /// These blocks did not become durable everywhere: they count as changed again, and are to be written to the same copies.
+    /// Marks blocks that are not durable on all members as changed again; their next write goes to
+    /// the same copies.
     pub fn not_written(&mut self, writes: &[BlockWrite]) {
         let (regions, table): (Vec<BlockWrite>, Vec<BlockWrite>) =
             writes.iter().cloned().partition(|write| write.area == Area::Initialised);
@@ -239,10 +250,10 @@ impl InitRecord {
 
     fn write_of(&mut self, index: u32) -> BlockWrite {
         let mut bits = Vec::with_capacity(ROOM);
-        for (region, line) in self.lines.iter().filter(|(_, line)| line.block == index) {
+        for (region, entry) in self.entries.iter().filter(|(_, entry)| entry.block == index) {
             bits.extend(region.to_le_bytes());
-            bits.extend(line.stripes.to_le_bytes());
-            bits.extend(&line.bits);
+            bits.extend(entry.stripes.to_le_bytes());
+            bits.extend(&entry.bits);
         }
         bits.resize(ROOM, 0);
         let mut block = Block { sequence: self.sequences[index as usize], bits };
@@ -252,23 +263,23 @@ impl InitRecord {
     }
 }
 
-/// The lines of a block of the table. `None`: nobody wrote that.
+/// The entries of a block of the table. `None`: not written by SoftROC.
 fn decode(bytes: &[u8], regions: u32) -> Option<Vec<(u32, u32, Vec<u8>)>> {
-    let (mut lines, mut at) = (Vec::new(), 0);
-    while at + LINE_HEADER <= bytes.len() {
+    let (mut entries, mut at) = (Vec::new(), 0);
+    while at + ENTRY_HEADER <= bytes.len() {
         let (region, stripes) = (u32_at(bytes, at), u32_at(bytes, at + 4));
         if stripes == 0 {
             break;
         }
-        let from = at + LINE_HEADER;
+        let from = at + ENTRY_HEADER;
         let bits = bytes.get(from..from.checked_add(bytes_for(stripes))?)?;
-        // Of regions that the array has not any more nothing is known.
+        // Entries of regions beyond the array's end do not count.
         if region < regions {
-            lines.push((region, stripes, bits.to_vec()));
+            entries.push((region, stripes, bits.to_vec()));
         }
         at = from + bits.len();
     }
-    Some(lines)
+    Some(entries)
 }
 
 #[cfg(test)]
@@ -279,7 +290,7 @@ mod tests {
 
     const ARRAY: Uuid = Uuid([7; 16]);
 
-    /// A drive's copies of a record, as bytes.
+    /// The bytes of a drive's copies of a record.
     #[derive(Clone)]
     struct Disk(RecordCopies);
 
@@ -298,7 +309,7 @@ mod tests {
             disk
         }
 
-        /// Writes `keep` bytes of a block: a torn write if they are not all.
+        /// Writes the first `keep` bytes of a block: a torn write if they are not all.
         fn write(&mut self, write: &BlockWrite, keep: usize) {
             let copies = match write.area {
                 Area::Initialised => &mut self.0.regions,
@@ -310,7 +321,7 @@ mod tests {
         }
     }
 
-    /// By region, 0 stripes, some, or `None`: all.
+    /// The number of initialised stripes by region, or `None`: all.
     fn known(record: &InitRecord) -> Vec<Option<u32>> {
         let count = |bits: &[u8]| bits.iter().map(|byte| byte.count_ones()).sum();
         let partial: BTreeMap<u32, u32> =
@@ -345,7 +356,8 @@ mod tests {
         assert!(regions.remove(0).bytes.starts_with(b"SRoCinit") && table.len() == 1);
     }
 
-    /// What a region has in the table may be gone only when its bit is durable: a crash between leaves both.
+    /// A region's entry in the table may be removed only when its bit is durable: a crash between
+    /// leaves both.
     #[test]
     fn a_region_that_is_complete_and_still_in_the_table_is_complete() {
         let mut record = InitRecord::new(ARRAY, 10, 4);
@@ -376,20 +388,20 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_and_fits_when_others_are_complete() {
         let mut record = InitRecord::new(ARRAY, 1000, table_blocks(1000));
-        let most = table_blocks(1000) * (ROOM / (LINE_HEADER + 1024)) as u32;
+        let most = table_blocks(1000) * (ROOM / (ENTRY_HEADER + 1024)) as u32;
         for region in 0..most {
             assert!(record.note(region, 8192, &[1]), "{region} of {most}");
         }
         assert!(!record.note(most, 8192, &[1]) && known(&record)[most as usize] == Some(0));
         record.complete(5);
         assert!(record.note(most, 8192, &[1]));
-        assert!(!record.note(999, 8 * 4096, &[1]), "a region of so many stripes fits no block");
+        assert!(!record.note(999, 8 * 4096, &[1]), "the region is too large for a block");
     }
 
     proptest! {
-        /// Whatever is noted and completed, and wherever a write of the last change is torn on each
-        /// of two members: what was durable before is known, and no more than what was noted. The
-        /// writes before the torn one are durable; those after it were not begun.
+        /// For any sequence of notes and completions, and a last change that is torn at any write
+        /// on each of two members: the durable stripes are known, and only noted stripes are.
+        /// Writes before the torn one are durable; later ones have not started.
         #[test]
         fn a_torn_write_takes_nothing_back(
             steps in prop::collection::vec((0_u32..40, 0_u8..4, any::<[u8; 4]>()), 1..40),

@@ -1,22 +1,22 @@
-//! The write-intent map: which regions may be in the middle of a write.
+//! The write-intent map: the regions in which a write may be interrupted.
 //!
 //! # Fault model and invariants
-//! - A block is 4 KiB with a checksum. A write of it may be torn or lost when the power or the process goes;
-//!   then its checksum does not agree, or the block is the one from before.
-//! - Every block has two copies. A block with sequence *s* lies in copy *s* mod 2; the next write of it, *s*+1,
-//!   goes to the other. So a write that is torn leaves the block from before it: what was acknowledged is
-//!   never in the place that is being written.
-//! - The same block is written to every member of the array, and a mark counts as durable when it is on all of
-//!   them. So each member alone knows every acknowledged mark; what members say beyond that is united: a mark
-//!   too many costs a resync, a mark too few costs data.
-//! - A block that no member can tell is taken for dirty, all of it.
+//! - A block is 4 KiB with a checksum. A crash or power cut may tear or lose a write of it; then
+//!   its checksum is wrong, or the block is the previous one.
+//! - Every block has two copies. A block with sequence *s* lies in copy *s* mod 2; its next write,
+//!   *s*+1, goes to the other. So a torn write leaves the previous block: a write never overwrites
+//!   the last acknowledged block.
+//! - The same block is written to every member of the array, and a mark is durable when it is on
+//!   all of them. So each member alone has every acknowledged mark. The members' marks are united:
+//!   an additional mark costs a resync, a missing mark costs data.
+//! - A block that is unreadable on all members counts as completely marked.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::tail::{Area, BLOCK};
 use crate::uuid::Uuid;
 use std::collections::BTreeSet;
 
-/// How every block begins.
+/// The magic number of every block.
 pub const MAGIC: [u8; 8] = *b"SRoCwmap";
 
 /// The version of the format.
@@ -27,10 +27,10 @@ pub(crate) const HEADER: usize = 64;
 
 pub(crate) const LEN: usize = BLOCK.0 as usize;
 
-/// Regions whose bits one block holds.
+/// Regions with a bit in one block.
 pub const REGIONS_PER_BLOCK: u32 = ((LEN - HEADER) * 8) as u32;
 
-/// The most regions that a map has room for.
+/// The most regions of a map.
 pub const MAX_REGIONS: u32 = 1 << 20;
 
 /// The most blocks of a map.
@@ -42,21 +42,20 @@ const AT_ARRAY: usize = 16;
 const AT_SEQUENCE: usize = 32;
 const AT_CRC: usize = 40;
 
-/// A block to be written to every member.
+/// A block to write to every member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockWrite {
-    /// Of what.
+    /// Its area.
     pub area: Area,
-    /// To which copy, 0 or 1.
+    /// Its copy, 0 or 1.
     pub copy: usize,
-    /// Which block.
+    /// Its index.
     pub block: u32,
-    /// Its bytes, 4096 of them.
+    /// Its 4096 bytes.
     pub bytes: Vec<u8>,
 }
 
-/// One member's copies of the map, as they were read: the blocks one after another. A block that could not be
-/// read is `None`.
+/// One member's copies of the map, as read: the blocks in order. An unreadable block is `None`.
 pub type Copies = [Vec<Option<Vec<u8>>>; 2];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +65,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// As it is written to every member: with its next sequence.
+    /// The block with its next sequence, as every member gets it.
     pub(crate) fn write(&mut self, area: Area, array: Uuid, index: u32) -> BlockWrite {
         self.sequence += 1;
         let bytes = encode(magic(area), array, index, self);
@@ -74,7 +73,7 @@ impl Block {
     }
 }
 
-/// A bit for each region of one array: the write-intent map, or which regions are initialised.
+/// A bit for each region of one array: marked, or initialised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntentMap {
     area: Area,
@@ -85,7 +84,7 @@ pub struct IntentMap {
     set: u32,
 }
 
-/// How many blocks hold the bits of that many regions.
+/// The number of blocks for the bits of `regions` regions.
 pub fn blocks_for(regions: u32) -> u32 {
     regions.min(MAX_REGIONS).div_ceil(REGIONS_PER_BLOCK).max(1)
 }
@@ -96,7 +95,7 @@ impl IntentMap {
         IntentMap::in_area(Area::WriteIntent, array, regions, all)
     }
 
-    /// The same of another meaning.
+    /// The same for another area.
     pub(crate) fn in_area(area: Area, array: Uuid, regions: u32, all: bool) -> IntentMap {
         let regions = regions.min(MAX_REGIONS);
         let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
@@ -110,12 +109,12 @@ impl IntentMap {
         map
     }
 
-    /// What the members together know, and how many blocks none of them could tell.
+    /// The united map of the members, and the number of blocks that are unreadable on all of them.
     pub fn unite(array: Uuid, regions: u32, members: &[Copies]) -> (IntentMap, u32) {
         IntentMap::unite_in(Area::WriteIntent, array, regions, members)
     }
 
-    /// The same of another meaning.
+    /// The same for another area.
     pub(crate) fn unite_in(area: Area, array: Uuid, regions: u32, members: &[Copies]) -> (IntentMap, u32) {
         let mut map = IntentMap::in_area(area, array, regions, false);
         let mut unknown = 0;
@@ -154,12 +153,12 @@ impl IntentMap {
         });
     }
 
-    /// How many regions there are.
+    /// The number of regions.
     pub fn regions(&self) -> u32 {
         self.regions
     }
 
-    /// How many are marked.
+    /// The number of marked regions.
     pub fn marked(&self) -> u32 {
         self.set
     }
@@ -175,12 +174,12 @@ impl IntentMap {
         region < self.regions && self.blocks[block].bits[at as usize / 8] >> (at % 8) & 1 == 1
     }
 
-    /// Marks a region; whether that is news. Regions past the end are left alone.
+    /// Marks a region; returns whether it was unmarked. Ignores regions past the end.
     pub fn mark(&mut self, region: u32) -> bool {
         self.change(region, true)
     }
 
-    /// Takes a region's mark away; whether that is news.
+    /// Removes a region's mark; returns whether it was marked.
     pub fn unmark(&mut self, region: u32) -> bool {
         self.change(region, false)
     }
@@ -196,14 +195,14 @@ impl IntentMap {
         true
     }
 
-    /// The blocks that changed since they were last taken, each with its next sequence.
+    /// The blocks that changed since the last call, each with its next sequence.
     pub fn take_changed(&mut self) -> Vec<BlockWrite> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().map(|index| self.write_of(index)).collect()
     }
 
-    /// These blocks did not become durable everywhere: they count as changed again. The next write of each goes
-    /// to the same copy as this one, which may be torn: the other copy is the last that is sound everywhere.
+    /// Marks blocks that are not durable on all members as changed again. Their next write goes to
+    /// the same copy, which may be torn: the other copy is the last that is valid everywhere.
     pub fn not_written(&mut self, writes: &[BlockWrite]) {
         for BlockWrite { block, .. } in writes {
             self.blocks[*block as usize].sequence += 1;
@@ -211,8 +210,8 @@ impl IntentMap {
         }
     }
 
-    /// Gives the map another number of regions (at most [`MAX_REGIONS`]): new ones are not marked, those past the end
-    /// are forgotten. Blocks that are new are to be written twice, like those of a new map.
+    /// Changes the number of regions (at most [`MAX_REGIONS`]): new ones are unmarked, those past
+    /// the end are removed. New blocks must be written twice, like those of a new map.
     pub fn resize(&mut self, regions: u32) {
         let regions = regions.min(MAX_REGIONS);
         (regions..self.regions).for_each(|region| {
@@ -224,7 +223,8 @@ impl IntentMap {
         self.regions = regions;
     }
 
-    /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
+    /// Every block, with its next sequence. Two calls, each written, make both copies of all blocks
+    /// valid.
     pub fn take_all(&mut self) -> Vec<BlockWrite> {
         self.changed.clear();
         (0..self.blocks.len() as u32).map(|index| self.write_of(index)).collect()
@@ -235,7 +235,7 @@ impl IntentMap {
     }
 }
 
-/// How the blocks of a map begin.
+/// The magic number of an area's blocks.
 fn magic(area: Area) -> [u8; 8] {
     match area {
         Area::WriteIntent => MAGIC,
@@ -264,13 +264,14 @@ fn decode(bytes: &[u8], area: Area, array: Uuid, index: u32) -> Option<Block> {
         && u32_at(bytes, AT_VERSION) == VERSION
         && u32_at(bytes, AT_BLOCK) == index
         && bytes[AT_ARRAY..][..16] == array.0;
-    // A sequence at its end could not be followed by another: nobody wrote that.
+    // SoftROC never writes a sequence near the end of the range.
     let sequence = u64_at(bytes, AT_SEQUENCE);
     (ours && sequence < u64::MAX / 2).then(|| Block { sequence, bits: bytes[HEADER..].to_vec() })
 }
 
-/// A member's newest block; `None` if it cannot tell: neither copy is sound, or one that might be the newest
-/// could not be read at all (a torn one can: its checksum does not agree, and it was never acknowledged).
+/// A member's newest block. `None` if it is unknown: neither copy is valid, or a copy that may be
+/// newer is unreadable. (A torn copy is no obstacle: its checksum is wrong, and it was never
+/// acknowledged.)
 pub(crate) fn newest(copies: &Copies, area: Area, array: Uuid, index: u32) -> Option<Block> {
     let mut newest: Option<Block> = None;
     for blocks in copies {
@@ -291,7 +292,7 @@ mod tests {
 
     const ARRAY: Uuid = Uuid([7; 16]);
 
-    /// A drive's two copies of the map, as bytes.
+    /// The bytes of a drive's two copies of the map.
     #[derive(Clone)]
     struct Disk(Copies);
 
@@ -301,7 +302,7 @@ mod tests {
             Disk([blank.clone(), blank])
         }
 
-        /// Writes `keep` bytes of a block: a torn write if they are not all.
+        /// Writes the first `keep` bytes of a block: a torn write if they are not all.
         fn write(&mut self, write: &BlockWrite, keep: usize) {
             let place = self.0[write.copy][write.block as usize].as_mut().unwrap();
             place[..keep].copy_from_slice(&write.bytes[..keep]);
@@ -371,8 +372,9 @@ mod tests {
         assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0]).1, 1);
     }
 
-    /// A drive wrote a block of the map in the place of another one. By its checksum and its array it was sound, and what it said
-    /// of its own regions was taken for those of the other block: marks were missing that had been acknowledged. Its number tells.
+    /// Regression: a drive wrote a block of the map in the place of another one. Checksum and array
+    /// were right, and its bits passed for those of the other block: acknowledged marks were
+    /// missing. The block's number detects it.
     #[test]
     fn a_block_in_the_place_of_another_one_says_nothing() {
         let regions = 2 * REGIONS_PER_BLOCK;
@@ -385,16 +387,13 @@ mod tests {
         let sound = disk.clone();
         disk.0.iter_mut().for_each(|copy| copy[1] = copy[0].clone());
         let (found, unknown) = IntentMap::unite(ARRAY, regions, &[disk.0]);
-        assert_eq!(
-            (found.marked(), unknown),
-            (REGIONS_PER_BLOCK, 1),
-            "nobody can tell: all of it may be dirty"
-        );
+        assert_eq!((found.marked(), unknown), (REGIONS_PER_BLOCK, 1), "unknown: all regions may be dirty");
         assert_eq!(marks(&IntentMap::unite(ARRAY, regions, &[sound.0]).0), [REGIONS_PER_BLOCK + 5]);
     }
 
-    /// A write of the map failed on one drive of two, for want of space, and was tried again: the second attempt
-    /// went to the other copy, the last one that was sound everywhere, and the process died in the middle of it.
+    /// Regression: a write of the map failed on one drive of two for lack of space, and was
+    /// retried. The retry went to the other copy, the last valid one, and the process was killed
+    /// during the write.
     #[test]
     fn a_write_that_is_tried_again_spares_the_last_sound_copy() {
         let mut map = IntentMap::new(ARRAY, 10, false);
@@ -427,8 +426,9 @@ mod tests {
     }
 
     proptest! {
-        /// Marks and unmarks are written to two members; the last write is torn anywhere, on each for itself.
-        /// Every mark acknowledged before it is found again on either member alone.
+        /// Marks and unmarks are written to two members; the last write is torn at any byte,
+        /// independently on each. Each member alone then has every mark that was acknowledged
+        /// before.
         #[test]
         fn a_torn_write_never_loses_an_acknowledged_mark(
             steps in prop::collection::vec((0_u32..70_000, any::<bool>()), 1..40),

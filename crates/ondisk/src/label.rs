@@ -1,4 +1,4 @@
-//! What the label of a member says: the array, its volumes, its members; as TOML text.
+//! The label of a member: the array, its volumes, its members; as TOML text.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::runs::Runs;
@@ -9,62 +9,63 @@ use crate::volume::{MAX_VOLUMES, VolumeLabel};
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, DriveSet, MAX_DRIVES, SectorSize};
 
-/// How far the life of an array has come.
+/// The phase of an array's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It is being made: nobody was told yet that it exists.
+    /// Creation is not complete, and not acknowledged yet.
     Creating,
     /// It exists.
     Online,
-    /// It was deleted; what is left of it means nothing.
+    /// Deleted; its remains have no meaning.
     Deleted,
 }
 
-/// How a member stands with its array.
+/// The state of a member in its array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
-    /// It takes part; what it holds is current but for its stale regions.
+    /// Online; current except for its stale regions.
     Online,
-    /// The array goes on without it.
+    /// Not in use by the array.
     Failed,
 }
 
-/// Why an array goes on without a member.
+/// The reason why a member is not in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// An operation on it failed.
     Error,
-    /// It was not found when the array was started.
+    /// It was missing when the array was started.
     Missing,
-    /// An operator took it out, for a while.
+    /// An operator took it offline temporarily.
     Offline,
     /// An operator declared it failed.
     Operator,
-    /// It did not answer in time. It is used again by itself when it answers, or fails by policy.
+    /// It did not respond in time. The controller uses it again when it responds, or fails it by
+    /// policy.
     Suspended,
     /// An operator suspended it. It is used again when an operator resumes it.
     OperatorSuspended,
 }
 
-/// A drive that is being filled with what a member holds, to take its place.
+/// A drive that receives a copy of a member, to take its slot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replacement {
     /// The UUID of the drive.
     pub uuid: Uuid,
-    /// How it was named, for people.
+    /// The name of the drive, for users.
     pub name: String,
     /// The drive's size in bytes.
     pub size_bytes: u64,
     /// The length of its blocks in bytes.
     pub block_bytes: u64,
-    /// Regions that are not copied yet, besides those that are marked.
+    /// Regions that are not copied yet, in addition to the marked ones.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
-    /// Whether it is to stand in for the drive whose place it takes, until that is replaced.
+    /// Set if it becomes an active hot spare for the replaced drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in: Option<StandIn>,
 }
@@ -75,32 +76,32 @@ pub struct Replacement {
 pub struct Member {
     /// The UUID of its drive.
     pub uuid: Uuid,
-    /// How that drive was named, for people.
+    /// The name of the drive, for users.
     pub name: String,
     /// Its drive's size in bytes.
     pub size_bytes: u64,
     /// The length of its drive's blocks in bytes.
     pub block_bytes: u64,
-    /// How it stands.
+    /// Its state.
     pub state: MemberState,
-    /// The generation from which on it stands so.
+    /// The generation in which this state began.
     pub since: u64,
-    /// The generation that its own label had at least when it last went out; 0 of one that never did.
+    /// The least generation of its own label when it last left the array; 0 if it never did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub knew: u64,
-    /// Why it failed; `None` of one that is online.
+    /// The reason why it is not in use; `None` for an online member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// The enclosure it sits in, as the operator calls it.
+    /// Its enclosure, by the operator's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
-    /// Regions in which what it holds is old; of one that is out, besides those that are marked.
+    /// Regions with stale content; for a member that is not online, in addition to the marked ones.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
-    /// The drive that is to take its place.
+    /// The drive that will replace it.
     #[serde(default, alias = "shadow", skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Replacement>,
-    /// Whether it stands in for a drive that is to be replaced.
+    /// Set if it is an active hot spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in: Option<StandIn>,
 }
@@ -114,7 +115,7 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl Member {
-    /// A member that takes part from `since` on, on a drive of that size with those blocks.
+    /// A member that is online since generation `since`, on a drive of that size and block size.
     pub fn online(
         uuid: Uuid,
         name: impl Into<String>,
@@ -142,53 +143,54 @@ impl Member {
         self.state == MemberState::Online
     }
 
-    /// Whether it is out because it does not answer, and comes back by itself.
+    /// Whether it is suspended because it does not respond; it returns by itself.
     pub fn is_suspended(&self) -> bool {
         !self.is_online() && self.cause == Some(Cause::Suspended)
     }
 
-    /// Whether it is out because an operator suspended it.
+    /// Whether an operator suspended it.
     pub fn is_suspended_by_operator(&self) -> bool {
         !self.is_online() && self.cause == Some(Cause::OperatorSuspended)
     }
 }
 
-/// What the operator wishes for the array.
+/// The operator's settings for the array.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// A drive goes out after so many medium errors that could not be repaired.
+    /// A drive fails after this many medium errors that could not be repaired.
     pub medium_error_limit: u32,
-    /// A drive that is suspended fails after so many seconds.
+    /// A suspended drive fails after this many seconds.
     #[serde(default = "suspend_limit_s", skip_serializing_if = "is_usual_suspend_limit")]
     pub suspend_limit_s: u32,
-    /// What a spare took over goes back to the drive that replaces the failed one.
+    /// The content of an active hot spare is copied back to the drive that replaces the failed one.
     pub copyback: bool,
-    /// Where there is no spare, an unused drive may be taken.
+    /// Where there is no spare, an unused drive may act as one.
     pub emergency_spare: bool,
-    /// A drive that reports wear-out or a failure to come is copied to a spare.
+    /// A drive that reports wear-out or predicts its failure is copied to a spare.
     pub drive_guard: bool,
-    /// A spare of another kind may be taken: a rotating one for a solid-state one, or the other way round.
+    /// A spare of another kind may be used: a rotating drive for a solid-state drive, or the
+    /// reverse.
     pub mixed_kinds: bool,
-    /// The share of time that background tasks take beside hosts.
+    /// The share of time that background tasks may use.
     pub task_share_percent: u8,
-    /// Whether the array starts without drives that are missing.
+    /// Whether the array starts while drives are missing.
     #[serde(default, skip_serializing_if = "StartDegraded::is_auto")]
     pub start_degraded: StartDegraded,
-    /// When any of it was last changed, in seconds since 1970; 0: never.
+    /// The time of the latest change, in seconds since 1970; 0: never.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_unix_s: u64,
 }
 
-/// Whether an array starts without drives that are missing, and that could serve it without those that are here.
+/// Whether an array starts while drives are missing that could serve it without the present ones.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartDegraded {
-    /// After a clean shutdown it starts by itself: what is missing took part in all that was written. After any other end
-    /// the missing drives may have gone on alone, and the operator is asked.
+    /// After a clean shutdown it starts automatically: the missing drives have all writes. After a
+    /// crash the missing drives may have been used alone, and the operator decides.
     #[default]
     Auto,
-    /// The operator is always asked.
+    /// The operator always decides.
     Ask,
 }
 
@@ -231,84 +233,90 @@ impl Default for Policy {
     }
 }
 
-/// What a label says. All members carry the same, but for `drive`.
+/// The content of a label. All members carry the same, except for `drive`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Label {
     /// The array's UUID.
     pub array: Uuid,
-    /// The UUID of the drive that carries this label: its physical disk data say it, not the text.
+    /// The UUID of the drive that carries this label: from its physical disk data, not from the
+    /// text.
     #[serde(skip)]
     pub drive: Uuid,
-    /// Counts changes of what the label says, and attempts at them.
+    /// The number of changes of the label, including failed attempts.
     pub generation: u64,
-    /// A generation that is durable on every member that was online in it: whoever is called online here has a
-    /// label at least as new.
+    /// A generation that is durable on every member that was online in it: every member that is
+    /// online here has a label at least as new.
     pub confirmed: u64,
-    /// How far the array's life has come.
+    /// The phase of the array.
     pub phase: Phase,
-    /// Whether the array was cleanly shut down, with everything on the drives and no region marked.
+    /// Whether the array was cleanly shut down, with all data on the drives and no region marked.
     pub clean: bool,
-    /// Whether it was cleanly shut down with everything on the drives, but regions are left marked that were unsynced: they
-    /// wait to be resynced.
+    /// Whether it was cleanly shut down with all data on the drives, but unsynced regions are still
+    /// marked: they need a resync.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shut_down: bool,
-    /// Where the tail of each of its drives is.
+    /// The place of the tail on each of its drives.
     #[serde(default, skip_serializing_if = "TailPlace::is_end")]
     pub tail: TailPlace,
-    /// How many blocks the table of regions that are initialised in part has, if there is a record of initialised stripes
-    /// ([`InitRecord`](crate::InitRecord)).
+    /// The number of blocks in the table of partially initialised regions, if the array has a
+    /// record of initialised stripes ([`InitRecord`](crate::InitRecord)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialisation_blocks: Option<u32>,
-    /// What the operator wishes.
+    /// The operator's settings.
     pub policy: Policy,
     /// Its volumes.
     pub volume: Vec<VolumeLabel>,
     /// Its members, by slot.
     pub member: Vec<Member>,
-    /// Drives that failed in it by their own fault, the latest last: nobody uses them until an operator says so.
+    /// Drives that failed in it by a fault of their own, the latest last: unused until an operator
+    /// accepts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedDrive>,
-    /// Drives that were replaced while they were here, the latest last, until their label is off: one that still had it, and was found
-    /// alone one day, would pass for the array as it was then. A start takes off what a crash left.
+    /// Drives that were replaced while present, the latest last, until their label has been
+    /// removed: such a drive, found alone later, would pass for the array in its former state. A
+    /// start removes the labels that a crash left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<Uuid>,
 }
 
-/// How many failed drives a label remembers; the oldest are forgotten.
+/// The most failed drives in a label; the oldest are removed.
 const MOST_FAILED: usize = 8;
-/// So many drives are remembered whose label is to be taken off; the oldest goes first. One that does not answer stays among them.
+/// The most drives whose label is still to be removed; the oldest is dropped first. A drive that
+/// does not respond stays listed.
 const MOST_LEAVING: usize = 16;
 
-/// A drive that failed by its own fault: it could not write, or did not answer. One that vanished is none.
+/// A drive that failed by a fault of its own: a write failed, or it did not respond. A missing
+/// drive is not listed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedDrive {
     /// Its UUID in the array.
     pub uuid: Uuid,
-    /// What tells it from others whatever it holds (a serial number, an inode), where something does.
+    /// Its identity independent of its content (a serial number, an inode), where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// How it was called, for people.
+    /// Its name, for users.
     pub name: String,
-    /// What happened, to be read within a sentence.
+    /// The fault, as a part of a sentence.
     pub why: String,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at_unix_s: u64,
 }
 
 impl FailedDrive {
-    /// Whether two failures are of one drive.
+    /// Whether two entries describe the same drive.
     pub fn is_of_the_same(&self, other: &FailedDrive) -> bool {
         self.uuid == other.uuid || self.identity.is_some() && self.identity == other.identity
     }
 }
 
-/// How far a start without all members raises the generation, twice, once what is left is confirmed: together further
-/// than any label that was left behind by attempts that failed.
+/// The step by which a start without all members raises the generation: once before the remaining
+/// members confirm it, and once after. Together this exceeds any label that failed attempts left
+/// behind.
 pub const GENERATION_STRIDE: u64 = 1 << 20;
 
-/// The generation is never further ahead of what is confirmed.
+/// The most by which the generation exceeds the confirmed one.
 pub const MAX_LEAD: u64 = 2 * GENERATION_STRIDE;
 
 fn contradiction(what: impl Into<String>) -> Error {
@@ -316,7 +324,7 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl Label {
-    /// Remembers that a drive failed.
+    /// Adds a failed drive.
     pub fn remember_failed(&mut self, failed: FailedDrive) {
         self.failed.retain(|other| other.uuid != failed.uuid);
         self.failed.push(failed);
@@ -324,7 +332,7 @@ impl Label {
         self.failed.drain(..surplus);
     }
 
-    /// Remembers that a drive was replaced, and has a label that is to be taken off.
+    /// Adds a replaced drive whose label is still to be removed.
     pub fn remember_leaving(&mut self, drive: Uuid) {
         self.leaving.retain(|other| *other != drive);
         self.leaving.push(drive);
@@ -332,7 +340,7 @@ impl Label {
         self.leaving.drain(..surplus);
     }
 
-    /// Whether the array was cleanly shut down: nothing was being written when it ended.
+    /// Whether the array was cleanly shut down: no writes were in progress.
     pub fn was_shut_down(&self) -> bool {
         self.clean || self.shut_down
     }
@@ -342,12 +350,12 @@ impl Label {
         self.slot_of(self.drive).or_else(|| self.replaced_by(self.drive))
     }
 
-    /// The slot of a member's drive.
+    /// The slot of a member by the UUID of its drive.
     pub fn slot_of(&self, drive: Uuid) -> Option<usize> {
         self.member.iter().position(|member| member.uuid == drive)
     }
 
-    /// The slot that a drive is the replacement of.
+    /// The slot whose replacement is this drive.
     pub fn replaced_by(&self, drive: Uuid) -> Option<usize> {
         let is_it = |member: &Member| {
             member.replacement.as_ref().is_some_and(|replacement| replacement.uuid == drive)
@@ -361,23 +369,23 @@ impl Label {
         Label { drive, ..self.clone() }
     }
 
-    /// Whether two labels say the same of their array.
+    /// Whether two labels describe the array in the same way.
     pub fn agrees_with(&self, other: &Label) -> bool {
         *self == other.for_drive(self.drive)
     }
 
-    /// How many members are online.
+    /// The number of online members.
     pub fn online(&self) -> usize {
         self.member.iter().filter(|member| member.is_online()).count()
     }
 
-    /// The slots of the members that are out.
+    /// The slots of the members that are not online.
     pub fn out(&self) -> DriveSet {
         let out = self.member.iter().enumerate().filter(|(_, member)| !member.is_online());
         crate::volume::slots(out.map(|(slot, _)| slot))
     }
 
-    /// Its volumes' names, for sentences.
+    /// The names of its volumes, for sentences.
     pub fn names(&self) -> String {
         let whole = self.volume.iter().filter(|volume| !volume.is_part());
         let names: Vec<String> = whole.map(|volume| format!("'{}'", volume.name)).collect();
@@ -392,7 +400,7 @@ impl Label {
         self.volume.iter().find(|volume| volume.uuid == uuid)
     }
 
-    /// A volume by its UUID, to be changed.
+    /// A volume by its UUID, mutable.
     pub fn volume_mut(&mut self, uuid: Uuid) -> Option<&mut VolumeLabel> {
         self.volume.iter_mut().find(|volume| volume.uuid == uuid)
     }
@@ -402,18 +410,18 @@ impl Label {
         self.volume.iter().map(VolumeLabel::end_region).max().unwrap_or(0)
     }
 
-    /// Bytes used of every member, from its first byte on.
+    /// The bytes used on every member, from its first byte on.
     pub fn used_bytes(&self) -> u64 {
         let volumes = self.volume.iter().filter(|volume| !volume.saves());
         volumes.map(VolumeLabel::data_end_bytes).max().unwrap_or(0)
     }
 
-    /// Whether a drive of that size has room for all of it.
+    /// Whether a drive of that size has space for the array.
     pub fn fits(&self, drive_size: ByteCount) -> bool {
         Tail::at(drive_size, self.tail).is_some_and(|tail| tail.data().end().0 >= self.used_bytes())
     }
 
-    /// The size that a drive needs to have room for all of it.
+    /// The least size of a drive for the array.
     pub fn needed_bytes(&self) -> ByteCount {
         let used = ByteCount(self.used_bytes()).align_up(BLOCK);
         match self.tail {
@@ -423,10 +431,10 @@ impl Label {
         }
     }
 
-    /// Looks whether everything it says can be.
+    /// Checks the content.
     ///
     /// # Errors
-    /// Says what cannot.
+    /// Describes the first invalid field.
     pub fn check(&self) -> Result<()> {
         if self.member.is_empty() || self.member.len() > MAX_DRIVES {
             return Err(contradiction(format!("the label names {} members", self.member.len())));
@@ -440,31 +448,31 @@ impl Label {
         self.check_members()?;
         self.check_policy()?;
         if self.generation == 0 || self.generation >= u64::MAX / 2 {
-            return Err(contradiction(format!("the label's generation {} cannot be", self.generation)));
+            return Err(contradiction(format!("invalid label generation {}", self.generation)));
         }
         let Label { generation, confirmed, .. } = *self;
         if confirmed >= generation || generation - confirmed > MAX_LEAD {
             return Err(contradiction(format!(
-                "the label has generation {generation} and calls {confirmed} confirmed, which cannot be"
+                "the label has generation {generation} with {confirmed} confirmed, which is invalid"
             )));
         }
         Ok(())
     }
 
-    /// No two volumes share bytes, regions, a name or a UUID.
+    /// Volumes must not share bytes, regions, a name or a UUID.
     fn check_places(&self) -> Result<()> {
         let distinct = |mut keys: Vec<(u64, u64)>| {
             keys.sort_unstable();
             keys.windows(2).all(|pair| pair[0].1 <= pair[1].0)
         };
-        // What lies by the new layout of a volume on its way lies where the volume lies.
+        // The part with the new layout of a reshaping volume lies on the volume's own bytes.
         let whole = || self.volume.iter().filter(|volume| !volume.is_part());
         let bytes = whole().map(|volume| (volume.data_start_bytes, volume.data_end_bytes()));
         if !distinct(bytes.collect()) {
-            return Err(contradiction("the label lets two volumes lie on the same bytes"));
+            return Err(contradiction("the label has two volumes on the same bytes"));
         }
         if whole().any(|volume| volume.data_start_bytes < self.tail.data_start().0) {
-            return Err(contradiction("the label lets a volume lie where its drives have their tails"));
+            return Err(contradiction("the label has a volume that overlaps the drives' tails"));
         }
         let regions = |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
         if !distinct(self.volume.iter().map(regions).collect()) {
@@ -479,7 +487,7 @@ impl Label {
         uuids.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) || uuids.windows(2).any(|pair| pair[0] == pair[1])
         {
-            return Err(contradiction("the label names two volumes alike"));
+            return Err(contradiction("the label gives two volumes the same name or UUID"));
         }
         Ok(())
     }
@@ -495,7 +503,7 @@ impl Label {
             }
             if member.since > self.generation || member.knew >= member.since {
                 return Err(contradiction(format!(
-                    "the label says that drive {} is as it is since generation {}, which cannot be",
+                    "the label has drive {} unchanged since generation {}, which is invalid",
                     member.uuid, member.since
                 )));
             }
@@ -510,7 +518,8 @@ impl Label {
                     .is_none_or(|block| !ByteCount(size).is_aligned(block.bytes()))
                 {
                     return Err(contradiction(format!(
-                        "the label names a drive of {size} bytes with blocks of {block}, which cannot be"
+                        "the label names a drive of {size} bytes with blocks of {block}, which is \
+                         invalid"
                     )));
                 }
             }
@@ -523,7 +532,7 @@ impl Label {
             return Err(contradiction("the label names one drive as two members"));
         }
         if self.slot().is_none() {
-            return Err(contradiction(format!("the label says that its drive {} is no member", self.drive)));
+            return Err(contradiction(format!("the label's drive {} is not a member", self.drive)));
         }
         Ok(())
     }
@@ -535,7 +544,8 @@ impl Label {
         }
     }
 
-    /// The same with at most `most` runs in each set of regions: more is called stale, and less unwritten, than is.
+    /// The same with at most `most` runs in each set of regions: more regions count as stale, and
+    /// fewer as unwritten.
     pub(crate) fn coarser(&self, most: usize) -> Label {
         let mut label = self.clone();
         for member in &mut label.member {

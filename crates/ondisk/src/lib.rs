@@ -1,24 +1,25 @@
-//! Bytes on drives: labels and write-intent maps; decode, encode, reconcile. Pure: no I/O, no clock. What is in
-//! the journals of writes is the crate `write-log`'s business.
+//! Structures on drives: labels and write-intent maps; decode, encode, reconcile. Pure: no I/O, no
+//! clock. The crate `write-log` has the content of the journals.
 //!
 //! # The last 32 MiB of every drive
 //! ```text
-//! drive                                            tail: 32 MiB, and what is left over to 4 KiB
+//! drive                                            tail: 32 MiB, plus the remainder to 4 KiB
 //! ┌────────────────────────────────────────────────┬───────────┬─────────┬───────────┬───────┬───────┬─────────┬────────┐
 //! │ data of the array's volumes, side by side      │ workspace │ primary │ secondary │ map 0 │ map 1 │ witness │ anchor │
 //! └────────────────────────────────────────────────┴───────────┴─────────┴───────────┴───────┴───────┴─────────┴────────┘
 //! 0                                      tail +   0           16 MiB    18 MiB      20      21      22        drive's
 //!                                                                                                          last block
 //! ```
-//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB; on drives that were imported with data up to their end it is
-//! in front of the data ([`TailPlace`]). Anchor, primary and secondary are a structure in DDF,
-//! the format of the industry: other software reads from it which drives make which volumes, and how (`docs/formats/ddf.md`).
-//! What DDF has no words for — what a drive missed, what was never written, what the operator wishes — SoftROC keeps in its
-//! vendor log: [`Label`], as TOML. Everything in DDF is derived from the label anew whenever that changes.
+//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB; on drives that were imported
+//! with data up to their end it lies before the data ([`TailPlace`]). Anchor, primary and secondary
+//! are a structure in DDF, the industry's format: other software can read the volumes, their drives
+//! and layouts from it (`docs/formats/ddf.md`). Data without a field in DDF (stale and unwritten
+//! regions, the operator's settings) are in SoftROC's vendor log: [`Label`], as TOML. Every change
+//! of the label derives all of DDF from it again.
 //!
 //! ```text
-//! Label ─► Telling ─► Structure ─► ddf::update ─► writes      what is to be said
-//! Glimpse ─► find ─► Carried ─► reconcile ─► FoundArray       what drives say together
+//! Label ─► Telling ─► Structure ─► ddf::update ─► writes      the content to write
+//! Glimpse ─► find ─► Carried ─► reconcile ─► FoundArray       the arrays that the drives form
 //! ```
 //!
 //! ```text
@@ -30,27 +31,27 @@
 //!   32  8  sequence; the block lies in copy sequence mod 2
 //!   40  4  CRC-32C of the block, this field as zero
 //!   44 20  zero
-//!   64 4032  bits: region 32256·block + 8·byte + bit (from the least significant) is being written
+//!   64 4032  bits: region 32256·block + 8·byte + bit (from the least significant) is marked
 //! ```
 //!
 //! | where | what |
 //! | --- | --- |
-//! | `tail.rs` | [`Tail`]: where things lie |
-//! | `own.rs` | [`find`]: what a drive carries; [`restore`]: what it carried |
-//! | `told.rs` | [`Telling`]: a label in the words of DDF |
-//! | `witness.rs` | [`Witness`]: by which a drive that lost both copies is known |
-//! | `undo.rs` | [`Undo`]: what a drive held before an import |
+//! | `tail.rs` | [`Tail`]: offsets in the tail |
+//! | `own.rs` | [`find`]: the structures of a drive; [`restore`]: a lost label, from other drives |
+//! | `told.rs` | [`Telling`]: from a label to DDF |
+//! | `witness.rs` | [`Witness`]: identifies a drive that lost both copies |
+//! | `undo.rs` | [`Undo`]: the overwritten metadata of an import |
 //! | `payload.rs` | [`Content`]: the text in the vendor log |
-//! | `label.rs` | [`Label`]: what it says of the array, its members and tasks |
-//! | `volume.rs` | [`VolumeLabel`]: what it says of each volume |
+//! | `label.rs` | [`Label`]: the array, its members and tasks |
+//! | `volume.rs` | [`VolumeLabel`]: a volume in the label |
 //! | `runs.rs` | [`Runs`]: sets of regions |
-//! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
+//! | `spare.rs` | [`SpareLabel`]: the label of a hot spare |
 //! | `intent.rs` | [`IntentMap`] |
-//! | `initialised.rs` | [`InitRecord`]: which stripes hold what hosts wrote |
-//! | `log_device.rs` | [`LogLabel`]: what a device says that is there for journals alone |
+//! | `initialised.rs` | [`InitRecord`]: stripes with data of hosts |
+//! | `log_device.rs` | [`LogLabel`]: the label of a log device |
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
-//! | `foreign/` | [`foreign`]: arrays that other systems made |
+//! | `foreign/` | [`foreign`]: arrays of other systems |
 
 mod bytes;
 pub mod ddf;

@@ -1,5 +1,5 @@
-//! The label of a log device: a file, a partition or a drive that the user gave to the journals of volumes, so that the
-//! members carry none of them. A log has one device or two, which hold the same.
+//! The label of a log device: a file, a partition or a drive that holds the journals of volumes,
+//! instead of the members. A log has one device or two with equal content.
 //!
 //! ```text
 //! device   64 KiB    512 KiB   1 MiB                              size − 1 MiB, rounded down to 256 KiB
@@ -15,10 +15,11 @@
 //!   16 16  UUID of the device
 //! ```
 //! # Fault model and invariants
-//! - A change is durable in copy 0 before copy 1 is written, and nothing relies on it before both are. A cut leaves one copy
-//!   whole, and it has what was relied on or what comes after it: of two sound copies the newer one counts.
-//! - Where one copy is damaged and the other is none at all, the first label was being written, or the last one taken
-//!   off. Nothing relies on it: the device carries none.
+//! - A change is durable in copy 0 before copy 1 is written, and takes effect only when both are
+//!   durable. An interruption leaves one copy whole, with the state in effect or the next one: of
+//!   two valid copies the newer counts.
+//! - Where one copy is damaged and the other is absent, the first label was being written, or the
+//!   last one removed. It never took effect: the device has no label.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::error::{Error, ErrorKind, Result};
@@ -37,22 +38,22 @@ const AT_GENERATION: usize = 32;
 const AT_LEN: usize = 40;
 const AT_TEXT: usize = 64;
 
-/// The most that a copy takes.
+/// The length of a copy.
 const COPY: ByteCount = ByteCount(256 << 10);
 
-/// Where the copies are.
+/// The offsets of the copies.
 const COPIES_AT: [ByteOffset; 2] = [ByteOffset(64 << 10), ByteOffset(512 << 10)];
 
-/// What is kept from the journals at both ends.
+/// The bytes at both ends without journals.
 const END: ByteCount = ByteCount(1 << 20);
 
-/// The room of the journals ends at a multiple of this.
+/// The space of the journals ends at a multiple of this.
 const GRAIN: ByteCount = ByteCount(256 << 10);
 
-/// The least that a log device has room for.
+/// The least space for journals on a log device.
 const LEAST_ROOM: ByteCount = ByteCount(4 << 20);
 
-/// The most journals on a log: their places fit into a copy, whatever the names of their volumes.
+/// The most journals on a log: their entries fit into a copy, with names of any length.
 const MOST_PLACES: usize = 1024;
 
 /// The longest name of a device.
@@ -62,71 +63,71 @@ const LONGEST_DEVICE_NAME: usize = 4096;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogMember {
-    /// By which it is known.
+    /// Its UUID.
     pub uuid: Uuid,
-    /// How it was named, for people; it decides nothing.
+    /// Its name, for users only.
     pub name: String,
 }
 
-/// Where a journal lies on the devices of a log.
+/// The place of a journal on the devices of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogPlace {
-    /// Whose journal it is.
+    /// The volume of the journal.
     pub volume: Uuid,
-    /// How that volume is called, for people; it decides nothing.
+    /// The volume's name, for users only.
     pub name: String,
-    /// Where it begins, from the beginning of the device.
+    /// Its offset on the device.
     pub start_bytes: u64,
     /// Its length.
     pub len_bytes: u64,
 }
 
 impl LogPlace {
-    /// Its bytes on the device; `None` where no device has such.
+    /// Its range on the device; `None` where it overflows.
     fn range(&self) -> Option<ByteRange> {
         self.start_bytes.checked_add(self.len_bytes)?;
         Some(ByteRange::new(ByteOffset(self.start_bytes), ByteCount(self.len_bytes)))
     }
 }
 
-/// What a log device says of itself and its log.
+/// The label of a log device: itself and its log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogLabel {
-    /// The log: the same on its devices.
+    /// The UUID of the log, equal on all its devices.
     pub log: Uuid,
-    /// The device that carries this label: its head says it, not the text.
+    /// The device that carries this label: from its head, not from the text.
     #[serde(skip)]
     pub device: Uuid,
-    /// Counts changes.
+    /// The number of its latest change.
     pub generation: u64,
-    /// When the log was made, in seconds since 1970.
+    /// The time of the log's creation, in seconds since 1970.
     pub since_unix_s: u64,
     /// All devices of the log.
     pub devices: Vec<LogMember>,
-    /// Which journals lie where.
+    /// The journals and their places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub place: Vec<LogPlace>,
 }
 
-/// What was found where the label of a log device lies.
+/// The result of looking for a log device's label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogFound {
-    /// None.
+    /// No label.
     Blank,
-    /// One that is sound.
+    /// A valid label.
     Sound(LogLabel),
-    /// One that cannot be used: a sentence without a full stop.
+    /// An unusable label: a sentence without a full stop.
     Bad(String),
 }
 
-/// One copy, looked at.
+/// The state of one copy.
 enum Copy {
     None,
     Sound(LogLabel),
     Damaged(String),
-    /// Whole, and not to be used all the same.
+    /// Whole, but unusable.
     Refused(String),
 }
 
@@ -135,15 +136,15 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl LogLabel {
-    /// What every device keeps for its label at its beginning.
+    /// The space for the label at the beginning of every device.
     pub const FRONT: ByteCount = END;
 
-    /// Where the copies of the label are, in the order in which they are written.
+    /// The ranges of the copies, in the order of writing.
     pub fn copies() -> [ByteRange; 2] {
         COPIES_AT.map(|at| ByteRange::new(at, COPY))
     }
 
-    /// The room of the journals on a device of that size; `None` where less than 4 MiB are left.
+    /// The space for journals on a device of that size; `None` for less than 4 MiB.
     pub fn room(size: ByteCount) -> Option<ByteRange> {
         let end = ByteOffset(size.0.checked_sub(END.0)?).align_down(GRAIN);
         let start = ByteOffset(END.0);
@@ -151,24 +152,24 @@ impl LogLabel {
         is_enough.then(|| ByteRange::from_to(start, end))
     }
 
-    /// The same label as another device of the log carries it.
+    /// The same label for another device of the log.
     pub fn for_device(&self, device: Uuid) -> LogLabel {
         LogLabel { device, ..self.clone() }
     }
 
-    /// Whether all its journals lie in the room that a device of that size has for them.
+    /// Whether all its journals fit a device of that size.
     pub fn fits(&self, size: ByteCount) -> bool {
         let Some(room) = LogLabel::room(size) else { return false };
         self.place.iter().filter_map(LogPlace::range).all(|range| room.contains(range))
     }
 
-    /// Looks whether everything it says can be.
+    /// Checks the content.
     ///
     /// # Errors
-    /// Says what cannot.
+    /// Describes the first invalid field.
     pub fn check(&self) -> Result<()> {
         if self.generation == 0 || self.generation >= u64::MAX / 2 {
-            let sentence = format!("the log's label has generation {}, which cannot be", self.generation);
+            let sentence = format!("the log's label has the invalid generation {}", self.generation);
             return Err(contradiction(sentence));
         }
         self.check_devices()?;
@@ -206,8 +207,7 @@ impl LogLabel {
             let range = place.range().filter(|range| !range.len.is_zero());
             let Some(range) = range.filter(|_| is_aligned(place.start_bytes) && is_aligned(place.len_bytes))
             else {
-                let sentence =
-                    format!("the log's label gives the volume {} a place that cannot be", place.volume);
+                let sentence = format!("the log's label gives the volume {} an invalid place", place.volume);
                 return Err(contradiction(sentence));
             };
             ranges.push(range);
@@ -217,10 +217,10 @@ impl LogLabel {
         }
         ranges.sort_unstable();
         if ranges.first().is_some_and(|first| first.start < ByteOffset(END.0)) {
-            return Err(contradiction("the log's label lets a journal lie on the label itself"));
+            return Err(contradiction("the log's label has a journal that overlaps the label"));
         }
         if ranges.windows(2).any(|pair| pair[0].end() > pair[1].start) {
-            return Err(contradiction("the log's label lets two journals lie on the same bytes"));
+            return Err(contradiction("the log's label has two journals on the same bytes"));
         }
         let mut volumes: Vec<Uuid> = self.place.iter().map(|place| place.volume).collect();
         volumes.sort_unstable();
@@ -230,10 +230,11 @@ impl LogLabel {
         }
     }
 
-    /// One copy of it, as it is written.
+    /// The bytes of one copy.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where it says what cannot be, [`ErrorKind::TooLarge`] where it does not fit.
+    /// [`ErrorKind::Contradiction`] where its content is invalid, [`ErrorKind::TooLarge`] where it
+    /// does not fit.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check()?;
         let text = toml::to_string(self)
@@ -259,11 +260,11 @@ impl LogLabel {
         Ok(bytes)
     }
 
-    /// What both copies say together; `None` of one that cannot be read.
+    /// The label by both copies; `None` for an unreadable one.
     pub fn find(copy0: Option<&[u8]>, copy1: Option<&[u8]>) -> LogFound {
         let unreadable = || Copy::Damaged("it cannot be read".to_owned());
         match [copy0, copy1].map(|bytes| bytes.map_or_else(unreadable, look)) {
-            // Newer software wrote one of them: what it says now is not known.
+            // Newer software wrote one of them: the present content is unknown.
             [Copy::Refused(why), _] | [_, Copy::Refused(why)] => LogFound::Bad(why),
             [Copy::Sound(one), Copy::Sound(other)] => {
                 LogFound::Sound(if other.generation > one.generation { other } else { one })
@@ -276,7 +277,7 @@ impl LogLabel {
         }
     }
 
-    /// Whether the first bytes of a copy say that it is one.
+    /// Whether a copy begins with the magic number.
     pub fn is_begun(head: &[u8]) -> bool {
         head.starts_with(&MAGIC)
     }
@@ -290,7 +291,7 @@ fn look(bytes: &[u8]) -> Copy {
     let end = (u32_at(bytes, AT_LEN) as usize).checked_add(AT_TEXT);
     let whole = end.filter(|end| *end <= COPY.as_usize()).and_then(|end| bytes.get(..end));
     let Some(whole) = whole.filter(|whole| u32_at(whole, AT_CRC) == crc_without(whole, AT_CRC)) else {
-        return Copy::Damaged("its checksum does not agree".to_owned());
+        return Copy::Damaged("its checksum is wrong".to_owned());
     };
     if version != VERSION {
         return Copy::Refused(format!(
@@ -303,7 +304,7 @@ fn look(bytes: &[u8]) -> Copy {
     }
 }
 
-/// From a head and its text, whose checksum agrees.
+/// Decodes a copy with a valid checksum.
 fn decode(bytes: &[u8]) -> Result<LogLabel> {
     let text = std::str::from_utf8(&bytes[AT_TEXT..])
         .map_err(|_| contradiction("the log label's text is not UTF-8"))?;
@@ -313,7 +314,7 @@ fn decode(bytes: &[u8]) -> Result<LogLabel> {
     let device = Uuid(std::array::from_fn(|index| bytes[AT_DEVICE + index]));
     let label = label.for_device(device);
     if label.generation != u64_at(bytes, AT_GENERATION) {
-        return Err(contradiction("the log label's head and its text have two generations"));
+        return Err(contradiction("the log label's head and its text have different generations"));
     }
     label.check()?;
     Ok(label)

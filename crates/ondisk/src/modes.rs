@@ -1,9 +1,9 @@
-//! What an operator may choose of how a volume uses the cache: one list of values each.
+//! The cache settings of a volume: a list of values for each.
 
 use serde::{Deserialize, Serialize};
 
-/// A setting of a volume with a few values: an enum, how each is written, and all of them in order. The first is that of volumes
-/// whose label says nothing.
+/// A setting of a volume: an enum, the text of each value, and all values in order. The first value
+/// applies to volumes without an entry in the label.
 macro_rules! setting {
     ($(#[$doc:meta])* $name:ident { $(#[$first_doc:meta])* $first:ident = $first_text:literal,
         $($(#[$value_doc:meta])* $value:ident = $text:literal,)* }) => {
@@ -18,10 +18,10 @@ macro_rules! setting {
         }
 
         impl $name {
-            /// All there are.
+            /// All values.
             pub const ALL: &[$name] = &[$name::$first, $($name::$value),*];
 
-            /// As it is written.
+            /// Its text.
             pub fn name(self) -> &'static str {
                 match self {
                     $name::$first => $first_text,
@@ -29,7 +29,7 @@ macro_rules! setting {
                 }
             }
 
-            /// The one that is written so.
+            /// The value with that text.
             pub fn named(text: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|value| value.name() == text)
             }
@@ -42,47 +42,47 @@ macro_rules! setting {
 }
 
 setting! {
-    /// When a host is told that its write is done.
+    /// When a write is acknowledged.
     WriteMode {
         /// When the drives have it.
         WriteThrough = "write-through",
-        /// When a log that outlives the power has it; without one, when the drives have it.
+        /// When a log device has it; without one, when the drives have it.
         LoggedWriteBack = "logged-write-back",
-        /// When the cache has it. What a flush covers is on the drives when that is answered.
+        /// When the cache has it. A flush is acknowledged when its data are on the drives.
         WriteBack = "write-back",
-        /// When the cache has it; and flushes are answered at once.
+        /// When the cache has it; flushes are acknowledged at once.
         AlwaysWriteBack = "always-write-back",
     }
 }
 
 setting! {
-    /// Whether what follows a stream of reads is read before a host asks for it.
+    /// Whether the data behind a stream of reads are read in advance.
     ReadMode {
-        /// It is not.
+        /// No read-ahead.
         NoReadAhead = "no-read-ahead",
-        /// It is.
+        /// Read-ahead.
         ReadAhead = "read-ahead",
     }
 }
 
 setting! {
-    /// Whether what hosts read is kept for whoever reads it next.
+    /// Whether data that hosts read stay in the cache.
     CacheMode {
-        /// It is not.
+        /// Not cached.
         Direct = "direct",
-        /// It is, as long as there is memory for it.
+        /// Cached while memory is available.
         Cached = "cached",
     }
 }
 
 setting! {
-    /// Which sectors hosts of a volume are told of.
+    /// The sectors that are advertised to the hosts of a volume.
     SectorFormat {
-        /// Those of its drives: logical ones as large as the largest among them, physical ones too.
+        /// The largest logical sector of its drives, and the largest physical one.
         Default = "default",
         /// 512 bytes, logical and physical.
         Native512 = "512n",
-        /// Logical ones of 512 bytes on physical ones of 4096 bytes.
+        /// Logical sectors of 512 bytes on physical sectors of 4096 bytes.
         Emulated512 = "512e",
         /// 4096 bytes, logical and physical.
         Native4096 = "4Kn",
@@ -90,13 +90,13 @@ setting! {
 }
 
 setting! {
-    /// What is wished of the drives' own write caches.
+    /// The desired state of the drives' own write caches.
     DriveCache {
-        /// They are left as the drives have them.
+        /// Unchanged.
         Unchanged = "unchanged",
-        /// Drives may answer writes from them.
+        /// On: drives may acknowledge writes from their cache.
         On = "on",
-        /// What a drive has taken is durable.
+        /// Off: acknowledged writes of a drive are durable.
         Off = "off",
     }
 }

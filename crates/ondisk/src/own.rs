@@ -1,19 +1,21 @@
-//! What a drive carries at its end, or where an import put it: a label of SoftROC's, somebody else's structure, or nothing;
-//! and at its beginning, where it is a log device.
+//! The structures of a drive: at its end, or where an import put them, a label of SoftROC, a
+//! foreign structure, or none; at its beginning, the label of a log device.
 //!
 //! # Fault model
-//! An update that was cut off; a damaged copy, or both; other software that changed the structure; a drive from elsewhere.
+//! An interrupted update; one or both copies damaged; other software that changed the structure; a
+//! drive from elsewhere.
 //!
 //! # Rules
-//! - What SoftROC says of an array is in the vendor log. It counts where it was written with the header that counts:
-//!   otherwise other software has changed the structure since, and only what DDF says is so. Such a drive is *foreign*.
-//! - A drive of SoftROC's whose log, or whose copies, are lost is *headless*. Where other drives of its array are there,
-//!   they say what it said ([`restore`]): if its [`Witness`] shows that it took part in the newest change. Otherwise nobody
-//!   knows how old it is.
+//! - SoftROC's label of an array is in the vendor log. It counts only if it was written with the
+//!   current header: otherwise other software has changed the structure since, and only the DDF
+//!   records count. Such a drive is *foreign*.
+//! - A drive of SoftROC without a usable log or copy is *headless*. Where other drives of its array
+//!   are present, their labels replace the lost one ([`restore`]), if its [`Witness`] shows that it
+//!   had the newest change. Otherwise its age is unknown.
 
 use crate::ddf::{Drive, Effort, Extras, Look, look};
 use crate::error::{Error, ErrorKind};
-use crate::foreign::{Glimpse, Got};
+use crate::foreign::{Glimpse, RangeState};
 use crate::label::Label;
 use crate::log_device::{LogFound, LogLabel};
 use crate::payload::{Content, another_version, check_version, read};
@@ -24,17 +26,17 @@ use crate::witness::Witness;
 use std::rc::Rc;
 use units::ByteRange;
 
-/// A sound label, and the structure that it lies in.
+/// A valid label, and the structure that contains it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Carried {
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// Where it lies: what the next change of it follows. `None` where other drives told it.
+    /// The structure that the next change follows. `None` where the label came from other drives.
     pub drive: Option<Rc<Drive>>,
 }
 
 impl Headless {
-    /// Whether any of these headers is newer than what the witness knows of.
+    /// Whether any of these headers is newer than the witness.
     fn is_older_than(&self, sequences: &[u32]) -> bool {
         let Some(witness) = self.witness else { return false };
         let is_after = |header: &u32| (header.wrapping_sub(sequence(witness.generation)) as i32) > 0;
@@ -49,46 +51,46 @@ impl Carried {
     }
 }
 
-/// A drive of one of SoftROC's arrays that lost what it said of it.
+/// A drive of one of SoftROC's arrays without a usable label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Headless {
     /// Its array.
     pub array: Uuid,
-    /// Where its tail is.
+    /// The place of its tail.
     pub tail: TailPlace,
-    /// Which drive of it it is, and which label it was last told, where that is left.
+    /// Its UUID and its latest label, where the witness is readable.
     pub witness: Option<Witness>,
-    /// What is wrong: a sentence without a full stop.
+    /// The damage: a sentence without a full stop.
     pub why: String,
 }
 
-/// What was found at the end of a drive.
+/// The structure at the end of a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// More of it must be read: the glimpse says what it [wants](Glimpse::wanted).
+    /// More must be read: the probe buffer lists the [wanted](Glimpse::wanted) ranges.
     NotYet,
-    /// Nothing.
+    /// No structure.
     Blank,
-    /// A label that is sound.
+    /// A valid label.
     Carried(Carried),
-    /// One of SoftROC's drives, without what it says of its array.
+    /// One of SoftROC's drives, without a usable label.
     Headless(Headless),
-    /// The label of a log device: it is there for journals alone.
+    /// The label of a log device.
     Log(Box<LogLabel>),
-    /// A structure in DDF that is not SoftROC's, or that other software has changed since.
+    /// A DDF structure that is not SoftROC's, or that other software has changed.
     Foreign(Box<Drive>),
-    /// Something of ours that cannot be used, or a structure of which nothing can be told.
+    /// An unusable structure.
     Bad(Error),
 }
 
-/// Looks at the end of a drive, as far as what has been read of it allows.
+/// Identifies the structure of a drive, from the bytes that were read so far.
 pub fn find(glimpse: &Glimpse) -> Found {
     match look(glimpse, Effort::Own) {
         Look::NotYet => Found::NotYet,
         Look::Found(drive) => of_drive(glimpse, drive),
         Look::Lost(lost) => match lost.anchor.group.uuid(VENDOR) {
             Some(array) => match headless(glimpse, lost.place(), Uuid(array), &lost.error.to_string()) {
-                // Somebody else's software has written since; what it did nobody can tell.
+                // Other software has written since; its changes are unknown.
                 Found::Headless(headless) if headless.is_older_than(&lost.sequences) => {
                     Found::Bad(lost.error)
                 }
@@ -96,7 +98,7 @@ pub fn find(glimpse: &Glimpse) -> Found {
             },
             None => Found::Bad(lost.error),
         },
-        // What is in the journals of a log device may look like anything: its label comes first.
+        // Journals of a log device may contain any bytes: its label takes precedence.
         Look::Nothing(error) if error.kind == ErrorKind::Blank => match log_device(glimpse) {
             Found::Blank => earlier(glimpse),
             found => found,
@@ -108,9 +110,9 @@ pub fn find(glimpse: &Glimpse) -> Found {
 fn headless(glimpse: &Glimpse, tail: TailPlace, array: Uuid, why: &str) -> Found {
     let bytes = Tail::at(glimpse.size(), tail).map(|tail| glimpse.get(tail.witness()));
     let witness = match bytes {
-        Some(Got::NotYet) => return Found::NotYet,
-        Some(Got::Here(bytes)) => Witness::decode(bytes),
-        Some(Got::Unreadable) | None => None,
+        Some(RangeState::NotYet) => return Found::NotYet,
+        Some(RangeState::Read(bytes)) => Witness::decode(bytes),
+        Some(RangeState::Unreadable) | None => None,
     };
     Found::Headless(Headless { array, tail, witness, why: why.to_owned() })
 }
@@ -119,7 +121,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
     let header = &drive.structure.header;
     let Some(group) = header.group.uuid(VENDOR).map(Uuid) else { return Found::Foreign(drive) };
     let own = drive.structure.own.guid.uuid(VENDOR).map(Uuid);
-    // Other software that leaves the log out, or puts its own there, raises the sequence: then it is no loss of ours.
+    // Other software that drops or replaces the log raises the sequence: then the log is not merely
+    // damaged.
     let tail = drive.structure.place_on(glimpse.size());
     let headless = |why: &str| match headless(glimpse, tail, group, why) {
         Found::Headless(headless) if headless.is_older_than(&[header.sequence]) => None,
@@ -137,8 +140,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
         return Found::Bad(error);
     }
     if extras.sequence != header.sequence {
-        // A copy that is open was being written when the power was cut: its log may be newer than its header.
-        let cut_off = header.is_open().then(|| headless("its DDF structure was being written")).flatten();
+        // An open copy was being written when power was lost: its log may be newer than its header.
+        let cut_off = header.is_open().then(|| headless("its DDF update was interrupted")).flatten();
         return cut_off.unwrap_or(Found::Foreign(drive));
     }
     let Some(own) = own else {
@@ -164,21 +167,22 @@ fn belongs(content: &Content, group: Uuid, header: u32) -> bool {
     }
 }
 
-/// What a headless drive said of its array, by what other drives of it say.
+/// The label of a headless drive, from the labels of other drives of its array.
 ///
 /// # Errors
-/// Why nobody can tell: a sentence without a full stop.
+/// The reason why it is unknown: a sentence without a full stop.
 pub fn restore(headless: &Headless, others: &[&Label]) -> Result<Label, String> {
     let of_array = others.iter().filter(|label| label.array == headless.array);
     let Some(newest) = of_array.max_by_key(|label| label.generation) else {
-        return Err("no other drive of its array is here to identify it".to_owned());
+        return Err("no other drive of its array is present to identify it".to_owned());
     };
     let Some(witness) = headless.witness else {
         return Err("its slot in the array is lost too".to_owned());
     };
     if !witness.names(newest) {
         return Err(format!(
-            "its last recorded change of the array is {}, and the newest is {}: what it missed is not known",
+            "its last recorded change of the array is {}, and the newest is {}: the changes that \
+             it lacks are unknown",
             witness.generation, newest.generation
         ));
     }
@@ -187,21 +191,21 @@ pub fn restore(headless: &Headless, others: &[&Label]) -> Result<Label, String> 
     Ok(label)
 }
 
-/// The label of a log device: of a copy that does not begin as one, no more is read.
+/// The label of a log device. Of a copy without the magic number, only the head is read.
 fn log_device(glimpse: &Glimpse) -> Found {
     let copies = LogLabel::copies().map(|copy| {
         let head = glimpse.get(ByteRange::new(copy.start, BLOCK));
         match head {
-            Got::Here(bytes) if LogLabel::is_begun(bytes) => glimpse.get(copy),
+            RangeState::Read(bytes) if LogLabel::is_begun(bytes) => glimpse.get(copy),
             got => got,
         }
     });
-    if copies.contains(&Got::NotYet) {
+    if copies.contains(&RangeState::NotYet) {
         return Found::NotYet;
     }
     let bytes = copies.map(|copy| match copy {
-        Got::Here(bytes) => Some(bytes),
-        Got::Unreadable | Got::NotYet => None,
+        RangeState::Read(bytes) => Some(bytes),
+        RangeState::Unreadable | RangeState::NotYet => None,
     });
     if bytes == [None, None] {
         return Found::Blank;
@@ -210,22 +214,22 @@ fn log_device(glimpse: &Glimpse) -> Found {
         LogFound::Blank => Found::Blank,
         LogFound::Sound(label) if label.fits(glimpse.size()) => Found::Log(Box::new(label)),
         LogFound::Sound(_) => {
-            let context = "its log label is of a larger device".to_owned();
+            let context = "its log label belongs to a larger device".to_owned();
             Found::Bad(Error::new(ErrorKind::Contradiction, context))
         }
         LogFound::Bad(why) => Found::Bad(Error::new(ErrorKind::Damaged, why)),
     }
 }
 
-/// A label of version 1 or 2, which lay in the workspace.
+/// A label of version 1 or 2, which was in the workspace.
 fn earlier(glimpse: &Glimpse) -> Found {
     let Some(tail) = Tail::of(glimpse.size()) else { return Found::Blank };
     let heads = tail.earlier_labels().map(|range| glimpse.get(range));
-    if heads.contains(&Got::NotYet) {
+    if heads.contains(&RangeState::NotYet) {
         return Found::NotYet;
     }
     let version = heads.into_iter().find_map(|head| {
-        let Got::Here(head) = head else { return None };
+        let RangeState::Read(head) = head else { return None };
         let version = head.strip_prefix(&EARLIER_MAGIC)?.first_chunk::<4>()?;
         Some(u32::from_le_bytes(*version))
     });

@@ -1,6 +1,7 @@
-//! What DDF has no words for: the text that SoftROC keeps in the vendor log of its drives, TOML, with a version.
+//! SoftROC's data without a field in DDF: TOML text with a version, in the vendor log of its
+//! drives.
 //!
-//! All drives of an array carry the same text. Which of them a drive is, its physical disk data say.
+//! All drives of an array carry the same text. The physical disk data identify the drive.
 
 use crate::ddf::Extras;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,19 +12,20 @@ use crate::uuid::Uuid;
 use serde::{Deserialize, Serialize};
 use units::ByteCount;
 
-/// The version of the text that this software writes. A label of an earlier version becomes this one at its next change.
+/// The version that this software writes. A label of an earlier version is converted at its next
+/// change.
 pub const VERSION: u32 = 6;
 
-/// The earliest version that this software reads. Versions 1 and 2 were labels of a form of their own.
+/// The earliest version that this software reads. Versions 1 and 2 had a different format.
 pub const EARLIEST_VERSION: u32 = 3;
 
-/// How coarse sets of regions are made, one after the other, until a label fits.
+/// The limits of runs in each set of regions, tried in order until the label fits.
 const MOST_RUNS: [usize; 5] = [4096, 512, 64, 8, 1];
 
-/// What a drive of SoftROC's is.
+/// The role of a drive of SoftROC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A member of an array, or the replacement of one.
+    /// A member of an array, or its replacement.
     Member(Box<Label>),
     /// A hot spare.
     Spare(SpareLabel),
@@ -53,12 +55,12 @@ impl Content {
         }
     }
 
-    /// Where the tail is of the drive that carries it.
+    /// The place of the tail on the drive that carries it.
     pub fn tail(&self) -> TailPlace {
         self.label().map_or(TailPlace::End, |label| label.tail)
     }
 
-    /// The UUID of the drive that is to carry it.
+    /// The UUID of the drive that carries it.
     pub fn drive(&self) -> Uuid {
         match self {
             Content::Member(label) => label.drive,
@@ -67,11 +69,11 @@ impl Content {
     }
 }
 
-/// The text of a member's label. Where its sets of regions take more room than there is, they are coarser: more regions are
-/// called stale, fewer unwritten.
+/// The text of a member's label. Where its sets of regions are too large, they are coarsened: more
+/// regions count as stale, fewer as unwritten.
 ///
 /// # Errors
-/// [`ErrorKind::TooLarge`] where it does not fit all the same.
+/// [`ErrorKind::TooLarge`] where it still does not fit.
 pub fn text_of(label: &Label) -> Result<Vec<u8>> {
     let mut text = write(&Written { array: Some(label), spare: None });
     for most in MOST_RUNS {
@@ -108,10 +110,10 @@ fn write(written: &Written) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// What the payload of that drive says.
+/// Decodes the payload of that drive.
 ///
 /// # Errors
-/// [`ErrorKind::Version`] of another version, [`ErrorKind::Contradiction`] where it says what cannot be.
+/// [`ErrorKind::Version`] for another version, [`ErrorKind::Contradiction`] for invalid content.
 pub fn read(extras: &Extras, drive: Uuid) -> Result<Content> {
     check_version(extras.version)?;
     let contradiction = |what: String| Error::new(ErrorKind::Contradiction, what);
@@ -135,7 +137,7 @@ pub fn read(extras: &Extras, drive: Uuid) -> Result<Content> {
     }
 }
 
-/// Refuses a version that this software does not read.
+/// Refuses an unsupported version.
 ///
 /// # Errors
 /// [`ErrorKind::Version`] with its number.
@@ -146,7 +148,7 @@ pub(crate) fn check_version(version: u32) -> Result<()> {
     }
 }
 
-/// The refusal of a version that is not known.
+/// The error for an unsupported version.
 pub(crate) fn another_version(version: u32) -> Error {
     let context = format!(
         "the label has version {version} of its format, but this software knows versions {EARLIEST_VERSION} to {VERSION}; use the software that wrote it, and move the data to a volume made by this one"

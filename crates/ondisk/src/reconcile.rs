@@ -1,16 +1,19 @@
-//! From the labels that drives carry to the arrays they make: pure, whatever the order of the drives.
+//! Combines the labels of drives into arrays: a pure function, independent of the order of the
+//! drives.
 //!
-//! # What decides
-//! - Drives belong together by array UUID, and have their slots by drive UUID. Paths and order mean nothing.
-//! - The label of the highest generation speaks for the array.
-//! - Every member that it calls online since its *confirmed* generation or earlier has carried the label of that
-//!   generation. So one whose own label is older is a copy from an earlier time.
-//! - A member that it calls failed carried, when it went out, a label at least as new as the member's `knew`; so did
-//!   one that came back later than what is confirmed. One whose own label is older is a copy from an earlier time
-//!   too. Otherwise, of one that failed, it is what *left*, and may come back:
-//!   it has missed the regions that are recorded as stale, and those that are marked.
-//! - Two parts of an array that were each used without the other have labels that contradict one another.
-//!   Neither is newer in any way that counts, whatever their generations: the array is not started.
+//! # Rules
+//! - Drives belong together by array UUID, and have their slots by drive UUID. Paths and order do
+//!   not count.
+//! - The label of the highest generation describes the array.
+//! - Every member that this label has online since its *confirmed* generation or earlier has
+//!   carried the label of that generation. So a drive with an older label is a copy from an earlier
+//!   time.
+//! - A member that failed had, at that time, a label at least as new as its `knew`; so did one that
+//!   returned after the confirmed generation. A drive with an older label is an earlier copy as
+//!   well. Any other failed drive has *left*, and may return: it lacks the regions that are
+//!   recorded as stale, and the marked ones.
+//! - Two parts of an array that were each used without the other have contradictory labels.
+//!   Generations do not decide between them: the array is not started.
 
 use crate::label::{Cause, Label, Member, MemberState, Phase};
 use crate::uuid::Uuid;
@@ -18,10 +21,10 @@ use crate::volume::{VolumeLabel, slots};
 use std::collections::BTreeMap;
 use units::{ByteCount, DriveSet};
 
-/// A drive that carries the sound label of a member, or of a member's replacement.
+/// A drive with the valid label of a member, or of a member's replacement.
 #[derive(Clone, Debug)]
 pub struct SeenDrive {
-    /// How it is named, for sentences.
+    /// Its name, for sentences.
     pub name: String,
     /// Its size.
     pub size: ByteCount,
@@ -29,57 +32,57 @@ pub struct SeenDrive {
     pub label: Label,
 }
 
-/// What a member is to its array, now.
+/// The present role of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It takes part; what it holds is current but for its stale regions.
+    /// Online; current except for its stale regions.
     Current,
-    /// It is out, and here: it may come back with what it has missed.
+    /// Not online, but present: it may return after a rebuild of the regions that it lacks.
     Left(Cause),
-    /// It is there, and nothing that it holds can be relied upon.
+    /// Present, with unreliable content.
     Stale,
-    /// It is not there; the array last used it.
+    /// Missing; the array used it last.
     Missing,
-    /// It is not there, and the array goes on without it anyway.
+    /// Missing; the array was already running without it.
     Out,
 }
 
-/// A member, and the drive that was found for it.
+/// A member, with its drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundMember {
-    /// Which of the drives given, if any.
+    /// The index of its drive, if present.
     pub drive: Option<usize>,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// Why it is not current: a sentence.
+    /// The reason why it is not current: a sentence.
     pub reason: Option<String>,
-    /// Which of the drives given is its replacement, if it has one that can be used.
+    /// The index of its replacement, if that is usable.
     pub replacement: Option<usize>,
 }
 
-/// Whether a volume can serve.
+/// Whether a volume can be served.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Readiness {
     /// All members are current.
     Optimal,
     /// Members are missing, and the level survives that.
     Degraded,
-    /// It cannot serve.
+    /// It cannot be served.
     Offline,
 }
 
-/// An array, as its drives tell of it.
+/// An array, as its drives describe it.
 #[derive(Clone, Debug)]
 pub struct FoundArray {
     /// Its newest label.
     pub label: Label,
     /// Its members, by slot.
     pub members: Vec<FoundMember>,
-    /// Drives that say they belong to it and cannot be used, and why: a sentence each.
+    /// Drives of the array that are unusable, with the reason: a sentence each.
     pub refused: Vec<(usize, String)>,
-    /// Why nothing of it can serve, whatever members there are: a sentence.
+    /// The reason why none of its volumes can be served, whatever its members: a sentence.
     pub apart: Option<String>,
-    /// Why it is not optimal: a sentence each.
+    /// The reasons why it is not optimal: a sentence each.
     pub reasons: Vec<String>,
 }
 
@@ -90,7 +93,7 @@ impl FoundArray {
         slots(with_slot.filter(|(_, member)| member.role != Role::Current).map(|(slot, _)| slot))
     }
 
-    /// Whether a volume of it can serve.
+    /// Whether a volume of it can be served.
     pub fn readiness(&self, volume: &VolumeLabel) -> Readiness {
         match self.apart {
             Some(_) => Readiness::Offline,
@@ -99,8 +102,8 @@ impl FoundArray {
     }
 }
 
-/// Whether a volume can serve without the members in `out`. Where there are any, members that are still to be
-/// rebuilt in some of its regions cannot stand in for them. Where nobody ever wrote nothing has to be rebuilt.
+/// Whether a volume can be served without the members in `out`. A member that still needs a rebuild
+/// in some regions cannot replace them there. Unwritten regions need no rebuild.
 pub fn readiness(label: &Label, volume: &VolumeLabel, out: &DriveSet) -> Readiness {
     let lost = slots(volume.lost.iter().map(|slot| usize::from(*slot)));
     let is_behind = |member: &Member| {
@@ -130,7 +133,7 @@ pub fn reconcile(drives: &[SeenDrive]) -> Vec<FoundArray> {
 fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     let mut refused = Vec::new();
     let group = without_copies(drives, group, &mut refused);
-    // Where every drive was refused, their labels still tell which array it is.
+    // Where every drive was refused, their labels still identify the array.
     let speakers: Vec<usize> =
         if group.is_empty() { refused.iter().map(|(d, _)| *d).collect() } else { group.clone() };
     let newest = speakers
@@ -150,11 +153,8 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     for &drive in &group {
         let uuid = drives[drive].label.drive;
         if newest.slot_of(uuid).is_none() && newest.replaced_by(uuid).is_none() {
-            let sentence = format!(
-                "{} was once a member of the array of {}, and is not any more",
-                drives[drive].name,
-                newest.names()
-            );
+            let sentence =
+                format!("{} is a former member of the array of {}", drives[drive].name, newest.names());
             refused.push((drive, sentence));
         }
     }
@@ -174,7 +174,7 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
 
 fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
     let members = found.members.len();
-    // To people the parts of a volume on its way are that volume.
+    // The parts of a reshaping volume are shown to users as that volume.
     let owner = volume.part.as_ref().and_then(|part| found.label.volume_of(part.of)).unwrap_or(volume);
     format!(
         "'{}' cannot be started without {} of its {members} drives; connect and register them",
@@ -183,8 +183,8 @@ fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
     )
 }
 
-/// Of drives with one UUID at most one is the member: the one whose label is newer. Where they are equally
-/// new, nobody can tell, and none is used.
+/// Of drives with one UUID at most one is the member: the one whose label is newer. Where they are
+/// equally new, none is used.
 fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(usize, String)>) -> Vec<usize> {
     let mut by_uuid: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
     for drive in group {
@@ -229,7 +229,7 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
                 say(Role::Missing, format!("drive {} of {volumes} is missing", member.name))
             }
             MemberState::Failed => {
-                say(Role::Out, format!("drive {} of {volumes} is out: {}", member.name, why(member)))
+                say(Role::Out, format!("drive {} of {volumes} is not in use: {}", member.name, why(member)))
             }
         };
     };
@@ -242,7 +242,7 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
             format!("{} is now too small for {volumes}, which need {need} of it with its label", seen.name),
         );
     }
-    // One that came in with a change that is not confirmed need not have heard of it.
+    // A member that joined with an unconfirmed change may lack that change.
     let known =
         if member.is_online() && member.since <= newest.confirmed { newest.confirmed } else { member.knew };
     if own.generation < known {
@@ -258,7 +258,8 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         return FoundMember { drive, role: Role::Current, reason: None, replacement: None };
     }
     let sentence = format!(
-        "{0} is out ({1}); run 'softroc drive {2} {0}' to use it again once its volumes are started",
+        "{0} is not in use ({1}); run 'softroc drive {2} {0}' to use it again once its volumes \
+         are started",
         seen.name,
         why(member),
         verb_back(member)
@@ -266,43 +267,44 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
     say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
 }
 
-/// Why a member is out, to be read within a sentence.
+/// The reason why a member is not in use, as a part of a sentence.
 pub fn why(member: &Member) -> &'static str {
     match member.cause {
         Some(Cause::Missing) => "it was missing when its volumes were started",
         Some(Cause::Offline) => "an operator took it offline",
         Some(Cause::Operator) => "an operator declared it failed",
-        Some(Cause::Suspended) => "it did not answer in time and is suspended",
+        Some(Cause::Suspended) => "it did not respond in time and is suspended",
         Some(Cause::OperatorSuspended) => "an operator suspended it",
         Some(Cause::Error) | None => "it failed",
     }
 }
 
-/// What an operator does with a drive that is out to have it used again: `online`, or `resume`.
+/// The command with which an operator returns a drive to use: `online`, or `resume`.
 pub fn verb_back(member: &Member) -> &'static str {
     if member.is_suspended_by_operator() { "resume" } else { "online" }
 }
 
-/// Whether `other` calls a member failed that `newest` has used all the while: then neither comes from the other.
+/// Whether `other` has a member as failed that `newest` has used throughout: then neither label
+/// derives from the other.
 fn contradicts(other: &Label, newest: &Label) -> bool {
     other.member.iter().zip(&newest.member).any(|(theirs, ours)| {
         !theirs.is_online() && ours.is_online() && ours.since <= other.generation && theirs.uuid == ours.uuid
     }) || (other.generation == newest.generation && !other.agrees_with(newest))
 }
 
-/// What one part of the array did, by its label: within a sentence.
+/// The change that one part of the array made, by its label: within a sentence.
 fn went_on(drives: &[SeenDrive], part: &[usize], label: &Label) -> String {
     let names: Vec<&str> = part.iter().map(|&drive| drives[drive].name.as_str()).collect();
     let out = label.member.iter().filter(|member| !member.is_online());
     let out: Vec<&str> = out.map(|member| member.name.as_str()).collect();
-    format!("{} went on to change {} without {}", names.join(" and "), label.generation, out.join(" and "))
+    format!("{} made change {} without {}", names.join(" and "), label.generation, out.join(" and "))
 }
 
 /// Whether another part of the array was used without this one: a sentence.
 ///
-/// Only where that part could be used: all members that it calls online are of it too, or not here to be
-/// asked, and they are enough for some volume. Otherwise its label is merely the beginning of a change that was
-/// never completed, and nothing was acknowledged on the strength of it.
+/// Only where that part could be used: all members that it has online are in it, or missing, and
+/// they suffice for some volume. Otherwise its label is only the beginning of a change that was
+/// never completed, and no write was acknowledged because of it.
 fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String> {
     for &drive in group {
         let other = &drives[drive].label;
@@ -318,7 +320,8 @@ fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String
             let (theirs, ours): (Vec<usize>, Vec<usize>) =
                 group.iter().partition(|&&drive| contradicts(&drives[drive].label, newest));
             return Some(format!(
-                "drives of {} were used without one another: {}, and {}; each may hold writes that the other lacks. Disconnect those that are not to be used",
+                "drives of {} were used separately: {}, and {}; each may hold writes that the \
+                 other lacks. Disconnect the drives of the part that you do not need",
                 newest.names(),
                 went_on(drives, &ours, newest),
                 went_on(drives, &theirs, other)

@@ -1,11 +1,13 @@
-//! What labels say of a volume on its way to another layout.
+//! Reshaping volumes in labels.
 //!
-//! Such a volume is three of the array's: the one that hosts see, by the old layout, which says how far it is ([`ReshapeLabel`]), and
-//! two that are parts of it ([`PartLabel`]): by the new layout, on the same bytes of each drive, and where windows are saved, in
-//! the room of the journals. Each has regions, stale drives and a journal of its own, as any volume has.
+//! Such a volume has three entries: the volume that hosts see, with the old layout and the progress
+//! ([`ReshapeLabel`]), and two parts ([`PartLabel`]): one with the new layout, on the same bytes of
+//! each drive, and one where windows are saved, in the space of the journals. Each has its own
+//! regions, stale drives and journal, like any volume.
 //!
-//! Of several volumes on one array one is on its way at a time. The others, which come to as many drives after it, are
-//! served by the layout that they have until it is their turn ([`FollowsLabel`]).
+//! Volumes of one array are reshaped one after the other. The queued volumes, which will use the
+//! same number of drives, are served with their present layout until their reshape begins
+//! ([`FollowsLabel`]).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::Label;
@@ -14,42 +16,47 @@ use crate::uuid::Uuid;
 use crate::volume::VolumeLabel;
 use serde::{Deserialize, Serialize};
 
-/// How far a volume is on its way to another layout. Programs that know nothing of it refuse the label.
+/// The progress of a volume's reshape. Software that does not support it refuses the label.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReshapeLabel {
-    /// The volume by the new layout.
+    /// The part with the new layout.
     pub to: Uuid,
-    /// Where windows are saved.
+    /// The part where windows are saved.
     pub save: Uuid,
-    /// Whether every member carries a label that tells of it. Before that nothing is moved, and a start takes it back.
+    /// Whether every member carries a label with the reshape. Before that no data move, and a start
+    /// rolls it back.
     pub begun: bool,
-    /// So many bytes of the volume lie by the new layout: its first ones, or its last ones where it goes down.
+    /// The bytes of the volume that have the new layout: the first ones, or the last ones of a
+    /// downward reshape.
     pub moved_bytes: u64,
-    /// So many bytes next to those are saved.
+    /// The saved bytes next to those.
     pub saved_bytes: u64,
-    /// Whether the volume's last byte goes first. Programs that know nothing of that refuse the label.
+    /// Whether the reshape goes from the last byte to the first. Software that does not support
+    /// this refuses the label.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub down: bool,
 }
 
-/// What is ahead of a volume that comes to other drives when others of its array have. Programs that know nothing of it refuse the label.
+/// The queued reshape of a volume to other drives. Software that does not support it refuses the
+/// label.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FollowsLabel {
-    /// The volume by the new layout, when it is on its way.
+    /// The UUID of the part with the new layout, once it is reshaping.
     pub to: Uuid,
-    /// On how many of the array's members it is to lie, the first ones.
+    /// The number of members after the reshape, from the first one on.
     pub members: u16,
 }
 
-/// What a volume is a part of that hosts do not see.
+/// The relation of a part, invisible to hosts, to its volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartLabel {
-    /// The volume on its way that it belongs to.
+    /// The reshaping volume.
     pub of: Uuid,
-    /// Whether windows are saved there: then it lies in the room of the journals, and its first byte is counted from there.
+    /// Whether windows are saved there: then it lies in the space of the journals, and its offset
+    /// counts from there.
     pub saves: bool,
 }
 
@@ -58,19 +65,19 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl VolumeLabel {
-    /// Whether hosts never see it: it is a part of a volume on its way.
+    /// Whether it is a part of a reshaping volume, and invisible to hosts.
     pub fn is_part(&self) -> bool {
         self.part.is_some()
     }
 
-    /// Whether it lies in the room of the journals, and not where data lies.
+    /// Whether it lies in the space of the journals instead of the data area.
     pub fn saves(&self) -> bool {
         self.part.as_ref().is_some_and(|part| part.saves)
     }
 }
 
 impl VolumeLabel {
-    /// What it has of the room of the journals: runs of bytes from its beginning on.
+    /// Its ranges in the space of the journals, relative to the start of that space.
     pub fn in_journals(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let journal = self.journal.as_ref().map(|journal| (journal.start_bytes, journal.end_bytes()));
         journal.into_iter().chain(self.saves().then(|| (self.data_start_bytes, self.data_end_bytes())))
@@ -78,24 +85,23 @@ impl VolumeLabel {
 }
 
 impl Label {
-    /// Each part belongs to a volume on its way, and each volume on its way has both parts.
+    /// Each part must belong to a reshaping volume, and each reshaping volume must have both parts.
     pub(crate) fn check_reshapes(&self) -> Result<()> {
         for volume in &self.volume {
-            let wrong = |what: &str| {
-                Err(contradiction(format!("the label says that '{}' {what}, which cannot be", volume.name)))
-            };
+            let wrong =
+                |what: &str| Err(contradiction(format!("the label is invalid: '{}' {what}", volume.name)));
             if volume.saves() && volume.data_end_bytes() > Tail::JOURNALS.0 {
-                return wrong("lies beyond the room of the journals");
+                return wrong("lies beyond the space of the journals");
             }
             if let Some(part) = &volume.part {
                 let owner = self.volume_of(part.of).and_then(|owner| owner.reshape.as_ref());
                 let named = owner.map(|reshape| if part.saves { reshape.save } else { reshape.to });
                 if named != Some(volume.uuid) || volume.reshape.is_some() {
-                    return wrong("is a part of a volume that has none");
+                    return wrong("is a part of a volume without parts");
                 }
             }
             if volume.follows.is_some() && !self.can_follow(volume) {
-                return wrong("is to come to drives that it cannot lie on");
+                return wrong("is queued for drives that it cannot use");
             }
             let Some(reshape) = &volume.reshape else { continue };
             let part = |uuid: Uuid, saves: bool| {
@@ -105,19 +111,19 @@ impl Label {
                 part.filter(|of| of.saves() == saves)
             };
             let (Some(to), Some(_)) = (part(reshape.to, false), part(reshape.save, true)) else {
-                return wrong("is on its way to a layout that it does not name");
+                return wrong("is reshaping to a layout that is missing");
             };
             let end = reshape.moved_bytes.checked_add(reshape.saved_bytes);
-            // What the new layout has no room for is given up.
+            // Data beyond the capacity of the new layout are discarded.
             let is_inside = end.is_some_and(|end| end <= volume.capacity_bytes.min(to.capacity_bytes));
             if !is_inside || to.data_start_bytes != volume.data_start_bytes {
-                return wrong("has moved what it has not");
+                return wrong("has moved more data than it has");
             }
         }
         Ok(())
     }
 
-    /// Whether a volume can come to what it follows others to.
+    /// Whether the reshape for which a volume is queued is valid.
     fn can_follow(&self, volume: &VolumeLabel) -> bool {
         let Some(follows) = &volume.follows else { return false };
         let is_named = match &volume.reshape {
@@ -129,11 +135,11 @@ impl Label {
     }
 }
 
-/// The geometry of a volume on the first so many of its array's members, where it is not on all.
+/// The number of members of a volume, where it is not on all of the array's.
 pub(crate) fn members_of(label: &VolumeLabel, members: usize) -> Result<usize> {
     match label.members {
         None => Ok(members),
         Some(own) if usize::from(own) <= members && own > 0 => Ok(usize::from(own)),
-        Some(own) => Err(contradiction(format!("the label lays a volume over {own} of {members} members"))),
+        Some(own) => Err(contradiction(format!("a volume is on {own} of {members} members"))),
     }
 }

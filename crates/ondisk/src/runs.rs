@@ -15,17 +15,17 @@ impl Runs {
         Runs(if first < end { vec![[first, end]] } else { Vec::new() })
     }
 
-    /// Whether no region is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many regions are in it.
+    /// The number of its regions.
     pub fn regions(&self) -> u64 {
         self.0.iter().map(|[first, end]| u64::from(end.saturating_sub(*first))).sum()
     }
 
-    /// Whether any region of `first` to `end` - 1 is in it, and not in `other`.
+    /// Whether it has a region of `first` to `end` - 1 that `other` does not have.
     pub fn touches_beyond(&self, other: &Runs, first: u32, end: u32) -> bool {
         self.0.iter().any(|run| {
             let (mut from, end) = (run[0].max(first), run[1].min(end));
@@ -38,10 +38,10 @@ impl Runs {
         })
     }
 
-    /// Looks whether it is such a set.
+    /// Checks the order and limits of the runs.
     ///
     /// # Errors
-    /// Names the run that cannot be.
+    /// Names the first invalid run.
     pub(crate) fn check(&self, what: &str) -> Result<()> {
         let mut from = 0;
         for (number, &[first, end]) in self.0.iter().enumerate() {
@@ -49,7 +49,8 @@ impl Runs {
                 return Err(Error::new(
                     ErrorKind::Contradiction,
                     format!(
-                        "the label names regions {first} to {end} as {what}; runs ascend, hold something and end by {MAX_REGIONS}"
+                        "the label names regions {first} to {end} as {what}; runs must ascend, \
+                         not be empty, and end by {MAX_REGIONS}"
                     ),
                 ));
             }
@@ -58,7 +59,8 @@ impl Runs {
         Ok(())
     }
 
-    /// The same regions and perhaps more, in at most `most` runs (at least one): the smallest gaps are closed.
+    /// At least the same regions, in at most `most` runs (at least one): the smallest gaps are
+    /// closed.
     #[must_use]
     pub fn widened(&self, most: usize) -> Runs {
         let runs = &self.0;
@@ -80,7 +82,7 @@ impl Runs {
         Runs(wide)
     }
 
-    /// Some of the same regions, in at most `most` runs: the shortest runs are left out.
+    /// Some of the same regions, in at most `most` runs: the shortest runs are dropped.
     #[must_use]
     pub fn narrowed(&self, most: usize) -> Runs {
         let mut order: Vec<usize> = (0..self.0.len()).collect();

@@ -1,10 +1,10 @@
-//! What the label of a hot spare says.
+//! The label of a hot spare.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::uuid::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// Which arrays a spare stands by for.
+/// The arrays that a spare protects.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpareScope {
@@ -16,61 +16,64 @@ pub enum SpareScope {
     Arrays(Vec<Uuid>),
 }
 
-/// What the label of a hot spare says. Such a drive belongs to no array yet.
+/// The label of a hot spare. Such a drive belongs to no array yet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpareLabel {
-    /// The UUID of the drive that carries this label: its physical disk data say it, not the text.
+    /// The UUID of the drive that carries this label: from its physical disk data, not from the
+    /// text.
     #[serde(skip)]
     pub drive: Uuid,
-    /// Which arrays it stands by for.
+    /// The arrays that it protects.
     pub scope: SpareScope,
-    /// The enclosure it sits in, as the operator calls it.
+    /// Its enclosure, by the operator's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
-    /// Whether its content comes back to the drive that replaces the failed one, and it is a spare again.
+    /// Whether its content is copied back to the drive that replaces the failed one, which frees
+    /// the spare.
     pub revertible: bool,
-    /// When it became a spare, in seconds since 1970.
+    /// The time when it became a spare, in seconds since 1970.
     pub since_unix_s: u64,
 }
 
-/// Where a drive sits, as the machine tells.
+/// The bay of a drive, as the host computer reports it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bay {
     /// The enclosure.
     pub enclosure: String,
-    /// The place in it.
+    /// The bay in it.
     pub slot: String,
 }
 
-/// That a member stands in for a drive that failed, or expects to.
+/// Marks a member as the active hot spare of a drive that failed, or predicts its failure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandIn {
-    /// How the drive was named, for people.
+    /// The name of that drive, for users.
     pub instead_of: String,
-    /// Where that drive sat: a blank drive that appears there is its successor.
+    /// The bay of that drive: a blank drive there replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bay: Option<Bay>,
-    /// Which arrays it stood by for before; `None` of one that was no spare.
+    /// The arrays that it protected before; `None` if it was not a spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<SpareScope>,
-    /// Whether its content goes to the drive that replaces the failed one, and it is a spare again.
+    /// Whether its content is copied back to the drive that replaces the failed one, which frees
+    /// the spare.
     pub revertible: bool,
 }
 
-/// The most arrays that one spare stands by for.
+/// The most arrays that one spare protects.
 const MAX_ARRAYS: usize = 256;
 
 /// The longest name of an enclosure.
 const LONGEST_ENCLOSURE: usize = 64;
 
 impl SpareLabel {
-    /// Looks whether everything it says can be.
+    /// Checks the content.
     ///
     /// # Errors
-    /// Says what cannot.
+    /// Describes the first invalid field.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::new(ErrorKind::Contradiction, what));
         match &self.scope {
@@ -78,7 +81,7 @@ impl SpareLabel {
                 wrong("a spare's label names no arrays, or too many")
             }
             SpareScope::Enclosure if self.enclosure.is_none() => {
-                wrong("a spare's label names no enclosure, but is for one")
+                wrong("a spare's label names no enclosure, but protects one")
             }
             _ if self.enclosure.as_ref().is_some_and(|name| !is_enclosure_name(name)) => {
                 wrong("a spare's label names an enclosure with no name")
@@ -88,7 +91,7 @@ impl SpareLabel {
     }
 }
 
-/// Whether a text can be the name of an enclosure.
+/// Whether a text is valid as the name of an enclosure.
 pub(crate) fn is_enclosure_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_ENCLOSURE && name.chars().all(|c| !c.is_control())
 }

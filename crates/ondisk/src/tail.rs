@@ -1,52 +1,55 @@
-//! Where SoftROC's things lie in the reserved tail of a drive: the structure in DDF, and the region behind it.
+//! Offsets in the reserved tail of a drive: the DDF structure, and SoftROC's region behind it.
 
 use crate::ddf::Site;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// What is reserved at the end of every drive, at least: where DDF keeps its data.
+/// The least bytes reserved at the end of every drive, where DDF keeps its data.
 pub const TAIL: ByteCount = ByteCount(32 << 20);
 
-/// The unit in which everything in the tail is placed: the strictest sector.
+/// The alignment of everything in the tail: the largest sector.
 pub const BLOCK: ByteCount = ByteCount(4096);
 
-/// Where the record of initialised regions lies, from the tail's beginning on, and how much room each copy of it has.
+/// The offset of the record of initialised regions from the start of the tail, and the length of
+/// each copy.
 const INITIALISED_AT: ByteCount = ByteCount((22 << 20) + (64 << 10));
 const INITIALISED_COPY: ByteCount = ByteCount(192 << 10);
 
-/// The same of the record of regions that are initialised in part.
+/// The same for the record of partially initialised regions.
 const PARTLY_AT: ByteCount = ByteCount((22 << 20) + (512 << 10));
 const PARTLY_COPY: ByteCount = ByteCount(512 << 10);
 
-/// The room of one copy of the write-intent map.
+/// The length of one copy of the write-intent map.
 const MAP_COPY: ByteCount = ByteCount(1 << 20);
 
-/// Where the region begins, from the tail's beginning on: behind the workspace and both copies of the structure.
+/// The offset of the region from the start of the tail: behind the workspace and both copies of the
+/// structure.
 const REGION: ByteCount = ByteCount(20 << 20);
 
-/// Where the undo log of an import lies, from the tail's beginning on.
+/// The offset of the undo log of an import from the start of the tail.
 const UNDO_AT: ByteCount = ByteCount(24 << 20);
 
-/// Where the journals lie: in the workspace, which DDF leaves to whoever wrote the structure, behind the places of earlier labels.
+/// The offset of the journals: in the workspace, which DDF leaves to the software that wrote the
+/// structure, behind the places of earlier labels.
 const JOURNALS_AT: ByteCount = ByteCount(2 << 20);
 
-/// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
+/// The magic number of the labels of versions 1 and 2, which predate DDF in SoftROC.
 pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
 
-/// What of a tail consists of blocks that are written in turn to two copies.
+/// The areas of a tail whose blocks alternate between two copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
     /// The write-intent map.
     WriteIntent,
-    /// Regions that are initialised.
+    /// Initialised regions.
     Initialised,
-    /// Regions that are initialised in part.
+    /// Partially initialised regions.
     PartlyInitialised,
 }
 
-/// Where the tail of the drives of an array is. Only drives that were imported have it elsewhere than at the end: where the
-/// data reach to the end, and their system left room before them.
+/// The place of the tail on the drives of an array. Only imported drives have it elsewhere than at
+/// the end: where the data reach to the end, and the foreign system left space before them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TailPlace {
@@ -59,34 +62,34 @@ pub enum TailPlace {
     FrontWithAnchor,
 }
 
-/// Where the anchor is that is not in the last block.
+/// The place of an anchor that is not in the last block.
 pub(crate) const FRONT_ANCHOR: ByteOffset = ByteOffset(BLOCK.0);
 
-/// Where the tail of drives begins that have it in front.
+/// The start of a tail that lies in front.
 const FRONT: ByteOffset = ByteOffset(1 << 20);
 
 impl TailPlace {
-    /// All of them, in the order in which an import takes them.
+    /// All places, in the order in which an import tries them.
     pub const ALL: [TailPlace; 3] = [TailPlace::End, TailPlace::Front, TailPlace::FrontWithAnchor];
 
-    /// The place of the tail whose primary copy begins there: that says it, for no two begin alike.
+    /// The place of the tail with that primary copy: the offsets of all places differ.
     pub fn of_primary(primary: ByteOffset) -> TailPlace {
         let in_front = [TailPlace::Front, TailPlace::FrontWithAnchor];
         let start = primary.0.checked_sub(crate::ddf::WORKSPACE);
         in_front.into_iter().find(|place| place.front().map(|at| at.0) == start).unwrap_or(TailPlace::End)
     }
 
-    /// Where the data of volumes may begin.
+    /// The first byte that volumes may use.
     pub fn data_start(self) -> ByteOffset {
         self.front().map_or(ByteOffset::ZERO, |start| start + TAIL)
     }
 
-    /// Whether it is at the end.
+    /// Whether the tail is at the end.
     pub fn is_end(&self) -> bool {
         *self == TailPlace::End
     }
 
-    /// Where it begins, of one that is in front.
+    /// Its start, where it is in front.
     fn front(self) -> Option<ByteOffset> {
         match self {
             TailPlace::End => None,
@@ -105,22 +108,25 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// The room of the undo log of an import.
+    /// The length of the undo log of an import.
     pub const UNDO: ByteCount = ByteCount(6 << 20);
 
-    /// The room of the journals of all volumes.
+    /// The length of the journals of all volumes.
     pub const JOURNALS: ByteCount = ByteCount(14 << 20);
 
-    /// What lies in it beside the structure, at its end, from its beginning on: the workspace with the journals; maps, the witness and the undo log.
+    /// The ranges of a tail without the structure, from its start on: the workspace with the
+    /// journals; maps, the witness and the undo log.
     pub const BESIDE_STRUCTURE: [Range<u64>; 2] =
         [0..crate::ddf::WORKSPACE, REGION.0..UNDO_AT.0 + Tail::UNDO.0];
 
-    /// The tail at the end of a drive of `size`; `None` where there is no room for it and anything before it.
+    /// The tail at the end of a drive of `size`; `None` where there is no space for it and some
+    /// data.
     pub fn of(size: ByteCount) -> Option<Tail> {
         Tail::at(size, TailPlace::End)
     }
 
-    /// The tail at that place of a drive of `size`; `None` where there is no room for it and for data.
+    /// The tail at that place of a drive of `size`; `None` where there is no space for it and some
+    /// data.
     pub fn at(size: ByteCount, place: TailPlace) -> Option<Tail> {
         let start = match place.front() {
             Some(start) => start,
@@ -130,17 +136,17 @@ impl Tail {
         (!tail.data().is_empty()).then_some(tail)
     }
 
-    /// Where it begins.
+    /// Its first byte.
     pub fn start(&self) -> ByteOffset {
         self.start
     }
 
-    /// Where on the drive it is.
+    /// Its place on the drive.
     pub fn place(&self) -> TailPlace {
         self.place
     }
 
-    /// All of it, but for an anchor that lies elsewhere.
+    /// All of it, except an anchor that lies elsewhere.
     pub fn range(&self) -> ByteRange {
         match self.place {
             TailPlace::End => ByteRange::from_to(self.start, ByteOffset(self.size.0)),
@@ -148,7 +154,7 @@ impl Tail {
         }
     }
 
-    /// Where the drive's data may be.
+    /// The range for the drive's data.
     pub fn data(&self) -> ByteRange {
         let start = self.place.data_start();
         let end = match self.place {
@@ -159,8 +165,8 @@ impl Tail {
         ByteRange::new(start, ByteCount(end.saturating_sub(start.0)))
     }
 
-    /// Where the structure lies on a drive with blocks of that length; `None` where its size is not a whole number of
-    /// them.
+    /// The place of the structure on a drive with that block size; `None` where the drive's size is
+    /// not a whole number of blocks.
     pub fn site(&self, block: SectorSize) -> Option<Site> {
         Site::at(self.size, block, self.place)
     }
@@ -181,23 +187,23 @@ impl Tail {
         ByteRange::new(self.start + REGION + MAP_COPY * 2, BLOCK)
     }
 
-    /// Where the journals of all volumes are.
+    /// The range of the journals of all volumes.
     pub fn journals(&self) -> ByteRange {
         ByteRange::new(self.start + JOURNALS_AT, Tail::JOURNALS)
     }
 
-    /// The room of the undo log of an import.
+    /// The range of the undo log of an import.
     pub fn undo(&self) -> ByteRange {
         ByteRange::new(self.start + UNDO_AT, Tail::UNDO)
     }
 
-    /// The first block of the undo log: without it there is none.
+    /// The first block of the undo log, which every log has.
     pub fn undo_head(&self) -> ByteRange {
         ByteRange::new(self.undo().start, BLOCK)
     }
 
-    /// Where something may lie by which a drive is known as one of SoftROC's, or of an earlier SoftROC's: to be
-    /// overwritten, in this order, when a drive is to be nobody's.
+    /// The ranges that may identify a drive as SoftROC's, now or in earlier versions. To release a
+    /// drive, they are overwritten in this order.
     pub fn marks(&self) -> [ByteRange; 6] {
         let anchor = match self.place {
             TailPlace::End => {
@@ -205,7 +211,7 @@ impl Tail {
                 let last = if last.0 == self.size.0 { ByteOffset(last.0 - BLOCK.0) } else { last };
                 ByteRange::from_to(last, ByteOffset(self.size.0))
             }
-            // Data may end in the block of 4 KiB that the drive ends with.
+            // Data may extend into the last 4 KiB of the drive.
             TailPlace::Front => ByteRange::from_to(self.data().end(), ByteOffset(self.size.0)),
             TailPlace::FrontWithAnchor => ByteRange::new(FRONT_ANCHOR, BLOCK),
         };

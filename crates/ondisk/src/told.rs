@@ -1,13 +1,14 @@
-//! What a label says, in the words of DDF: derived anew at every change, so that others see what is so.
+//! Converts a label to DDF: derived again at every change, so that other software sees the current
+//! state.
 //!
 //! | label | DDF |
 //! | --- | --- |
 //! | array | the group: its GUID is the array's UUID; the sequence the generation, modulo 2³² |
 //! | member, replacement | a physical disk record; the reference is made of the drive's UUID |
-//! | its state | online; failed, or missing; rebuilding while written regions are stale; a replacement is in transition |
+//! | its state | online; failed; missing; rebuilding (stale, written regions); replacement |
 //! | volume | a virtual disk record and, on its drives, configuration records |
-//! | volume that DDF has no words for, or on its way to another layout | a vendor's configuration record, which keeps its place |
-//! | not clean, or a member is stale where nobody has written | not consistent: to be resynced |
+//! | volume that reshapes, or that DDF cannot describe | a vendor's record, to reserve its space |
+//! | not clean, or a member is stale in unwritten regions | not consistent: needs a resync |
 //! | hot spare | a group of its own, with a spare assignment record |
 
 use crate::ddf::{
@@ -28,19 +29,19 @@ use layout::Shape;
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, DriveCount, SectorSize};
 
-/// Who made a group, a volume or a drive's name: the first bytes of its GUID.
+/// The vendor in the GUIDs of groups, volumes and drives.
 pub(crate) const VENDOR: [u8; 8] = *b"SoftROC ";
 
 fn guid(uuid: Uuid) -> Guid {
     Guid::of_uuid(VENDOR, uuid.0)
 }
 
-/// The sequence of a group's header at that generation.
+/// The sequence of a group's header in that generation.
 pub(crate) fn sequence(generation: u64) -> u32 {
     generation as u32
 }
 
-/// What the drives of an array are to carry: the text is made once for all of them.
+/// The content for all drives of an array: the text is encoded once.
 #[derive(Clone, Debug)]
 pub struct Telling {
     group: Group,
@@ -49,15 +50,16 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// That of the members of an array, and of their replacements.
+    /// The content for the members of an array, and for their replacements.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] where the label does not fit; [`ErrorKind::Contradiction`] where it says what cannot be.
+    /// [`ErrorKind::TooLarge`] where the label does not fit; [`ErrorKind::Contradiction`] where its
+    /// content is invalid.
     pub fn of(label: &Label) -> Result<Telling> {
         Ok(Telling { group: group_of(label)?, generation: label.generation, text: text_of(label)? })
     }
 
-    /// That of a hot spare on a drive with that site.
+    /// The content for a hot spare on a drive with that site.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] where it does not fit.
@@ -65,7 +67,7 @@ impl Telling {
         Ok(Telling { group: spare_group(spare, site), generation: 1, text: spare_text_of(spare)? })
     }
 
-    /// That of a drive of that site which says this.
+    /// The content for a drive of that site.
     ///
     /// # Errors
     /// As [`of`](Self::of) and [`of_spare`](Self::of_spare).
@@ -76,10 +78,10 @@ impl Telling {
         }
     }
 
-    /// What one of the drives is to carry.
+    /// The content of one of the drives.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where it is none of them.
+    /// [`ErrorKind::Contradiction`] where the drive is unknown.
     pub fn told(&self, site: &Site, drive: Uuid) -> Result<Told> {
         let structure = self.structure(site, drive)?;
         Ok(Told { structure, witness: Witness::new(drive, self.generation, &self.text) })
@@ -88,12 +90,13 @@ impl Telling {
     /// The structure of one of the drives.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where it is none of them.
+    /// [`ErrorKind::Contradiction`] where the drive is unknown.
     fn structure(&self, site: &Site, drive: Uuid) -> Result<Structure> {
         let own = self.group.disks.iter().find(|disk| disk.guid == guid(drive));
-        let none = || Error::new(ErrorKind::Contradiction, format!("the label knows no drive {drive}"));
+        let none = || Error::new(ErrorKind::Contradiction, format!("no drive {drive} in the label"));
         let reference = own.ok_or_else(none)?.reference;
-        // Records of volumes on this drive are in its own blocks; what cannot be said in them is the vendor's.
+        // Records of volumes on this drive use its own block size; a volume that they cannot
+        // describe gets a vendor's record.
         let mut group = self.group.clone();
         let (sayable, others): (Vec<Volume>, Vec<Volume>) =
             group.volumes.into_iter().partition(|volume| volume.parts(site.coding()).is_ok());
@@ -105,7 +108,7 @@ impl Telling {
     }
 }
 
-/// What a drive is to carry.
+/// The content of one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Told {
     /// Its structure.
@@ -115,8 +118,8 @@ pub struct Told {
 }
 
 impl Told {
-    /// The steps that make a drive of that size carry it; `old` is the structure that it has now. Where the new one
-    /// cannot follow that, it is written as to a new drive.
+    /// The steps that write it to a drive of that size; `old` is the drive's present structure.
+    /// Where the new one cannot follow it, the drive is written as a new one.
     ///
     /// # Errors
     /// As [`update`].
@@ -125,8 +128,8 @@ impl Told {
         Ok(self.with_witness(size, update(size, old, &self.structure)?))
     }
 
-    /// The same for a drive whose copies are both lost, and whose anchor and witness are not: they stay until there is
-    /// something newer.
+    /// The same for a drive whose copies are both lost, and whose anchor and witness are readable:
+    /// these stay until the new copies are complete.
     ///
     /// # Errors
     /// As [`rewrite`].
@@ -136,7 +139,7 @@ impl Told {
 
     fn with_witness(&self, size: ByteCount, mut steps: Vec<Step>) -> Vec<Step> {
         if let Some(tail) = Tail::at(size, self.structure.place_on(size)) {
-            // Beside the anchor, before the last flush.
+            // With the anchor, before the last flush.
             let witness = Step::Write { at: tail.witness().start, bytes: self.witness.encode() };
             steps.insert(steps.len().saturating_sub(1), witness);
         }
@@ -155,7 +158,8 @@ fn group_of(label: &Label) -> Result<Group> {
     let mut volumes = Vec::new();
     let (mut number, mut others) = (0, Vec::new());
     for volume in label.volume.iter().filter(|volume| !volume.is_part()) {
-        // DDF has no words for two layouts at a time: others read nothing of it before it has one again, on all members that are named.
+        // DDF cannot describe two layouts of a volume: other software sees none until the volume
+        // has one layout on all named members.
         if volume.reshape.is_some() || volume.members.is_some() {
             others.push((guid(volume.uuid), format!("{} {}", volume.level.name(), volume.name)));
             continue;
@@ -223,7 +227,7 @@ fn disks_of(label: &Label) -> Vec<DiskRecord> {
     disks
 }
 
-/// Whether a member is stale in regions of a volume that somebody has written.
+/// Whether a member is stale in written regions of a volume.
 fn is_behind(member: &Member, volume: &VolumeLabel) -> bool {
     member.stale.touches_beyond(&volume.unwritten, volume.first_region, volume.end_region())
 }
@@ -251,14 +255,16 @@ fn volume_of(
     let is_lost = !volume.lost.is_empty();
     let told = if is_lost { Condition::Failed } else { condition(&geometry, &out) };
     let mut state = VolumeState::of(told);
-    // Where nobody has written, a drive that took a place may hold anything: others have to make redundancy agree.
+    // In unwritten regions a replacement drive may hold any data: other software has to make
+    // redundancy agree.
     let none = Runs::default();
-    // Drives that are told to be out, or behind, are not looked at in that: beside them a volume that is not consistent
-    // is one whose data is in doubt, and Linux md does not start it.
+    // Drives that are reported as failed, or as behind, are ignored here: with such a drive, an
+    // inconsistent volume is one with doubtful data, and Linux md does not start it.
     let stale =
         |member: &&Member| member.stale.touches_beyond(&none, volume.first_region, volume.end_region());
     let current = label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
-    // What the drives hold in stripes that are not initialised agrees with nothing. With a drive out that is left unsaid, as above.
+    // Uninitialised stripes have no matching redundancy. With an offline drive this is not
+    // reported, as above.
     let by_stripe = volume.initialised_by_bytes.is_some();
     let is_uninitialised = by_stripe && label.member.iter().all(Member::is_online);
     let is_consistent = label.clean && !is_uninitialised && current.filter(stale).count() == 0;
@@ -282,7 +288,7 @@ fn volume_of(
             name: Name::new(&name).unwrap_or(Name([0; 16])),
         },
         timestamp: Time::from_unix_s(volume.created_unix_s),
-        // A drive that was left behind has an older record of its span.
+        // A stale drive has an older record of its span.
         sequence: label.member.iter().map(|member| sequence(member.since)).max().unwrap_or(0),
         shape: Shape {
             level: volume.level,
@@ -313,7 +319,7 @@ fn spare_group(spare: &SpareLabel, site: &Site) -> Group {
     ];
     let bits = bits.iter().filter(|(is_so, _)| *is_so).fold(0, |bits, (_, bit)| bits | bit);
     let timestamp = Time::from_unix_s(spare.since_unix_s);
-    // Its arrays are not of its group; their volumes' GUIDs would be references to nothing.
+    // Its arrays are in other groups; the GUIDs of their volumes would be invalid references here.
     let record = SpareRecord { timestamp, kind: bits, most: 0, protects: Vec::new() };
     Group {
         guid: guid(spare.drive),

@@ -1,4 +1,5 @@
-//! The undo log of an import: what a drive held before SoftROC's structure was written over the metadata of another system.
+//! The undo log of an import: the metadata of the foreign system that SoftROC's structure
+//! overwrites.
 //!
 //! ```text
 //! tail + 24 MiB
@@ -11,9 +12,9 @@
 //!                                     32  4  how many parts
 //! ```
 //! # Invariants
-//! - The head is written when the parts are durable, and removed when they are not needed any more.
-//! - All drives of an import have their logs before anything on one of them is overwritten. So a drive that has a log,
-//!   and not the label of the array that was to be, shows that no label of that array was completed.
+//! - The head is written when the parts are durable, and removed when they are no longer needed.
+//! - All drives of an import have their logs before any of them is overwritten. So a drive with a
+//!   log and without the label of the new array shows that no label of that array was completed.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::ddf;
@@ -35,22 +36,22 @@ const AT_PARTS: usize = 64;
 /// The most parts of a log, and the most bytes in them.
 const MOST_PARTS: usize = 64;
 
-/// What was there: where, and which bytes.
+/// An overwritten part: its offset and bytes.
 pub type Part = (ByteOffset, Vec<u8>);
 
-/// What a drive held before an import.
+/// The overwritten metadata of a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
-    /// The array that the import was to make.
+    /// The array that the import was creating.
     pub array: Uuid,
-    /// What is to be put back.
+    /// The parts to restore.
     pub parts: Vec<Part>,
 }
 
-/// The head of a log: what follows it.
+/// The head of a log, which describes its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UndoHead {
-    /// The array that the import was to make.
+    /// The array that the import was creating.
     pub array: Uuid,
     ranges: Vec<ByteRange>,
     parts_crc: u32,
@@ -60,7 +61,7 @@ impl Undo {
     /// The head of the log.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] where there are more parts, or more bytes, than the log has room for.
+    /// [`ErrorKind::TooLarge`] where the log has no space for the parts or bytes.
     pub fn head(&self) -> Result<Vec<u8>> {
         let ranges: Vec<ByteRange> = self.parts.iter().map(range_of).collect();
         check(&ranges)?;
@@ -80,7 +81,7 @@ impl Undo {
         Ok(head)
     }
 
-    /// What follows the head: all parts, filled up to whole blocks.
+    /// The bytes behind the head: all parts, padded to whole blocks.
     pub fn body(&self) -> Vec<u8> {
         let mut body: Vec<u8> = self.parts.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
         body.resize(body.len().next_multiple_of(BLOCK.as_usize()), 0);
@@ -89,7 +90,7 @@ impl Undo {
 }
 
 impl UndoHead {
-    /// From its block; `None` where it is none, or damaged.
+    /// Decodes the head; `None` where it is absent or damaged.
     pub fn decode(bytes: &[u8]) -> Option<UndoHead> {
         let is_whole = bytes.len() == BLOCK.as_usize() && bytes.starts_with(&MAGIC);
         if !is_whole
@@ -110,12 +111,12 @@ impl UndoHead {
         (count <= MOST_PARTS).then_some(UndoHead { array, ranges, parts_crc })
     }
 
-    /// How many bytes follow it.
+    /// The number of bytes behind it.
     pub fn body_bytes(&self) -> ByteCount {
         ByteCount(self.ranges.iter().map(|range| range.len.0).sum::<u64>()).align_up(BLOCK)
     }
 
-    /// The log, from what follows its head; `None` where that is damaged.
+    /// The log with the bytes behind its head; `None` where they are damaged.
     pub fn with(&self, body: &[u8]) -> Option<Undo> {
         if body.len() as u64 != self.body_bytes().0 || crc32c::crc32c(body) != self.parts_crc {
             return None;
@@ -143,16 +144,14 @@ fn check(ranges: &[ByteRange]) -> Result<()> {
         Some(all) if all <= room.0 && ends && ranges.len() <= MOST_PARTS => Ok(()),
         _ => Err(Error::new(
             ErrorKind::TooLarge,
-            format!(
-                "its metadata are in {} pieces, more than can be kept while it is imported",
-                ranges.len()
-            ),
+            format!("its metadata are in {} pieces, more than an import can save", ranges.len()),
         )),
     }
 }
 
-/// What has to be kept of a drive while it is imported: its [`metadata`], and all of the copies of a structure in DDF,
-/// over which SoftROC's may be written. Sorted, apart from one another. To be called until the glimpse wants nothing more.
+/// The ranges that an import must save: the drive's [`metadata`], and all copies of a DDF
+/// structure, which SoftROC's may overwrite. Sorted, without overlaps. Call this until the probe
+/// buffer wants nothing more.
 pub fn to_keep(glimpse: &Glimpse) -> Vec<ByteRange> {
     let mut ranges = metadata(glimpse);
     if let ddf::Look::Found(drive) = ddf::look(glimpse, ddf::Effort::Own) {

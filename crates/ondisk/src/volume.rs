@@ -1,4 +1,4 @@
-//! What a label says of one of the volumes of its array.
+//! A volume in the label of its array.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
@@ -11,47 +11,47 @@ use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
 
-/// The most volumes of one array: as many configuration records as a drive has in DDF.
+/// The most volumes of one array: the number of configuration records of a drive in DDF.
 pub const MAX_VOLUMES: usize = 64;
 
-/// The most runs of punctured blocks, and of excluded ones, that a label names of one drive in one volume.
+/// The most runs of punctured blocks, and of excluded ones, of one drive in one volume.
 pub const MAX_PUNCTURED_RUNS: usize = 1024;
 
-/// The most devices that a log has: each has all of it.
+/// The most devices of a log; each has the whole log.
 pub const MAX_LOG_DEVICES: usize = 2;
 
 /// The longest name of a volume.
 pub const LONGEST_NAME: usize = 64;
 
-/// How a stripe that was interrupted in the middle is dealt with.
+/// The protection against the write hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteHole {
-    /// What is about to be written is kept in a journal first, and finished after a crash.
+    /// A journal receives stripe writes before the drives do; a replay finishes them after a crash.
     Journal,
-    /// Regions that were being written are resynced; until then their redundancy is not used.
+    /// Regions with interrupted writes are resynced; until then their redundancy is not used.
     Resync,
 }
 
-/// Memory that may have what hosts were told is written, and the drives do not have.
+/// Memory that may have acknowledged writes which the drives lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptLabel {
-    /// The identity of the memory.
+    /// The UUID of the memory.
     pub memory: Uuid,
-    /// The start of the machine that the memory belongs to: when its power goes, so does what is in it.
+    /// The boot ID of the host computer: a power cut clears the memory.
     pub boot: Uuid,
 }
 
-/// Where records may be of what hosts of a volume were told is durable, and its drives do not have.
+/// Log devices that may have durable writes of a volume which its drives lack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataLogLabel {
-    /// The identity of the records that count.
+    /// The UUID of the valid records.
     pub id: Uuid,
-    /// The log devices of which each has all records.
+    /// The log devices; each has all records.
     pub devices: Vec<Uuid>,
-    /// From the beginning of each device.
+    /// Its offset on each device.
     pub start_bytes: u64,
     /// Its length.
     pub len_bytes: u64,
@@ -63,7 +63,7 @@ impl DataLogLabel {
     }
 }
 
-/// Something of a volume that lies on log devices.
+/// Checks a place on log devices.
 fn check_place_on_log(
     name: &str,
     what: &str,
@@ -78,45 +78,46 @@ fn check_place_on_log(
         return Ok(());
     }
     Err(contradiction(format!(
-        "the label gives '{name}' a {what} of {len_bytes} bytes at byte {start_bytes} of {} log devices, where none can be",
+        "the label gives '{name}' a {what} of {len_bytes} bytes at byte {start_bytes} of {} log \
+         devices, which is an invalid place",
         devices.len()
     )))
 }
 
-/// Where a journal lies that is not on the members.
+/// The place of a journal that is not on the members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnLog {
-    /// The log devices of which each has all records.
+    /// The log devices; each has all records.
     pub devices: Vec<Uuid>,
-    /// From the beginning of each device.
+    /// Its offset on each device.
     pub start_bytes: u64,
     /// Its length.
     pub len_bytes: u64,
 }
 
-/// Where a volume's journal lies, and what its records are worth.
+/// The place of a volume's journal, and the meaning of its records.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalLabel {
-    /// From the beginning of the room that all journals have, on every member.
+    /// Its offset in the space of all journals, on every member.
     pub start_bytes: u64,
     /// Its length.
     pub len_bytes: u64,
-    /// The identity of the records that count; none where none were written.
+    /// The UUID of the valid records; `None` if none were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// Whether they tell all that a crash may have interrupted. They do not where the redundancy of marked regions may
-    /// disagree for another reason.
+    /// Whether the records cover all writes that a crash may have interrupted. False where the
+    /// redundancy of marked regions may be wrong for another reason.
     pub tells_all: bool,
-    /// Where the records are, if they are not on the members; the room there is kept for when these devices fail. Programs that know
-    /// nothing of that refuse the label.
+    /// The place of the records, if it is not on the members; the space on the members stays
+    /// reserved in case these devices fail. Software that does not support this refuses the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<OnLog>,
 }
 
 impl JournalLabel {
-    /// Where it ends.
+    /// Its end.
     pub fn end_bytes(&self) -> u64 {
         self.start_bytes.saturating_add(self.len_bytes)
     }
@@ -133,27 +134,27 @@ impl JournalLabel {
             return Ok(());
         }
         Err(contradiction(format!(
-            "the label gives '{name}' a journal of {} bytes at byte {}, where none can be",
+            "the label gives '{name}' a journal of {} bytes at byte {}, which is an invalid place",
             self.len_bytes, self.start_bytes
         )))
     }
 }
 
-/// What the drives held where the volume lies when it was made, and what was done about it.
+/// The drives' content at the creation of the volume, and its initialisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Init {
-    /// Zeroes: redundancy agrees from the start.
+    /// Zeros: redundancy is valid from the start.
     Zeroed,
-    /// Anything: the ends are zeroed, and redundancy is made to agree in the background.
+    /// Unknown: the ends are zeroed, and a resync runs in the background.
     Fast,
-    /// Anything: redundancy is made to agree in the background.
+    /// Unknown: a resync runs in the background.
     Background,
-    /// Anything: all is zeroed, and the volume is not served before that is done.
+    /// Unknown: all is zeroed before the volume is served.
     Full,
 }
 
-/// Blocks of one drive that are listed: as punctured, or as excluded.
+/// Listed blocks of one drive: punctured or excluded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Punctured {
@@ -163,11 +164,11 @@ pub struct Punctured {
     pub bytes: Vec<[u64; 2]>,
 }
 
-/// Regions in which a lost drive's strips lie in the distributed spare.
+/// Regions in which the strips of a failed drive are in the distributed spare.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Relocated {
-    /// The slot of the lost drive.
+    /// The slot of the failed drive.
     pub slot: u16,
     /// The regions.
     #[serde(alias = "lanes")]
@@ -184,98 +185,100 @@ pub struct VolumeLabel {
     pub name: String,
     /// Its level.
     pub level: Level,
-    /// Where parity is, where the level has a choice.
+    /// The layout of parity, where the level has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parity: Option<ParityArrangement>,
-    /// Where copies are, where the level has a choice.
+    /// The layout of copies, where the level has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirrors: Option<MirrorArrangement>,
-    /// How many spans; 1 where the level has none.
+    /// The number of spans; 1 where the level has none.
     pub spans: u16,
-    /// How often each data strip is stored.
+    /// The number of copies of each data strip.
     pub copies: u16,
     /// The strip.
     pub strip_bytes: u64,
-    /// Where its data begins on every member.
+    /// The offset of its data on every member.
     pub data_start_bytes: u64,
-    /// Bytes used of every member, from there on.
+    /// The bytes used on every member from there on.
     pub member_bytes: u64,
-    /// Its first region, of the array's.
+    /// Its first region in the array.
     #[serde(alias = "first_lane")]
     pub first_region: u32,
 
-    /// How many regions it has.
+    /// The number of its regions.
     #[serde(alias = "lanes")]
     pub regions: u32,
 
     /// The sector.
     pub sector_bytes: u64,
-    /// What hosts can use.
+    /// The size that hosts see.
     pub capacity_bytes: u64,
-    /// How redundancy is made to agree with data after a crash.
+    /// The protection against the write hole.
     pub write_hole: WriteHole,
-    /// What its drives held, and what is done about it.
+    /// The drives' content at its creation, and its initialisation.
     pub init: Init,
     /// When it was created, in seconds since 1970.
     pub created_unix_s: u64,
-    /// Slots of members that it could not do without when they went out: nothing was written to it since.
+    /// Slots of members that it needed when they failed: there were no writes since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<u16>,
-    /// Regions that nobody has written since it was created, but for those that are marked.
+    /// Regions without a write since its creation, except the marked ones.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub unwritten: Runs,
-    /// Which of its stripes are initialised is recorded in the drives' tail; so many bytes of data count as a stripe there. Left out:
-    /// all of them are.
+    /// Set if the drives' tails record its initialised stripes: the bytes of data in such a stripe.
+    /// Absent: all stripes are initialised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised_by_bytes: Option<u64>,
     /// Its journal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalLabel>,
-    /// When hosts are to be told that a write is done.
+    /// When writes are acknowledged.
     #[serde(default, skip_serializing_if = "WriteMode::is_default")]
     pub write_mode: WriteMode,
-    /// Whether reads in order are read ahead.
+    /// Whether sequential reads are read ahead.
     #[serde(default, skip_serializing_if = "ReadMode::is_default")]
     pub read_mode: ReadMode,
-    /// Whether what was read is kept for the next who reads it.
+    /// Whether data that were read stay in the cache.
     #[serde(default, skip_serializing_if = "CacheMode::is_default")]
     pub cache_mode: CacheMode,
-    /// What the drives' own write caches are to be.
+    /// The desired state of the drives' own write caches.
     #[serde(default, skip_serializing_if = "DriveCache::is_default")]
     pub drive_cache: DriveCache,
-    /// Which sectors hosts are told of.
+    /// The sectors that are advertised to hosts.
     #[serde(default, skip_serializing_if = "SectorFormat::is_default")]
     pub sector_format: SectorFormat,
-    /// Where else its data may be. Programs that know nothing of that refuse the label.
+    /// Persistent memory that may have its data. Software that does not support this refuses the
+    /// label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLabel>,
     /// The same, on log devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_log: Option<DataLogLabel>,
-    /// Regions that lie in the distributed spare.
+    /// Regions that are in the distributed spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,
-    /// Blocks whose content is lost.
+    /// Punctured blocks: their data are lost.
     #[serde(default, alias = "bad", skip_serializing_if = "Vec::is_empty")]
     pub punctured: Vec<Punctured>,
-    /// Blocks that a drive did not keep: what it holds there is not to be read. Programs that do not know of them refuse the label.
+    /// Blocks excluded from reads on one drive. Software that does not support this refuses the
+    /// label.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<Punctured>,
-    /// On how many of the members it is, from the first one on, if not on all.
+    /// The number of members that it uses, from the first one on, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<u16>,
-    /// Its way to another layout, if it is on one.
+    /// Its reshape, while it is reshaping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reshape: Option<ReshapeLabel>,
-    /// What it comes to when other volumes of its array have.
+    /// The reshape for which it is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<FollowsLabel>,
-    /// The volume on its way that it is a part of.
+    /// Its relation to a reshaping volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartLabel>,
 }
 
-/// Whether a text can be the name of a volume.
+/// Whether a text is valid as the name of a volume.
 pub fn is_volume_name(name: &str) -> bool {
     let first_is_fine = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let fits = name.len() <= LONGEST_NAME;
@@ -287,12 +290,12 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl VolumeLabel {
-    /// Its layout over so many members.
+    /// Its layout over that number of members.
     ///
     /// # Errors
-    /// When no volume can be like that.
+    /// When the layout is invalid.
     pub fn geometry(&self, members: usize) -> Result<Geometry> {
-        let wrong = |sentence: String| contradiction(format!("the label describes no volume: {sentence}"));
+        let wrong = |sentence: String| contradiction(format!("invalid volume in the label: {sentence}"));
         let strip = StripSize::new(ByteCount(self.strip_bytes)).map_err(|error| wrong(error.to_string()))?;
         let members = members_of(self, members)?;
         let drives = u16::try_from(members).map_err(|_| wrong(format!("it has {members} members")))?;
@@ -310,26 +313,26 @@ impl VolumeLabel {
     /// Its sector.
     ///
     /// # Errors
-    /// When drives have no such sector.
+    /// When the sector size is not supported.
     pub fn sector(&self) -> Result<SectorSize> {
         let bytes = self.sector_bytes;
         SectorSize::from_bytes(bytes).ok_or_else(|| {
-            contradiction(format!("the label names sectors of {bytes} bytes; 512 and 4096 exist"))
+            contradiction(format!("the label names sectors of {bytes} bytes; use 512 or 4096"))
         })
     }
 
-    /// Where its data ends on every member.
+    /// The end of its data on every member.
     pub fn data_end_bytes(&self) -> u64 {
         self.data_start_bytes.saturating_add(self.member_bytes)
     }
 
-    /// The region behind its last one, of the array's.
+    /// The region behind its last one, in the array.
     pub fn end_region(&self) -> u32 {
         self.first_region.saturating_add(self.regions)
     }
 
-    /// Members that it has to do without where these are out: all of them, but for one whose content lies in the
-    /// distributed spare as a whole.
+    /// The members that it lacks when these are not in use: all of them, except one whose whole
+    /// content is in the distributed spare.
     pub fn does_without(&self, out: &DriveSet) -> DriveSet {
         let is_whole = |moved: &&Relocated| moved.regions.regions() >= u64::from(self.regions);
         match self.relocated.as_ref().filter(is_whole) {
@@ -338,7 +341,7 @@ impl VolumeLabel {
         }
     }
 
-    /// Whether it can be served, as to redundancy, without these of its members.
+    /// Whether its redundancy suffices without these members.
     pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
         self.geometry(members).is_ok_and(|geometry| {
             geometry.survives_set(&self.does_without(out).intersection(&DriveSet::first(geometry.drives())))
@@ -350,14 +353,14 @@ impl VolumeLabel {
         self.punctured.iter().chain(&self.excluded)
     }
 
-    /// Looks whether everything it says can be.
+    /// Checks the content.
     ///
     /// # Errors
-    /// Says what cannot.
+    /// Describes the first invalid field.
     pub(crate) fn check(&self, members: usize) -> Result<()> {
         let name = &self.name;
         if !is_volume_name(name) && !self.is_part() {
-            return Err(contradiction(format!("the label names a volume {name:?}, which is no name")));
+            return Err(contradiction(format!("the label has the invalid volume name {name:?}")));
         }
         let geometry = self.geometry(members)?;
         let sector = self.sector()?;
@@ -374,7 +377,7 @@ impl VolumeLabel {
         let ends = self.data_start_bytes.checked_add(self.member_bytes).is_some_and(|end| end < 1 << 63);
         if !ends || !ByteCount(self.data_start_bytes).is_aligned(sector.bytes()) {
             return Err(contradiction(format!(
-                "the label lets '{name}' begin at byte {}, which cannot be",
+                "the label lets '{name}' begin at byte {}, which is invalid",
                 self.data_start_bytes
             )));
         }
@@ -411,7 +414,7 @@ impl VolumeLabel {
         }
         let is_sorted = |list: &[Punctured]| list.windows(2).all(|pair| pair[0].slot < pair[1].slot);
         if !slots_exist || !is_sorted(&self.punctured) || !is_sorted(&self.excluded) {
-            return Err(contradiction(format!("the label names slots for '{}' that are none", self.name)));
+            return Err(contradiction(format!("the label names invalid slots for '{}'", self.name)));
         }
         for Punctured { slot, bytes } in self.listed() {
             let in_order = bytes.windows(2).all(|pair| pair[0][1] < pair[1][0]);
@@ -422,7 +425,7 @@ impl VolumeLabel {
             };
             if !in_order || bytes.len() > MAX_PUNCTURED_RUNS || !bytes.iter().all(fine) {
                 return Err(contradiction(format!(
-                    "the label lists blocks of drive {slot} in '{}' that cannot be",
+                    "the label lists blocks of drive {slot} in '{}' that are invalid",
                     self.name
                 )));
             }

@@ -1,4 +1,5 @@
-//! The witness: a block in SoftROC's region by which a drive that lost both copies of its structure is known.
+//! The witness: a block in SoftROC's region that identifies a drive without a usable copy of its
+//! structure.
 //!
 //! ```text
 //!    0  8  "SRoCwitn"                       40  8  generation
@@ -7,8 +8,9 @@
 //!          this field as zero
 //!   16 16  drive UUID                            numbers are little-endian
 //! ```
-//! It is written together with the anchor, after both copies. What it says is only believed where another drive carries the
-//! very label that it names: a drive whose witness is older, or of another history, has missed something that nobody knows.
+//! It is written together with the anchor, after both copies. It counts only where another drive
+//! carries the label that it names: a drive with an older witness, or one of another history, lacks
+//! unknown changes.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::label::Label;
@@ -24,7 +26,7 @@ const AT_DRIVE: usize = 16;
 const AT_GENERATION: usize = 40;
 const AT_TEXT_CRC: usize = 48;
 
-/// Which drive it is, and which label it was last told.
+/// The identity of a drive, and its latest label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
     /// The drive.
@@ -36,7 +38,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// That of a drive which carries this text, of a label of that generation.
+    /// The witness of a drive that carries this text, of a label of that generation.
     pub(crate) fn new(drive: Uuid, generation: u64, text: &[u8]) -> Witness {
         Witness { drive, generation, text_crc: crc32c::crc32c(text) }
     }
@@ -47,7 +49,7 @@ impl Witness {
         self.generation == label.generation && is_text()
     }
 
-    /// Its block.
+    /// Encodes its block.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; BLOCK.as_usize()];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -60,7 +62,7 @@ impl Witness {
         bytes
     }
 
-    /// From its block; `None` where it is none, or damaged.
+    /// Decodes its block; `None` where it is absent or damaged.
     pub fn decode(bytes: &[u8]) -> Option<Witness> {
         let is_whole = bytes.len() == BLOCK.as_usize() && bytes.starts_with(&MAGIC);
         if !is_whole || u32_at(bytes, AT_CRC) != crc_without(bytes, AT_CRC) {

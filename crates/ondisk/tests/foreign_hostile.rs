@@ -1,4 +1,4 @@
-//! Metadata that somebody made up: no decoder panics, asks for ever, or takes memory for what it was merely told.
+//! Forged metadata: no decoder panics, runs endlessly, or reserves memory for untrusted lengths.
 
 mod foreign;
 
@@ -6,14 +6,14 @@ use foreign::{Array, Drive, arrays, searched, seen, seen_by, told};
 use ondisk::foreign::reconcile;
 use proptest::prelude::*;
 
-/// Puts the checksum right, so that what follows it is read at all.
+/// Corrects the checksum, so that the content is decoded.
 fn seal(drive: &mut Drive) {
     for (_, bytes) in &mut drive.parts {
         let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let fold = |sum: u64| (sum as u32).wrapping_add((sum >> 32) as u32);
         let sum = |bytes: &[u8]| bytes.chunks_exact(4).map(|chunk| u64::from(word(chunk, 0))).sum::<u64>();
         if bytes.len() < 4096 || bytes[512..].starts_with(b"Intel") {
-            // The anchor is the last block; the length is its own.
+            // The anchor is the last block; it contains the length.
             let anchor = bytes.len() - 512;
             let length = word(bytes, anchor + 0x24) as usize;
             let all = [&bytes[anchor..], &bytes[..anchor]].concat();
@@ -64,7 +64,7 @@ proptest! {
         for drive in &mut drives[..count] {
             for (place, value, is_early) in &changes {
                 let Some((_, bytes)) = drive.parts.first_mut() else { continue };
-                // Most of what matters is at the beginning.
+                // Most of the relevant bytes are at the beginning.
                 let room = if *is_early { bytes.len().min(264) } else { bytes.len() };
                 bytes[usize::from(*place) % room] = *value;
             }

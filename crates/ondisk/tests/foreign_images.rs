@@ -1,4 +1,4 @@
-//! The metadata of arrays that Linux md and mdadm made: what is read from them is what mdadm reads.
+//! The metadata of arrays that Linux md and mdadm made: the decoders agree with mdadm.
 
 mod foreign;
 
@@ -18,7 +18,7 @@ fn found(drives: &[Drive]) -> FoundVolume {
     found.remove(0)
 }
 
-/// What mdadm would say of a drive that says this.
+/// The description that mdadm gives for a drive with this record.
 fn as_mdadm_says(record: &Record) -> String {
     let (volume, member) = (&record.volume, &record.member);
     let or_dash = |text: &str| if text.is_empty() { "-".to_string() } else { text.to_string() };
@@ -108,7 +108,7 @@ fn a_stale_member_is_told_from_the_others_and_not_used() {
     let member = &found.members[2];
     assert_eq!((member.standing, member.drive, member.sequence), (Standing::Stale, Some(2), Some(17)));
     assert_eq!(found.record.sequence, 22);
-    assert_eq!(found.reasons, ["disk2 is stale: the others do not know it any more, and went on without it"]);
+    assert_eq!(found.reasons, ["disk2 is stale: the other members no longer list it"]);
 }
 
 #[test]
@@ -151,7 +151,8 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     assert_eq!((without.others[0].drive, without.others[0].what), (1, UNPLACED));
     drives[1].serial = Some("ANOTHER".into());
     assert_eq!(told(&drives[1]).notes, ["holds Intel RAID metadata that do not list its serial number"]);
-    // A bridge to USB tells a number of its own, perhaps the same for every drive: that is no number, and no identity.
+    // A USB bridge reports its own serial number, perhaps the same for every drive: it identifies
+    // no drive.
     drives[2].serial = Some("ANOTHER".into());
     let bridged = found(&drives);
     let others: Vec<_> = bridged.others.iter().map(|other| (other.drive, other.what)).collect();
@@ -161,7 +162,7 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     assert!(said.contains("--guess"), "{said}");
 }
 
-/// The same array with fields of all its superblocks changed.
+/// The same array with changed fields in all its superblocks.
 fn changed(name: &str, changes: &[(usize, &[u8])]) -> Vec<Drive> {
     let mut drives = named(name).drives;
     for drive in &mut drives {
@@ -175,7 +176,7 @@ fn changed(name: &str, changes: &[(usize, &[u8])]) -> Vec<Drive> {
 
 #[test]
 fn an_interrupted_reshape_is_recognised_and_stands_against_writing() {
-    // RAID 5 of three drives on the way to four, and 40704 KiB of it done: features 0x44.
+    // RAID 5 of three drives that reshapes to four, at 40704 KiB: features 0x44.
     let changes: [(usize, &[u8]); 6] = [
         (8, &[0x44]),
         (100, &5u32.to_le_bytes()),
@@ -192,7 +193,8 @@ fn an_interrupted_reshape_is_recognised_and_stands_against_writing() {
     assert_eq!((found.state, found.no_writing.len()), (State::Complete, 1));
 }
 
-/// RAID 5 of four drives on the way to five, so far done, with data that move forward or backward by so many sectors on each drive.
+/// RAID 5 of four drives that reshapes to five, at a position, with data that move by that many
+/// sectors on each drive.
 fn on_its_way(position: u64, shifts: [i32; 5]) -> FoundVolume {
     found(&drives_on_their_way(position, shifts))
 }
@@ -235,8 +237,9 @@ fn what_an_interrupted_reshape_left_lies_in_two_pieces() {
     assert_eq!(forward.no_writing, ["a reshape of it was interrupted"]);
 }
 
-/// Where data do not move, rows lie over themselves: those of both layouts that end together, four of three strips and three of four, and as many again
-/// for which Linux need not have recorded how far it is.
+/// Where the data offset stays, rows overlap themselves: the rows of both layouts that end
+/// together, four of three strips and three of four, and as many again for which Linux may not have
+/// recorded its position.
 #[test]
 fn a_reshape_that_was_interrupted_in_its_critical_section_is_not_read() {
     let together = 12 * 128;
@@ -255,14 +258,14 @@ fn a_reshape_that_was_interrupted_in_its_critical_section_is_not_read() {
 fn members_whose_data_move_otherwise_than_the_others_stand_against_reading() {
     let found = on_its_way(2048, [1024, 1024, 1024, 1024, 512]);
     assert_eq!(found.state, State::NotReadable);
-    assert!(found.reasons.iter().any(|reason| reason.contains("move otherwise")), "{:?}", found.reasons);
+    assert!(found.reasons.iter().any(|reason| reason.contains("by another distance")), "{:?}", found.reasons);
 }
 
-/// The update of the superblocks was cut off between members: what the newest said was taken, though what was moved since the place before need not be on a
-/// member that had not written its own yet.
+/// Regression: the update of the superblocks was interrupted between members. The newest position
+/// was used, though a member with an older superblock may lack data that moved since.
 #[test]
 fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() {
-    // Drives, each so many updates behind, and the places of which they tell.
+    // The drives, the number of updates by which each is behind, and their positions.
     let told = |backwards: bool, behind: &[(usize, u64, u64)]| {
         let mut drives = drives_on_their_way(4096, [1024; 5]);
         let features = if backwards { 0x64 } else { 0x44 };
@@ -277,8 +280,8 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
         let found = found(&drives);
         let position = found.record.reshape().unwrap().position.0 / 512;
         let ends: Vec<u64> = found.sections.iter().map(|piece| piece.within.end().0 / 512).collect();
-        assert_eq!(ends.first(), Some(&position), "what is read agrees with what is said");
-        let is_said = found.reasons.iter().any(|why| why.contains("need not be on all of them"));
+        assert_eq!(ends.first(), Some(&position), "the sections match the position");
+        let is_said = found.reasons.iter().any(|why| why.contains("members may lack data between"));
         assert_eq!(is_said, position != 4096, "{:?}", found.reasons);
         (position, found.state)
     };
@@ -287,10 +290,12 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
         assert_eq!(told(true, &[(drive, 1, 6144)]), (6144, State::Complete), "drive {drive}, backwards");
     }
     assert_eq!(told(false, &[(1, 1, 3072), (2, 1, 2048), (3, 1, 3072)]), (2048, State::Complete));
-    // Of the farther one nobody goes by what a member says that lags behind, nor of anything by what one says that the array went on without.
+    // The position of a member that is too far behind does not count, nor any record of a stale
+    // member.
     assert_eq!(told(false, &[(1, 1, 6144)]), (4096, State::Complete));
     assert_eq!(told(false, &[(1, 2, 2048)]), (4096, State::Degraded));
-    // Where data do not move, the least advanced may be in its critical section, and the newest past it.
+    // Where the data offset stays, the least advanced member may be in its critical section, and
+    // the newest past it.
     let mut drives = drives_on_their_way(4 * 1536, [0; 5]);
     let superblock = &mut drives[3].parts[0].1;
     let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - 1;
@@ -300,8 +305,9 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
     assert_eq!(found(&drives).state, State::NotReadable);
 }
 
-/// The first superblocks of a reshape, or the first without it, were written to some members and not to one: that one was read as if it knew what the others do. Where
-/// the data move, all of it was read where they do not begin, and nothing was said.
+/// Regression: the first superblocks of a reshape, or the first without it, were written to all
+/// members except one. That member was read like the others: where the data move, all data were
+/// read at a wrong offset, without a note.
 #[test]
 fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_read_where_its_data_begin() {
     let events_less_one = |drive: &mut Drive| {
@@ -318,7 +324,7 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
     for shift in [1024, -1024] {
         let all_know = on_its_way(0, [shift; 5]);
         for late in 0..5 {
-            // The beginning: nothing has moved, and one member has the superblock from before.
+            // The beginning: no data have moved, and one member has the superblock from before.
             let mut drives = drives_on_their_way(0, [shift; 5]);
             plain(&mut drives[late]);
             events_less_one(&mut drives[late]);
@@ -328,7 +334,7 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
                 (&begun.members[late].data, &begun.sections),
                 (&all_know.members[late].data, &all_know.sections)
             );
-            // What it does not know of cannot have moved anything.
+            // A reshape that a current member does not record cannot have moved data.
             let mut drives = drives_on_their_way(4096, [shift; 5]);
             plain(&mut drives[late]);
             events_less_one(&mut drives[late]);
@@ -336,7 +342,7 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
             let name = &seen(&drives)[late].name;
             assert_eq!(odd.state, State::NotReadable);
             assert!(odd.reasons.iter().any(|why| why.contains(name.as_str())), "{:?}", odd.reasons);
-            // The end: all others have what they moved, and begin there.
+            // The end: all other members have the moved data, and begin there.
             let mut drives = drives_on_their_way(4096, [shift; 5]);
             for (slot, drive) in drives.iter_mut().enumerate().filter(|(slot, _)| *slot != late) {
                 let superblock = &mut drive.parts[0].1;
@@ -355,7 +361,7 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
             assert_eq!(ended.members[late].data, other.data, "{shift}, {late}");
             assert_eq!((ended.state, ended.no_writing.len()), (State::Complete, 1), "{:?}", ended.reasons);
             assert!(
-                ended.no_writing[0].contains(&format!("{name} says that a reshape had come to")),
+                ended.no_writing[0].contains(&format!("{name} records a reshape at")),
                 "{:?}",
                 ended.no_writing
             );
@@ -380,7 +386,7 @@ fn what_was_not_stopped_in_order_is_dirty() {
         "{:?}",
         dirty.reasons
     );
-    // Where there is neither parity nor copy there is nothing to agree.
+    // Without parity and copies no redundancy can be wrong.
     let drives = changed("raid0-4", &[(208, &[0; 8])]);
     assert!(found(&drives).reasons.is_empty());
 }
@@ -394,7 +400,7 @@ fn a_superblock_that_is_damaged_or_out_of_place_is_told_and_not_used() {
     drives[1].parts[0].1[144] = 9;
     seal(&mut drives[1]);
     assert!(told(&drives[1]).notes[0].contains("lies in sector 9, not 8"));
-    // The end of a drive is where it is: one more sector, and the superblock is not found any more.
+    // The end of the drive determines the place: with one more sector, the superblock is not found.
     let mut drive = named("raid5-4-meta1.0").drives.remove(0);
     drive.size = ByteCount(drive.size.0 + 8 * 512);
     assert!(told(&drive).records.is_empty());
@@ -405,7 +411,7 @@ fn a_superblock_of_a_big_endian_machine_is_read_as_well() {
     let mut drives = named("raid5-4-meta0.90").drives;
     for drive in &mut drives {
         drive.parts[0].1.chunks_mut(4).for_each(|word| word.reverse());
-        // The halves of numbers of 64 bits, here the events, are in the machine's order too.
+        // The halves of 64-bit numbers, here the events, are in the machine's order too.
         let words = &mut drive.parts[0].1;
         let (low, high) = words[156..164].split_at_mut(4);
         low.swap_with_slice(high);
@@ -430,7 +436,7 @@ fn metadata_of_two_arrays_on_a_drive_are_both_told() {
     assert_eq!(reconcile(&seen(&drives)).len(), 2);
 }
 
-/// A backup of the array of [`on_its_way`], of these stretches of the volume in sectors.
+/// A backup of the array of [`on_its_way`], with these stretches of the volume in sectors.
 fn backup(stretches: &[(u64, u64)]) -> Backup {
     let found = on_its_way(0, [0; 5]);
     let stretch = |(from, to): &(u64, u64)| {
@@ -443,7 +449,8 @@ fn backup(stretches: &[(u64, u64)]) -> Backup {
     }
 }
 
-/// Where the reshape had come to decides what is read of the file, and whether it is of that moment.
+/// The position of the reshape determines the part of the file that is read, and whether the file
+/// matches.
 #[test]
 fn of_a_backup_is_read_what_lies_ahead_of_the_reshape() {
     // Rows of three strips of 128 sectors become rows of four; both end together after 1536.
@@ -461,25 +468,25 @@ fn of_a_backup_is_read_what_lies_ahead_of_the_reshape() {
         assert_eq!(
             found.saved[0].1,
             ByteOffset(4096 + 512 * 512),
-            "it begins in the middle of what is saved"
+            "it begins in the middle of the saved part"
         );
         assert_eq!(found.state, State::Complete, "{:?}", found.reasons);
         assert_eq!((sections.len(), sections[0], sections[1].0), (2, (0, 512), 1536));
-        assert_eq!(found.capacity(), ByteCount(sections[1].1 * 512), "nothing is lacking");
+        assert_eq!(found.capacity(), ByteCount(sections[1].1 * 512), "no data are missing");
         sections[1].1
     };
-    // Nothing of the reshape is behind what is saved: all of it is on the members.
+    // The reshape has reached the end of the saved part: the members have all data.
     let (why, saved, sections, _) = taken(1536, &[(0, 1536)]);
     assert_eq!((why.as_str(), saved, sections), ("", vec![], vec![(0, 1536), (1536, end)]));
     let (why, ..) = taken(1024, &[(0, 768)]);
-    assert!(why.contains("it is of an earlier moment"), "{why}");
+    assert!(why.contains("it is too old"), "{why}");
     let (why, ..) = taken(512, &[(768, 1536)]);
-    assert!(why.contains("of another moment"), "{why}");
+    assert!(why.contains("it does not match"), "{why}");
     let (why, ..) = taken(0, &[(0, 384), (768, 1536)]);
-    assert!(why.contains("of another moment"), "a gap: {why}");
+    assert!(why.contains("it does not match"), "a gap: {why}");
     let (why, ..) = taken(0, &[(0, 100)]);
     assert!(why.contains("which are no stripes of the array"), "{why}");
-    // Past its critical section nothing is read from it.
+    // Behind its critical section the file is not used.
     let (why, saved, _, found) = taken(4 * 1536, &[(0, 1536)]);
     assert_eq!((why.as_str(), saved), ("", vec![]));
     assert!(found.reasons.iter().any(|said| said.contains("not needed")), "{:?}", found.reasons);

@@ -1,5 +1,5 @@
-//! What members lack though their drives are there: bad blocks, ends that were cut off, metadata that cannot be followed;
-//! and metadata that a copy to a larger drive left where they do not belong.
+//! Unreadable parts of members that are present: bad blocks, truncated drives, metadata that cannot
+//! be interpreted; and metadata at a wrong place after a copy to a larger drive.
 
 mod foreign;
 
@@ -24,7 +24,7 @@ fn put(drive: &mut Drive, at: usize, bytes: &[u8]) {
     seal(drive);
 }
 
-/// Gives a member of version 1.2 a list of bad blocks: first sectors of the drive, and how many.
+/// Adds a list of bad blocks to a member of version 1.2: first sectors of the drive, and lengths.
 fn add_list(drive: &mut Drive, entries: &[(u64, u64)]) {
     let features = drive.parts[0].1[8] | 8;
     put(drive, 8, &[features]);
@@ -43,11 +43,11 @@ fn standings(found: &FoundVolume) -> Vec<&'static str> {
     found.members.iter().map(|member| member.standing.name()).collect()
 }
 
-/// Rescue read these blocks as if they were data: 4 KiB that were wrong, without a word.
+/// Regression: rescue read these blocks as data, so 4 KiB were wrong without a message.
 #[test]
 fn listed_blocks_count_as_unreadable_on_their_member_and_are_named() {
     let mut drives = drives_of("raid5-4-bitmap");
-    // Data are in sectors 2048 to 32767; what lies before them is nobody's.
+    // Data are in sectors 2048 to 32767; earlier sectors are unused.
     add_list(&mut drives[1], &[(100, 8), (4096, 8), (4104, 1), (9000, 512)]);
     let with = found(&drives);
     assert_eq!(with.members[1].unreadable, [sectors(4096, 4105), sectors(9000, 9512)]);
@@ -88,10 +88,10 @@ fn a_list_that_cannot_be_read_or_followed_excludes_its_member() {
         "is damaged: entry 0 names 0 units",
         "is damaged: entry 1 names 8 units of 2^0 sectors from unit 4096 on",
         "is damaged: entry 0 names 16 units of 2^0 sectors from unit 32760 on",
-        "is said to have 0 sectors at +16 from its superblock, and it must have 1 to 128",
-        "is said to have 129 sectors",
-        "and must lie beside its superblock and its data",
-        "and must lie beside its superblock and its data",
+        "has 0 sectors at +16 from its superblock, and it must have 1 to 128",
+        "has 129 sectors",
+        "and must not overlap its superblock or its data",
+        "and must not overlap its superblock or its data",
         "and must lie on the drive",
         "and must lie on the drive",
         "its list of bad blocks at sector 24 cannot be read",
@@ -111,7 +111,7 @@ fn a_list_that_cannot_be_read_or_followed_excludes_its_member() {
     }
     let mut striped = drives_of("raid0-4");
     add_list(&mut striped[1], &[(0, 0)]);
-    assert_eq!(found(&striped).state, State::NotReadable, "nothing else has what it holds");
+    assert_eq!(found(&striped).state, State::NotReadable, "no other member has its data");
 }
 
 #[test]
@@ -120,8 +120,12 @@ fn a_member_with_feature_bits_that_are_not_known_is_excluded_whoever_speaks_for_
     put(&mut drives[2], 9, &[0x80]);
     let odd = found(&drives);
     assert_eq!(standings(&odd), ["current", "current", "excluded", "current", "current"]);
-    assert!(odd.reasons[0].contains("disk2 is excluded: it uses feature bits 0x8000"), "{:?}", odd.reasons);
-    // A rebuild by a bitmap says how far it is; where it does not, nothing is known of the member.
+    assert!(
+        odd.reasons[0].contains("disk2 is excluded: it uses unsupported feature bits 0x8000"),
+        "{:?}",
+        odd.reasons
+    );
+    // A rebuild by a bitmap records its progress; without that, the state of the member is unknown.
     let mut drives = drives_of("raid5-5-left-symmetric");
     put(&mut drives[2], 8, &[0x80]);
     let odd = found(&drives);
@@ -129,7 +133,7 @@ fn a_member_with_feature_bits_that_are_not_known_is_excluded_whoever_speaks_for_
     put(&mut drives[2], 8, &[0x82]);
     put(&mut drives[2], 152, &64_u64.to_le_bytes());
     assert_eq!(found(&drives).members[2].standing, Standing::Rebuilding);
-    // In a reshape unknown bits passed for known ones.
+    // Regression: in a reshape, unknown bits passed for known ones.
     let mut drives = drives_of("raid5-5-left-symmetric");
     for drive in &mut drives {
         put(drive, 8, &[0x44, 0x80]);
@@ -144,7 +148,7 @@ fn a_member_with_feature_bits_that_are_not_known_is_excluded_whoever_speaks_for_
     assert!(reshaped.reasons.iter().any(|why| why.contains("feature bits 0x8000")), "{:?}", reshaped.reasons);
 }
 
-/// Linux md sets no mark of a crash where there is such a log.
+/// Linux md does not mark a crash where such a log exists.
 #[test]
 fn a_partial_parity_log_that_is_not_applied_is_told_where_parity_is_needed() {
     let mut drives = drives_of("raid5-4-ppl");
@@ -167,20 +171,19 @@ fn a_member_that_was_cut_off_says_by_how_much_and_takes_part_for_what_it_has() {
     assert_eq!((short.state, short.members[2].standing), (State::Complete, Standing::Current));
     assert_eq!(
         short.reasons[0],
-        "disk2 is cut off: its metadata say that its data end at 16 MiB, and it has 16320 KiB, 64 KiB \
-         less; the last 64 KiB \
-         of what the volume uses count as unreadable, and are computed from other members where the level \
-          allows"
+        "disk2 is truncated: its data end at 16 MiB by its metadata, and it has 16320 KiB, 64 KiB \
+         less; the last 64 KiB of the volume's part count as unreadable; redundancy serves them \
+         where the level has any"
     );
     assert!(short.no_writing[0].contains("use a drive of at least 16 MiB"), "{:?}", short.no_writing);
-    // What the array does not use may be missing.
+    // Space that the array does not use may be missing.
     for drive in &mut drives {
         put(drive, 80, &(30_720_u64 - 128).to_le_bytes());
     }
     let unused = found(&drives);
     assert!(unused.members[2].unreadable.is_empty() && unused.no_writing.is_empty());
-    assert!(unused.reasons[0].ends_with("the volume uses nothing of that"), "{:?}", unused.reasons);
-    // Bad blocks beyond the end of what is left, and across it.
+    assert!(unused.reasons[0].ends_with("the volume does not use that part"), "{:?}", unused.reasons);
+    // Bad blocks beyond the end of the truncated drive, and across it.
     add_list(&mut drives[2], &[(5000, 1), (32_500, 200)]);
     for drive in &mut drives {
         put(drive, 80, &30_720_u64.to_le_bytes());
@@ -193,7 +196,7 @@ fn a_member_that_was_cut_off_says_by_how_much_and_takes_part_for_what_it_has() {
     drives[2].size = ByteCount(1 << 20);
     let gone = found(&drives);
     assert_eq!((gone.state, gone.members[2].standing), (State::Degraded, Standing::Excluded));
-    assert!(gone.reasons[0].contains("it is cut off before its data"), "{:?}", gone.reasons);
+    assert!(gone.reasons[0].contains("it is truncated before its data"), "{:?}", gone.reasons);
 }
 
 fn larger(name: &str, by: u64) -> Vec<Drive> {
@@ -212,7 +215,7 @@ fn metadata_at_the_end_are_found_on_a_drive_that_is_larger_than_it_was() {
     ] {
         let drives = larger(name, by);
         for drive in &drives {
-            assert!(told(drive).records.is_empty(), "{name}: it is not where it belongs");
+            assert!(told(drive).records.is_empty(), "{name}: it is at a wrong place");
             let note = searched(drive).notes.join("; ");
             assert!(note.contains(what) && note.contains(&format!("a drive of {was},")), "{name}: {note}");
         }
@@ -220,7 +223,7 @@ fn metadata_at_the_end_are_found_on_a_drive_that_is_larger_than_it_was() {
         assert_eq!(all.state, State::Complete, "{name}: {:?}", all.reasons);
         let as_it_was = reconcile(&seen(&drives_of(name))).remove(0);
         assert_eq!((all.capacity(), &all.members), (as_it_was.capacity(), &as_it_was.members), "{name}");
-        // The search has an end.
+        // The range of the search is limited.
         let beyond = larger(name, (32 << 20) + (128 << 10));
         assert!(beyond.iter().all(|drive| searched(drive) == Told::default()), "{name}");
     }
@@ -228,14 +231,14 @@ fn metadata_at_the_end_are_found_on_a_drive_that_is_larger_than_it_was() {
 
 #[test]
 fn what_a_search_comes_across_is_not_used_where_it_does_not_say_that_it_belongs_there() {
-    // At another place than it says: within an image that the drive holds.
+    // At another place than the recorded one: within an image on the drive.
     let mut drive = larger("raid5-4-meta1.0", 8 << 20).remove(0);
     drive.parts[0].0 += 4096;
     assert_eq!(searched(&drive), Told::default());
     let mut drive = larger("raid5-4-meta0.90", 8 << 20).remove(0);
     drive.parts[0].0 += 4096;
     assert_eq!(searched(&drive), Told::default());
-    // Of data that reach beyond it.
+    // With data that extend beyond it.
     let mut drive = larger("raid5-4-meta0.90", 8 << 20).remove(0);
     drive.parts[0].0 -= 4 << 20;
     assert_eq!(searched(&drive), Told::default());
@@ -246,7 +249,7 @@ fn what_a_search_comes_across_is_not_used_where_it_does_not_say_that_it_belongs_
     let mut drive = larger("imsm-raid1-2", 1 << 20).remove(0);
     drive.serial = Some("ANOTHER".into());
     assert_eq!(searched(&drive), Told::default());
-    // Two of them: which counts, nothing tells.
+    // Two candidates: neither takes precedence.
     let mut drive = larger("raid5-4-meta1.0", 8 << 20).remove(0);
     let old = larger("raid5-4-meta0.90", 8 << 20).remove(0);
     drive.parts.extend(old.parts);
@@ -258,7 +261,8 @@ fn what_a_search_comes_across_is_not_used_where_it_does_not_say_that_it_belongs_
     }
 }
 
-/// The metadata of Intel's mirror with some bytes changed and put behind, and the checksum written anew.
+/// The metadata of Intel's mirror with some bytes changed and a log appended, and an updated
+/// checksum.
 fn intel(changes: &[(usize, &[u8])], log: &[u8]) -> Vec<Drive> {
     let mut drives = drives_of("imsm-raid1-2");
     for drive in &mut drives {
@@ -280,7 +284,7 @@ fn intel(changes: &[(usize, &[u8])], log: &[u8]) -> Vec<Drive> {
     drives
 }
 
-/// The first volume, behind two disks.
+/// The offset of the first volume, behind two disks.
 const INTEL_VOLUME: usize = 0xD8 + 2 * 48;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What drives say of volumes, put together: stale members, copies, spares, drives of different sizes.
+//! Combined records of drives: stale members, copies, spares, drives of different sizes.
 
 use layout::{Level, MirrorArrangement, Shape};
 use ondisk::foreign::{
@@ -13,7 +13,7 @@ fn identity(text: &str) -> Identity {
     Identity { text: text.into(), bytes: text.as_bytes().to_vec() }
 }
 
-/// A RAID 5 on four drives, of which all are in use.
+/// A RAID 5 on four drives, all online.
 fn raid5() -> VolumeRecord {
     VolumeRecord {
         format: Format::LinuxMd,
@@ -122,8 +122,8 @@ fn a_member_that_the_others_call_failed_is_stale_though_it_counts_itself_in() {
     }
     let found = only(&seen);
     assert_eq!(standings(&found), [Current, Stale, Current, Current]);
-    assert!(found.reasons[0].contains("the others call it failed"), "{:?}", found.reasons);
-    // Even where its number is higher: it alone has updated its own.
+    assert!(found.reasons[0].contains("the other members record it as failed"), "{:?}", found.reasons);
+    // The same with a higher number: this drive alone has updated its own record.
     seen[1].record.volume.sequence = 19;
     assert_eq!(standings(&only(&seen)), [Current, Stale, Current, Current]);
 }
@@ -194,7 +194,11 @@ fn halves_that_were_used_without_one_another_are_told() {
     let seen = [member(0, &one), member(1, &two)];
     let found = only(&seen);
     assert_eq!((found.state, standings(&found)), (State::Degraded, vec![Stale, Current]));
-    assert!(found.reasons.iter().any(|reason| reason.contains("without one another")), "{:?}", found.reasons);
+    assert!(
+        found.reasons.iter().any(|reason| reason.contains("were used separately")),
+        "{:?}",
+        found.reasons
+    );
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn what_is_at_work_stands_against_writing() {
     let mut volume = raid5();
     volume.features = vec![Feature::Bitmap, Feature::Unknown("feature bits 0x8000".into())];
     let found = only(&members(&volume));
-    assert_eq!(found.no_writing, ["its metadata use what is not known here: feature bits 0x8000"]);
+    assert_eq!(found.no_writing, ["it uses unsupported features: feature bits 0x8000"]);
 }
 
 #[test]
@@ -218,7 +222,7 @@ fn known(kib: &[u64]) -> Vec<Option<ByteCount>> {
     kib.iter().map(|kib| Some(ByteCount(kib * KIB))).collect()
 }
 
-/// For each of the volume's strips of 64 KiB, on which slot and in which row its first copy is.
+/// The slot and the row of the first copy of each of the volume's strips of 64 KiB.
 fn places(volume: &VolumeRecord, kib: &[u64]) -> Vec<(u16, u64)> {
     let strip = ByteCount(64 * KIB);
     let mut places = Vec::new();
@@ -246,7 +250,7 @@ fn raid_0_on_drives_of_different_sizes_has_zones() {
     volume.arrangement = Arrangement::Zones(ZoneRule::Original);
     assert_eq!(places(&volume, &kib), [(0, 0), (1, 0), (2, 0), (2, 1), (0, 1), (0, 2)]);
     volume.arrangement = Arrangement::Zones(ZoneRule::Unrecorded);
-    assert!(sections(&volume, &known(&kib)).unwrap_err().contains("not recorded"));
+    assert!(sections(&volume, &known(&kib)).unwrap_err().contains("do not record"));
     assert_eq!(places(&volume, &[64; 3]), [(0, 0), (1, 0), (2, 0)]);
     let mut unknown = known(&kib);
     unknown[1] = None;
@@ -271,7 +275,8 @@ fn the_last_rows_of_striped_mirrors_are_not_left_out() {
     let mut volume = raid5();
     (volume.slots, volume.member_size) = (5, Some(ByteCount(5 * 64 * KIB)));
     volume.arrangement = Arrangement::Shape(shape);
-    // 25 cells hold 8 strips in three copies each: 5 in the whole stripe of three rows, and 3 in the two after it.
+    // 25 strips on the drives hold 8 data strips in three copies each: 5 in the whole stripe of
+    // three rows, and 3 in the next two rows.
     let expected: Vec<(u16, u64)> = (0..8).map(|strip| ((strip * 3 % 5) as u16, strip * 3 / 5)).collect();
     assert_eq!(places(&volume, &[5 * 64; 5]), expected);
     volume.capacity = Some(ByteCount(7 * 64 * KIB));

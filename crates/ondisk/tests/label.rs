@@ -1,4 +1,4 @@
-//! The text of labels: golden, coarse, hostile.
+//! The text of labels: golden, coarsened, hostile.
 
 use ondisk::ddf::Extras;
 use ondisk::{
@@ -87,7 +87,7 @@ fn label() -> Label {
     label
 }
 
-/// A second volume, and everything that a label may say.
+/// A second volume, and every optional field of a label.
 fn full_label() -> Label {
     let mut label = label();
     label.volume.push(VolumeLabel {
@@ -151,7 +151,7 @@ fn content(text: &[u8]) -> ondisk::Result<Content> {
     ondisk::read(&extras(text), uuid(1))
 }
 
-/// What is read of what is written.
+/// Encodes and decodes a label.
 fn again(label: &Label) -> Label {
     content(&text_of(label).unwrap()).unwrap().label().unwrap().clone()
 }
@@ -272,7 +272,7 @@ fn a_label_of_another_version_is_refused_by_its_number() {
     }
 }
 
-/// Arrays of releases before have versions 3 to 5 on their drives.
+/// Arrays of earlier releases have versions 3 to 5 on their drives.
 #[test]
 fn a_label_of_an_earlier_version_means_what_it_meant() {
     for version in EARLIEST_VERSION..VERSION {
@@ -297,7 +297,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[0].capacity_bytes = 1 << 40).contains("capacity"));
     assert!(wrong(|label| label.volume[0].name = "a/b".into()).contains("a/b"));
     assert!(wrong(|label| label.member[0].uuid = label.member[1].uuid).contains("two members"));
-    assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("no member"));
+    assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("not a member"));
     assert!(wrong(|label| label.member[1].block_bytes = 520).contains("520"));
     assert!(wrong(|label| label.member[0].replacement.as_mut().unwrap().size_bytes = 513).contains("513"));
     assert!(wrong(|label| label.member.truncate(2)).contains("RAID 5"));
@@ -314,7 +314,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].data_start_bytes = u64::MAX - 511).contains("begin"));
     assert!(wrong(|label| label.volume[1].data_start_bytes = (1 << 20) + 1).contains("begin"));
     assert!(wrong(|label| label.volume[0].regions = 11).contains("same regions"));
-    let no_place = "where none can be";
+    let no_place = "an invalid place";
     assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().len_bytes = 0).contains(no_place));
     assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 512).contains(no_place));
     assert!(
@@ -324,8 +324,8 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(same).contains("same journal"));
     assert!(wrong(|label| label.volume[1].first_region = u32::MAX).contains("regions"));
     assert!(wrong(|label| label.volume[1].regions = 0).contains("regions"));
-    assert!(wrong(|label| label.volume[1].name = "data".into()).contains("alike"));
-    assert!(wrong(|label| label.volume[1].uuid = label.volume[0].uuid).contains("alike"));
+    assert!(wrong(|label| label.volume[1].name = "data".into()).contains("same name"));
+    assert!(wrong(|label| label.volume[1].uuid = label.volume[0].uuid).contains("same name"));
     assert!(wrong(|label| label.volume[1].lost = vec![3]).contains("slots"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[9, 11]])).contains("not its own"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[11, 10]])).contains("unwritten"));
@@ -447,7 +447,7 @@ proptest! {
     }
 }
 
-/// A RAID 5 of three of four drives, on its way to all four.
+/// A RAID 5 on three of four drives that reshapes to all four.
 fn on_its_way() -> Label {
     let mut label = label();
     label.member[2] = Member::online(uuid(2), "/drives/2", ON, 1);
@@ -487,19 +487,20 @@ fn a_volume_on_its_way_comes_back_as_it_was_written() {
     let text = text_of(&label).expect("it fits");
     let again = ondisk::read(&extras(&text), label.drive).expect("it can be read");
     assert_eq!(again.label(), Some(&label));
-    // Others find its place taken, and no volume.
+    // Other software finds its space reserved, and no volume.
     let size = ByteCount(64 << 20);
     let site = Tail::of(size).and_then(|tail| tail.site(SectorSize::B512)).expect("a tail");
-    let told =
-        ondisk::Telling::of(&label).and_then(|telling| telling.told(&site, uuid(1))).expect("it can be told");
+    let told = ondisk::Telling::of(&label)
+        .and_then(|telling| telling.told(&site, uuid(1)))
+        .expect("it can be described");
     assert_eq!(told.structure.volumes.iter().flatten().count(), 0);
     assert_eq!(told.structure.parts().count(), 0);
-    assert_eq!(label.names(), "'data'", "parts are nobody's business");
-    assert_eq!(label.used_bytes(), 1 << 20, "what is saved lies with the journals");
+    assert_eq!(label.names(), "'data'", "parts are not listed");
+    assert_eq!(label.used_bytes(), 1 << 20, "saved windows are in the journals' space");
     assert!(label.volume[0].survives(4, &ondisk::slots([2, 3])), "it is not on that drive");
 }
 
-/// One thing about a volume on its way that cannot be.
+/// One invalid field of a reshaping volume.
 type Wrong = (&'static str, fn(&mut Label));
 
 #[test]
@@ -521,7 +522,7 @@ fn a_volume_on_its_way_that_cannot_be_is_refused() {
     }
 }
 
-/// The volume beside it comes to four drives when the first one has; now it lies on three of them.
+/// A second volume is queued for a reshape to four drives; now it is on three of them.
 fn beside_one_that_follows() -> Label {
     let mut label = on_its_way();
     let follows = FollowsLabel { to: uuid(30), members: 4 };
@@ -549,14 +550,11 @@ fn a_volume_that_follows_others_comes_back_as_it_was_written() {
     let text = String::from_utf8(text).expect("it is text");
     let unknown = text.replace("[array.volume.follows]\n", "[array.volume.follows]\nsoon = true\n");
     assert_ne!(unknown, text);
-    assert!(
-        ondisk::read(&extras(unknown.as_bytes()), label.drive).is_err(),
-        "what is not understood is not guessed"
-    );
+    assert!(ondisk::read(&extras(unknown.as_bytes()), label.drive).is_err(), "unknown field");
     let wrong: [Wrong; 5] = [
         ("to no drives", |label| last(label).members = 0),
         ("to more drives", |label| last(label).members = 5),
-        ("as a volume that is there", |label| last(label).to = uuid(21)),
+        ("as an existing volume", |label| last(label).to = uuid(21)),
         ("a part", |label| label.volume[1].follows = Some(FollowsLabel { to: uuid(32), members: 4 })),
         ("to another part than it has", |label| {
             label.volume[0].follows = Some(FollowsLabel { to: uuid(32), members: 4 });
@@ -574,5 +572,5 @@ fn last(label: &mut Label) -> &mut FollowsLabel {
 }
 
 fn reshape(label: &mut Label) -> &mut ReshapeLabel {
-    label.volume[0].reshape.as_mut().expect("on its way")
+    label.volume[0].reshape.as_mut().expect("reshaping")
 }

@@ -1,4 +1,5 @@
-//! The label of a log device: golden, torn, hostile, and told from everything else that a drive may carry.
+//! The label of a log device: golden, torn, hostile, and distinguished from every other content of
+//! a drive.
 
 use ondisk::foreign::Glimpse;
 use ondisk::{Found, LogFound, LogLabel, LogMember, LogPlace, Uuid, find};
@@ -59,7 +60,7 @@ start_bytes = 8388608
 len_bytes = 2097152
 "#;
 
-/// A copy with that text, its checksum put right: made here by hand.
+/// A copy with that text and a valid checksum, encoded by hand.
 fn copy_of(version: u8, generation: u8, text: &str) -> Vec<u8> {
     let mut bytes = b"SRoClogd".to_vec();
     bytes.extend([version, 0, 0, 0, 0, 0, 0, 0]);
@@ -81,7 +82,7 @@ fn found(copy0: &[u8], copy1: &[u8]) -> LogFound {
 fn why(found: LogFound) -> String {
     match found {
         LogFound::Bad(why) => why,
-        other => panic!("it is no fault: {other:?}"),
+        other => panic!("no error: {other:?}"),
     }
 }
 
@@ -100,7 +101,7 @@ fn a_label_is_these_bytes() {
     assert_eq!(bytes, copy_of(1, 7, TEXT));
     assert_eq!(found(&bytes, &bytes), LogFound::Sound(label()));
     let other = label().for_device(uuid(2));
-    assert_eq!(other.encode().unwrap()[64..], bytes[64..], "both devices carry one text");
+    assert_eq!(other.encode().unwrap()[64..], bytes[64..], "both devices carry the same text");
     assert_eq!(LogLabel::copies().map(|copy| copy.start.0), [64 << 10, 512 << 10]);
 }
 
@@ -111,7 +112,7 @@ fn the_newer_of_two_sound_copies_counts_and_a_torn_one_does_not() {
     let new = newer.encode().unwrap();
     assert_eq!(found(&new, &old), LogFound::Sound(newer.clone()));
     assert_eq!(found(&old, &new), LogFound::Sound(newer.clone()));
-    // Every cut of the change, at any sector of either copy.
+    // Every interruption of the change, at any sector of either copy.
     for at in (0..old.len()).step_by(512) {
         let torn = [&new[..at], &old[at..]].concat();
         let before = found(&torn, &old);
@@ -159,11 +160,11 @@ fn what_a_label_may_not_say_is_refused() {
     assert!(wrong(|label| label.devices[1].name.clear()).contains("no name"));
     assert!(wrong(|label| label.devices[1].name = "a\nb".into()).contains("no name"));
     assert!(wrong(|label| label.place[1].name = "a b".into()).contains("no name"));
-    assert!(wrong(|label| label.place[1].start_bytes += 512).contains("cannot be"));
-    assert!(wrong(|label| label.place[1].len_bytes = 0).contains("cannot be"));
-    assert!(wrong(|label| label.place[1].start_bytes = u64::MAX - 4095).contains("cannot be"));
+    assert!(wrong(|label| label.place[1].start_bytes += 512).contains("invalid place"));
+    assert!(wrong(|label| label.place[1].len_bytes = 0).contains("invalid place"));
+    assert!(wrong(|label| label.place[1].start_bytes = u64::MAX - 4095).contains("invalid place"));
     assert!(wrong(|label| label.place[1].start_bytes -= 4096).contains("same bytes"));
-    assert!(wrong(|label| label.place[0].start_bytes -= 4096).contains("label itself"));
+    assert!(wrong(|label| label.place[0].start_bytes -= 4096).contains("overlaps the label"));
     assert!(wrong(|label| label.place[1].volume = label.place[0].volume).contains("two journals"));
     assert!(wrong(|label| label.place = vec![label.place[0].clone(); 1025]).contains("1025"));
     label().check().unwrap();
@@ -175,9 +176,9 @@ fn a_text_that_contradicts_itself_or_its_head_is_refused() {
         let copy = copy_of(version, generation, text);
         why(found(&copy, &copy))
     };
-    assert!(refused(1, 8, TEXT).contains("two generations"));
+    assert!(refused(1, 8, TEXT).contains("different generations"));
     assert!(refused(1, 7, &format!("more = 1\n{TEXT}")).contains("more"));
-    assert!(refused(1, 7, &TEXT.replace("7340032", "8340032")).contains("cannot be"));
+    assert!(refused(1, 7, &TEXT.replace("7340032", "8340032")).contains("invalid place"));
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn a_log_device_is_told_from_other_drives() {
     let bytes = label().encode().unwrap();
     assert_eq!(find(&Glimpse::of(device([&bytes, &bytes]))), Found::Log(Box::new(label())));
     assert_eq!(find(&Glimpse::of(device([&[], &[]]))), Found::Blank);
-    // One that was read where its label is, and no further.
+    // A device of which only the label's range was read.
     let mut glimpse = Glimpse::new(ByteCount(16 * MIB));
     let on = device([&bytes, &bytes]);
     while find(&glimpse) == Found::NotYet {
@@ -209,7 +210,7 @@ fn a_log_device_is_told_from_other_drives() {
         }
     }
     assert_eq!(find(&glimpse), Found::Log(Box::new(label())));
-    // An image of it that was cut short.
+    // A truncated image of it.
     let mut short = on.clone();
     short.truncate(9 << 20);
     assert!(matches!(find(&Glimpse::of(short)), Found::Bad(error) if error.context.contains("larger")));
@@ -218,7 +219,8 @@ fn a_log_device_is_told_from_other_drives() {
 
 #[test]
 fn what_lies_in_the_journals_is_not_taken_for_a_label_of_the_past() {
-    // On a device of 48 MiB the workspace of a tail, where labels of version 2 were, is in the room of the journals.
+    // On a device of 48 MiB the workspace of a tail, where labels of version 2 were, is in the
+    // space of the journals.
     let bytes = label().encode().unwrap();
     let mut on = device([&bytes, &bytes]);
     on.resize(48 << 20, 0);

@@ -1,4 +1,5 @@
-//! What SoftROC's drives carry: labels in DDF structures, damaged, cut off, changed by others, told by others.
+//! Labels in the DDF structures of SoftROC's drives: damaged, interrupted, changed by other
+//! software, restored from others.
 
 #[path = "ddf/image.rs"]
 #[allow(dead_code, reason = "the reference images are for other tests")]
@@ -162,9 +163,9 @@ fn ddf_says_of_drives_and_volumes_what_the_label_says() {
     assert_eq!(states, [DiskState::ONLINE, rebuilding, DiskState::ONLINE, DiskState::MISSING]);
     let part = structure.parts().next().unwrap();
     assert_eq!((part.primary_level, part.qualifier, part.elements.len()), (5, 3, 4));
-    assert_eq!(structure.parts().count(), 1, "DDF has no words for three copies");
+    assert_eq!(structure.parts().count(), 1, "DDF cannot describe three copies");
     let others = structure.slots.iter().filter(|slot| matches!(slot, ddf::Slot::Other(_)));
-    assert_eq!(others.count(), 1, "and its place is kept");
+    assert_eq!(others.count(), 1, "its space is reserved");
     let volumes: Vec<_> = structure.volumes.iter().flatten().collect();
     assert_eq!(volumes.len(), 1);
     assert_eq!(volumes[0].name.text(), "a-volume-with-a-");
@@ -172,8 +173,9 @@ fn ddf_says_of_drives_and_volumes_what_the_label_says() {
     assert!(volumes[0].state.is_inconsistent());
 }
 
-/// A volume that had been written to without a drive and was then stopped in order was told to be not consistent, for the
-/// regions that the drive had missed; Linux md did not start it, since its parity was in doubt and a drive was out.
+/// Regression: a volume that was written to without a drive, and then shut down cleanly, was marked
+/// not consistent for the drive's stale regions. Linux md did not start it, since its parity was
+/// doubtful and a drive was missing.
 #[test]
 fn what_a_drive_that_is_out_has_missed_makes_no_volume_inconsistent() {
     let mut label = label();
@@ -204,7 +206,7 @@ fn a_damaged_copy_is_made_up_for_by_the_other_and_the_anchor_by_either() {
     assert!(carried(&image).1.needs_repair());
     image.unreadable.push((SIZE - 512) / 512);
     assert_eq!(carried(&image).0, carried(&whole).0);
-    // But an anchor that was taken away on purpose is not brought back.
+    // But an anchor that was removed on purpose is not restored.
     let mut image = whole.clone();
     image.write(ByteOffset(SIZE - 512), &[0; 512]);
     assert_eq!(found(&image), Found::Blank);
@@ -221,7 +223,7 @@ fn a_drive_with_both_copies_damaged_is_told_what_it_is_by_the_others() {
     let all: Vec<&Label> = others.iter().collect();
     assert_eq!(restore(&headless, &all), Ok(label.for_drive(uuid(0xDD, 2))));
     assert!(restore(&headless, &[]).unwrap_err().contains("no other drive"));
-    // The array went on without it, or went another way.
+    // The array was used without the drive, or has another history.
     let later = Label { generation: 8, confirmed: 7, ..label.clone() };
     let error = restore(&headless, &[&later.for_drive(uuid(0xDD, 0))]).unwrap_err();
     assert!(error.contains("of the array is 7") && error.contains("the newest is 8"), "{error}");
@@ -229,7 +231,7 @@ fn a_drive_with_both_copies_damaged_is_told_what_it_is_by_the_others() {
     assert!(restore(&headless, &[&other]).is_err());
     let nobody = ondisk::Headless { witness: None, ..headless };
     assert!(restore(&nobody, &all).unwrap_err().contains("lost too"));
-    // A log that is lost in both copies is all that counts.
+    // A log that is lost in both copies is decisive.
     let mut image = drive_of(&label, 2);
     for at in [site().primary(), site().secondary()] {
         image.damage(at.0 + 618 * 512 + 100);
@@ -259,7 +261,7 @@ fn a_label_of_an_earlier_version_is_refused_by_its_number() {
         let Found::Bad(error) = found(&image) else { panic!("{:?}", found(&image)) };
         assert_eq!(error.kind, ErrorKind::Version);
         assert!(error.context.contains(&format!("version {version}")), "{error}");
-        // A structure that is there counts, whatever is left in the workspace.
+        // A structure that is present takes precedence over remains in the workspace.
         let steps = steps(&image, &label(), uuid(0xDD, 0));
         apply(&mut image, &steps);
         carried(&image);
@@ -276,7 +278,7 @@ fn drive_of_version(label: &Label, slot: u8, version: u32) -> Image {
     image
 }
 
-/// The versions of the two copies: the bytes at which a release that knows earlier versions alone looks first.
+/// The versions of the two copies: the bytes that an earlier release checks first.
 fn versions(image: &Image) -> [u32; 2] {
     [site().primary(), site().secondary()].map(|copy| {
         let log = units::ByteRange::new(copy + ByteCount(618 * 512), ByteCount(512));
@@ -305,15 +307,15 @@ fn becomes_the_newest(version: u32) {
     }
     let mut image = before;
     apply(&mut image, &steps);
-    // A release that knows earlier versions alone refuses it by this number.
+    // An earlier release refuses it by this number.
     assert_eq!((versions(&image), carried(&image).0), ([VERSION; 2], new.for_drive(uuid(0xDD, 1))));
-    // A damaged copy is repaired with the version that the other copy has.
+    // A damaged copy is repaired with the version of the other copy.
     let mut image = drive_of_version(&old, 1, version);
     damage(&mut image, HeaderKind::Primary);
     let (_, drive) = carried(&image);
     apply(&mut image, &ddf::repair(&drive).unwrap());
     assert_eq!(versions(&image), [version; 2]);
-    // Both copies are lost: the drive is identified by the others, whichever version they have.
+    // Both copies are lost: the others identify the drive, whatever their version.
     for kind in [HeaderKind::Primary, HeaderKind::Secondary] {
         damage(&mut image, kind);
     }
@@ -355,11 +357,11 @@ fn a_change_that_is_cut_off_at_any_write_leaves_what_was_or_what_is_to_be() {
     let steps = steps(&before, &new, uuid(0xDD, 1));
     let bytes: usize =
         steps.iter().map(|step| if let Step::Write { bytes, .. } = step { bytes.len() } else { 0 }).sum();
-    assert!(bytes < 32 << 10, "{bytes} bytes: only what changed of the log is written");
+    assert!(bytes < 32 << 10, "{bytes} bytes: only changed parts of the log are written");
     for cut in 0..=steps.len() {
         let mut image = before.clone();
         apply(&mut image, &steps[..cut]);
-        // The write that was cut off landed in part.
+        // The interrupted write was done in part.
         if let Some(Step::Write { at, bytes }) = steps.get(cut) {
             image.write(*at, &bytes[..bytes.len() / 1024 * 512]);
         }
@@ -382,8 +384,8 @@ fn what_marks_a_drive_is_all_that_has_to_go() {
     assert!(matches!(image.look(Effort::Search), Look::Nothing(_)));
 }
 
-/// Software that keeps the group and raises the sequence, but knows no vendor log, leaves a witness that is older than what
-/// it has done: what the drive said before must not be brought back.
+/// Software that keeps the group and raises the sequence, but drops the vendor log, leaves a
+/// witness that is older than its changes: the former label must not be restored.
 #[test]
 fn a_log_that_other_software_took_away_is_no_loss_of_ours() {
     let mut image = drive_of(&label(), 0);
@@ -393,14 +395,14 @@ fn a_log_that_other_software_took_away_is_no_loss_of_ours() {
     theirs.vendor_log.as_mut().unwrap().owner = *b"OTHERS  ";
     apply(&mut image, &update(ByteCount(SIZE), Some(&drive), &theirs).unwrap());
     assert!(matches!(found(&image), Found::Foreign(_)));
-    // And where both copies are damaged then, nobody knows.
+    // If both copies are damaged afterwards, the state of the drive is unknown.
     image.damage(site().primary().0 + 512 + 40);
     image.damage(site().secondary().0 + 512 + 41);
     assert!(matches!(found(&image), Found::Bad(_)));
 }
 
-/// The anchor of a drive that the others had told what it is was zeroed before its copies were written anew: a kill in
-/// between made it nobody's.
+/// Regression: the anchor of a headless drive was zeroed before its copies were rewritten: after a
+/// kill in between the drive belonged to no array.
 #[test]
 fn writing_a_headless_drive_anew_may_be_cut_off_anywhere() {
     let old = label();
@@ -417,7 +419,7 @@ fn writing_a_headless_drive_anew_may_be_cut_off_anywhere() {
             image.write(*at, &bytes[..bytes.len() / 1024 * 512]);
         }
         match found(&image) {
-            // The others still say what they said.
+            // The others still carry the old label.
             Found::Headless(headless) => {
                 assert_eq!(restore(&headless, &[&old]), Ok(old.for_drive(uuid(0xDD, 2))), "cut at {cut}");
             }
@@ -445,7 +447,8 @@ fn a_damaged_anchor_of_4096_bytes_is_made_up_for_as_well() {
     assert!(drive.needs_repair());
 }
 
-/// A drive of an array that was imported with data up to the end of its drives: its tail is in front of them.
+/// A drive of an array that was imported with data up to the end of its drives: its tail lies
+/// before them.
 fn drive_in_front(label: &Label, site: &ddf::Site) -> Image {
     let told = Telling::of(label).unwrap().told(site, uuid(0xDD, 1)).unwrap();
     let mut image = Image::blank(SIZE);
@@ -457,7 +460,7 @@ fn drive_in_front(label: &Label, site: &ddf::Site) -> Image {
 fn a_tail_in_front_is_found_by_its_anchor_or_its_copies_and_restored_by_its_witness() {
     for place in [TailPlace::Front, TailPlace::FrontWithAnchor] {
         let mut label = Label { tail: place, ..label() };
-        assert!(label.check().is_err(), "its volumes lie where the tail is");
+        assert!(label.check().is_err(), "its volumes overlap the tail");
         label.volume.iter_mut().for_each(|volume| volume.data_start_bytes += 33 << 20);
         label.check().unwrap();
         let own = label.for_drive(uuid(0xDD, 1));
@@ -481,6 +484,9 @@ fn a_tail_in_front_is_found_by_its_anchor_or_its_copies_and_restored_by_its_witn
         assert_eq!((headless.tail, restore(&headless, &[&label])), (place, Ok(own)));
 
         let elsewhere = Label { tail: TailPlace::End, ..label };
-        assert!(matches!(found(&drive_in_front(&elsewhere, &site)), Found::Bad(_)), "it says another place");
+        assert!(
+            matches!(found(&drive_in_front(&elsewhere, &site)), Found::Bad(_)),
+            "it records another place"
+        );
     }
 }

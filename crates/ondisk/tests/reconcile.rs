@@ -1,4 +1,4 @@
-//! From labels to arrays: order, stale drives, copies, parts that went apart.
+//! From labels to arrays: order, stale drives, copies, separately used parts.
 
 use layout::Level;
 use ondisk::{
@@ -78,7 +78,7 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
     label
 }
 
-/// The next label, with a drive out; the one before is confirmed by then.
+/// The next label, with a failed drive; it confirms the previous one.
 fn without(mut label: Label, slot: usize, cause: Cause) -> Label {
     (label.confirmed, label.generation) = (label.generation, label.generation + 1);
     let (since, knew) = (label.generation, label.confirmed);
@@ -102,7 +102,7 @@ fn one(drives: &[SeenDrive]) -> FoundArray {
     let mut arrays = reconcile(drives);
     assert_eq!(arrays.len(), 1);
     let array = arrays.remove(0);
-    // Whatever the order, the same array comes up.
+    // The order of the drives does not matter.
     let mut reversed = drives.to_vec();
     reversed.reverse();
     let again = reconcile(&reversed).remove(0);
@@ -133,12 +133,12 @@ fn a_drive_that_left_is_recognised_and_may_come_back() {
         let array = one(&[drive(&new, 0), drive(told, 1), drive(&new, 2)]);
         assert_eq!(array.members[1].role, Role::Left(Cause::Error));
         assert_eq!(readiness(&array), Readiness::Degraded);
-        assert!(array.reasons[0].contains("/dev/1 is out"), "{:?}", array.reasons);
+        assert!(array.reasons[0].contains("/dev/1 is not in use"), "{:?}", array.reasons);
     }
 }
 
-/// A drive was restored from an image while it was out, and came back as one that had missed nothing: the image was
-/// older than what the drive held when it left.
+/// Regression: a drive was restored from an image while it was not in use, and returned as if only
+/// the recorded regions were stale. The image was older than the drive's content when it left.
 #[test]
 fn an_earlier_image_of_a_drive_that_left_is_not_taken_for_it() {
     let image = label(Level::Raid5, 3, 4);
@@ -153,8 +153,8 @@ fn an_earlier_image_of_a_drive_that_left_is_not_taken_for_it() {
     assert_eq!(array.members[1].role, Role::Left(Cause::Missing));
 }
 
-/// A drive was used again; the process died when the label that says so was on the others and not on the drive. It was
-/// taken for an earlier copy of itself.
+/// Regression: a drive returned to use; the process was killed when the other drives had the new
+/// label and this one did not. It passed for an earlier copy of itself.
 #[test]
 fn a_drive_whose_return_was_interrupted_is_what_left() {
     let then = label(Level::Raid5, 3, 4);
@@ -167,13 +167,14 @@ fn a_drive_whose_return_was_interrupted_is_what_left() {
     back.check().unwrap();
     let array = one(&[drive(&back, 0), drive(&then, 1), drive(&out, 2)]);
     assert_eq!(array.members[1].role, Role::Current);
-    // Once it is confirmed, it has heard of it.
+    // Once the change is confirmed, the drive must have it.
     (back.generation, back.confirmed) = (9, 8);
     let array = one(&[drive(&back, 0), drive(&then, 1), drive(&back, 2)]);
     assert_eq!(array.members[1].role, Role::Stale);
 }
 
-/// An operator took out one of two mirrors, which still answered; started alone, it came up as if it were all there is.
+/// Regression: an operator took one of two mirrors offline, which still responded. Started alone,
+/// it came up as a complete array.
 #[test]
 fn a_drive_that_was_told_that_it_is_out_does_not_start_alone() {
     let new = without(label(Level::Raid1, 2, 4), 1, Cause::Operator);
@@ -211,7 +212,8 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
     assert_eq!(readiness(&array), Readiness::Degraded);
     assert_eq!(array.readiness(&array.label.volume[1]), Readiness::Offline);
     assert!(array.reasons[1].contains("'scratch' cannot be started without 1"), "{:?}", array.reasons);
-    // The drive is out now, and the other volume went on: 'scratch' needs it back, and it missed nothing of it.
+    // The drive is offline now, and the other volume was used: 'scratch' needs it back, and the
+    // drive has all its data.
     let mut out = without(both.clone(), 2, Cause::Error);
     out.volume[1].lost = vec![2];
     let array = one(&[drive(&out, 0), drive(&out, 1), drive(&both, 2)]);
@@ -237,13 +239,13 @@ fn a_replacement_is_found_beside_the_member_it_is_to_replace() {
     (earlier.generation, earlier.confirmed) = (2, 1);
     let array = one(&[drive(&being_replaced, 0), drive(&being_replaced, 1), drive(&earlier, 7)]);
     assert_eq!(array.members[1].replacement, None);
-    // It took its place; the drive that was replaced belongs to nobody.
+    // The replacement took the slot; the replaced drive belongs to no array.
     let mut promoted = being_replaced.clone();
     (promoted.generation, promoted.confirmed) = (5, 4);
     promoted.member[1] = Member::online(uuid(7), "d7", ON, 5);
     let array = one(&[drive(&promoted, 0), drive(&being_replaced, 1), drive(&promoted, 7)]);
     assert_eq!((array.members[1].drive, array.refused.len()), (Some(2), 1));
-    assert!(array.refused[0].1.contains("not any more"), "{:?}", array.refused);
+    assert!(array.refused[0].1.contains("former member"), "{:?}", array.refused);
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn an_interrupted_change_makes_no_drive_stale_but_an_older_copy_is() {
     new.generation = 5;
     let array = one(&[drive(&new, 0), drive(&old, 1), drive(&old, 2)]);
     assert_eq!((readiness(&array), array.label.generation), (Readiness::Optimal, 5));
-    // Attempts that could not be completed, for want of space, do not make it one.
+    // Changes that failed, for lack of space, do not make it a separate part.
     new.generation = 9;
     let array = one(&[drive(&new, 0), drive(&old, 1), drive(&old, 2)]);
     assert_eq!((readiness(&array), array.label.generation), (Readiness::Optimal, 9));
@@ -311,14 +313,14 @@ fn mirrors_that_were_used_without_one_another_are_not_started() {
         (one_side.generation, one_side.confirmed) = (5 + later, 4 + later);
         let array = one(&[drive(&zero, 0), drive(&one_side, 1)]);
         assert_eq!(readiness(&array), Readiness::Offline, "{later}");
-        assert!(array.reasons.last().unwrap().contains("without one another"), "{:?}", array.reasons);
+        assert!(array.reasons.last().unwrap().contains("were used separately"), "{:?}", array.reasons);
     }
     assert_eq!(readiness(&one(&[drive(&zero, 0)])), Readiness::Degraded);
 }
 
 #[test]
 fn the_beginning_of_a_change_that_was_never_completed_is_no_other_side() {
-    // Drive 0 recorded that 2 failed, alone; the others then went on without 0.
+    // Drive 0 alone recorded that drive 2 failed; the others then continued without drive 0.
     let all = label(Level::Raid5, 3, 4);
     let begun = without(all.clone(), 2, Cause::Error);
     let mut others = without(all, 0, Cause::Missing);

@@ -1,8 +1,9 @@
-//! Whether P and Q agree with the data, and which single strip is wrong when they don't.
+//! Checks whether P and Q agree with the data, and identifies a single wrong strip.
 //!
-//! With *p* = P + Σ D and *q* = Q + Σ 2^exponent · D, byte by byte: both are zero where all is well. An error *e*
-//! in P gives (e, 0), in Q (0, e), in the data strip with exponent *a* (e, 2^a · e), so that q / p names the
-//! strip. Two strips wrong in the same byte can look like one; two in different bytes are told from one.
+//! With *p* = P + Σ D and *q* = Q + Σ 2^exponent · D, byte by byte: both are zero if parity agrees.
+//! An error *e* in P gives (e, 0), in Q (0, e), in the data strip with exponent *a* (e, 2^a · e): q
+//! / p identifies the strip. Two wrong strips in the same byte can look like one; in different
+//! bytes they are distinguished.
 
 use crate::error::Error;
 use crate::field::{ORDER, logarithm};
@@ -11,25 +12,24 @@ use crate::recover::Strip;
 use crate::sources::{Data, Exponents, Run, Source, Term, Terms, each_run};
 use std::ops::Range;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Parity agrees with the data.
     Consistent,
-    /// It doesn't, in bytes of this range (from the first to the last such byte).
+    /// Parity does not agree, in bytes of this range (from the first to the last wrong byte).
     Wrong {
-        /// The one strip whose change explains every wrong byte; `None` where there is none, or where, without
-        /// Q, nothing tells.
+        /// The one strip that explains every wrong byte; `None` if there is none, or without Q.
         culprit: Option<Strip>,
         /// From the first wrong byte to the last.
         bytes: Range<usize>,
     },
 }
 
-/// Bytes per step: P, Q and what they should be stay in the first-level cache.
+/// Bytes per step: P, Q and the calculated parity stay in the L1 cache.
 const BLOCK: usize = 4096;
 
-/// What the wrong bytes so far have in common.
+/// The common cause of the wrong bytes so far.
 struct Findings<'a> {
     sources: &'a [Source<'a>],
     bytes: Option<Range<usize>>,
@@ -37,7 +37,7 @@ struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Notes a byte at `at`, of which at least one of `p` and `q` is not zero.
+    /// Records a byte at `at`, with at least one of `p` and `q` nonzero.
     fn note(&mut self, at: usize, p: u8, q: u8) {
         let culprit = match (logarithm(p), logarithm(q)) {
             (Some(p), Some(q)) => {
@@ -131,7 +131,8 @@ struct Block<'a> {
     parity: [Option<&'a [u8]>; 2],
 }
 
-/// Takes a run block by block: `work` gets where the block begins in the strips, its terms, and its parity.
+/// Processes a run block by block: `work` gets the block's offset in the strips, its terms, and its
+/// parity.
 fn each_block<'a>(run: Run<'a, '_>, mut work: impl FnMut(usize, &mut [Term<'a>], Block<'a>)) {
     for from in (0..run.range.len()).step_by(BLOCK) {
         let range = from..run.range.len().min(from + BLOCK);

@@ -1,23 +1,23 @@
-//! What a caller can get wrong. Nothing is written when an error is returned.
+//! Errors of calls. A call that returns an error has written nothing.
 
 use std::fmt;
 
-/// Why a call was refused.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Strips of one call differ in length.
+    /// The strips of a call differ in length.
     Length,
-    /// A strip is hollow: it has a length and no bytes, so there is nothing to compute from.
+    /// A strip is a data-less buffer: it has a length, but no bytes to compute from.
     Hollow,
-    /// An exponent above 254, or the same one twice: Q would not tell the strips apart.
+    /// An exponent above 254, or a duplicate: Q could not distinguish the strips.
     Exponent,
-    /// More data strips than Q can tell apart (255).
+    /// More data strips than Q can distinguish (255).
     TooMany,
-    /// More strips are lost than what is left determines, or P or Q that is needed was not given.
+    /// The remaining strips and parity do not determine the lost strips.
     NotEnough,
 }
 
-/// A refused call.
+/// An error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -29,7 +29,7 @@ impl Error {
         Error { kind, context: context.into() }
     }
 
-    /// Why the call was refused.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

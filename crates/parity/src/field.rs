@@ -1,19 +1,20 @@
-//! The field GF(2^8) that Q is computed in: polynomials over bits modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D),
-//! of which 2 generates every element but zero. It is the field of Linux md, of DDF and of ISA-L's P+Q.
+//! The field GF(2^8) of Q: polynomials over bits modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D). The
+//! element 2 generates all elements but zero. Linux md, DDF and ISA-L's P+Q use the same field.
 //!
-//! Addition is XOR. All tables are made by the compiler from [`double`].
+//! Addition is XOR. All tables are computed at compile time from [`double`].
 
-/// The polynomial that products are reduced by.
+/// The reduction polynomial.
 pub const POLYNOMIAL: u16 = 0x11D;
 
-/// What is added to a doubled byte whose high bit fell off: the polynomial without that bit.
+/// The reduction of a doubled byte with a carry: the polynomial without its top bit.
 pub(crate) const REDUCTION: u8 = (POLYNOMIAL & 0xFF) as u8;
 
-/// The element f of which 2f is f plus [`REDUCTION`]: a third of that.
+/// The element f with 2f = f + [`REDUCTION`]: a third of it.
 ///
-/// `pshufb` gives zero where the index's high bit is set. With R, the reduction, in every place of its table it gives R just where a
-/// doubling must *not* add it: a shift and that are the double plus R. Of a sum that is f more than its value a they are
-/// 2 (a + f) + R = 2a + f: the double, f more than its value again, without the comparison that an exact doubling takes.
+/// `pshufb` returns zero for an index with the high bit set. With a table of R (the reduction), it
+/// returns R exactly where a doubling must *not* add it: the shifted byte plus this result is the
+/// double plus R. For a sum a + f this gives 2 (a + f) + R = 2a + f: the double of a, again plus f,
+/// without the comparison of an exact doubling.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const FIXED: u8 = {
     let mut third = 0;
@@ -34,7 +35,7 @@ pub const fn double(a: u8) -> u8 {
     (a << 1) ^ if a & 0x80 == 0 { 0 } else { REDUCTION }
 }
 
-/// The product, bit by bit: what the tables are made from and judged by.
+/// The product, bit by bit; the tables are computed from it and tested with it.
 pub const fn multiply(a: u8, b: u8) -> u8 {
     let (mut a, mut b, mut sum) = (a, b, 0);
     while b != 0 {
@@ -52,12 +53,12 @@ pub const fn power(exponent: usize) -> u8 {
     POWERS[exponent % ORDER]
 }
 
-/// The exponent below 255 that gives `a`, or nothing for zero, which is no power of 2.
+/// The exponent below 255 of `a`, or `None` for zero, which is no power of 2.
 pub const fn logarithm(a: u8) -> Option<u8> {
     if a == 0 { None } else { Some(LOGARITHMS[a as usize]) }
 }
 
-/// What `a` is multiplied with to give one, or nothing for zero.
+/// The multiplicative inverse of `a`, or `None` for zero.
 pub const fn inverse(a: u8) -> Option<u8> {
     match logarithm(a) {
         None => None,
@@ -68,17 +69,19 @@ pub const fn inverse(a: u8) -> Option<u8> {
 static POWERS: [u8; ORDER] = powers();
 static LOGARITHMS: [u8; 256] = logarithms();
 
-/// For each constant its products with the low half bytes 0x00–0x0F, then with the high ones 0x00–0xF0: the
-/// product with any byte is the XOR of one of each (`pshufb` looks up sixteen at a time).
+/// For each constant, its products with the low nibbles 0x00–0x0F, then with the high nibbles
+/// 0x00–0xF0. The product with a byte is the XOR of one of each (`pshufb` looks up sixteen at a
+/// time).
 #[cfg(target_arch = "x86_64")]
 pub(crate) static NIBBLES: [Nibbles; 256] = nibbles();
 
-/// For each constant the 8 × 8 bit matrix that multiplies by it, as `gf2p8affineqb` takes it: the row of
-/// output bit 7 in the lowest byte. (`gf2p8mulb` is of no use: it is fixed to the polynomial 0x11B.)
+/// For each constant, the 8 × 8 bit matrix that multiplies by it, in the format of `gf2p8affineqb`:
+/// the row of output bit 7 in the lowest byte. (`gf2p8mulb` cannot be used: it is fixed to the
+/// polynomial 0x11B.)
 #[cfg(target_arch = "x86_64")]
 pub(crate) static MATRICES: [u64; 256] = matrices();
 
-/// Sixteen products with low half bytes, then sixteen with high ones.
+/// Sixteen products with low nibbles, then sixteen with high nibbles.
 #[cfg(target_arch = "x86_64")]
 #[repr(C, align(32))]
 pub(crate) struct Nibbles(pub [u8; 32]);
@@ -146,7 +149,7 @@ const fn matrices() -> [u64; 256] {
 mod tests {
     use super::*;
 
-    /// The product by the book: multiply the polynomials, then divide.
+    /// The product by long division of polynomials.
     fn by_long_division(a: u8, b: u8) -> u8 {
         let mut product = (0..8).filter(|i| b >> i & 1 == 1).fold(0u16, |sum, i| sum ^ (u16::from(a) << i));
         for bit in (8..15).rev() {
@@ -171,7 +174,7 @@ mod tests {
         let mut seen = [false; 256];
         for exponent in 0..ORDER {
             let element = power(exponent);
-            assert!(!std::mem::replace(&mut seen[usize::from(element)], true), "2^{exponent} came before");
+            assert!(!std::mem::replace(&mut seen[usize::from(element)], true), "2^{exponent} is a duplicate");
             assert_eq!(logarithm(element), Some(exponent as u8));
             assert_eq!(power(exponent + ORDER), element);
         }

@@ -12,7 +12,7 @@ impl Kernel {
         each_run(
             p.len(),
             sources.len(),
-            |i| (0, &sources[i].data), // No weight is looked up for a sum.
+            |i| (0, &sources[i].data), // P needs no weights.
             [&nothing; 2],
             |run| {
                 self.sum(&mut p[run.range], Start::Zero, run.terms);

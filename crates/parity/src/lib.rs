@@ -1,4 +1,4 @@
-//! Parity over byte slices: P (exclusive or) and Q (a weighted sum in GF(2^8)), as fast as memory moves.
+//! Parity over byte slices: P (XOR) and Q (a weighted sum in GF(2^8)), at memory speed.
 //!
 //! ```
 //! use parity::{Change, Lost, Parity, Source, Strip, Verdict};
@@ -9,41 +9,44 @@
 //! parity::generate_pq(&mut p, &mut q, &data)?;
 //! assert_eq!((p[0], q[0]), (1 ^ 2 ^ 3, 1 ^ 2 * 2 ^ 4 * 3));
 //!
-//! // Two strips are lost, of whatever kind: the others bring them back.
+//! // Recover two lost strips of any kind from the others.
 //! let (mut a, mut b) = (vec![0; 100], vec![0; 100]);
 //! let mut lost = [Lost::new(Strip::Data(0), &mut a), Lost::new(Strip::Data(2), &mut b)];
 //! let left = Parity { p: Some((&p).into()), q: Some((&q).into()) };
 //! parity::recover(&mut lost, &data[1..2], left)?;
 //! assert_eq!((a, b), (d0.clone(), d2.clone()));
 //!
-//! // A strip changes: parity follows, without the other strips.
+//! // Update parity for a changed strip, without the other strips.
 //! let new = vec![77u8; 100];
 //! parity::update(Some(&mut p), Some(&mut q), &[Change::new(1, &d1, &new)])?;
 //!
-//! // A check names the strip that does not fit.
+//! // A check identifies a wrong strip.
 //! let found = parity::check_pq((&p).into(), (&q).into(), &data)?;
 //! assert_eq!(found, Verdict::Wrong { culprit: Some(Strip::Data(1)), bytes: 0..100 });
 //! # Ok::<(), parity::Error>(())
 //! ```
 //!
-//! # Where to look
+//! # Modules
 //!
-//! | what | where |
+//! | content | location |
 //! | --- | --- |
 //! | the field, 0x11D with generator 2 | [`field`] |
-//! | strips in one place, in pieces, as zeroes | [`Data`], [`Source`]: `sources.rs` |
+//! | contiguous, scattered and zero strips | [`Data`], [`Source`]: `sources.rs` |
 //! | generate, update, recover, check | the files of these names |
-//! | the loops, written once | `kernels/body.rs` |
+//! | the common loops | `kernels/body.rs` |
 //! | the instructions of each processor | `kernels/{avx512,avx2,ssse3,portable}.rs` |
-//! | which one runs | [`kernels`], [`kernel_name`], `SOFTROC_PARITY` |
+//! | the selection of a kernel | [`kernels`], [`kernel_name`], `SOFTROC_PARITY` |
 //!
-//! # What holds everywhere
+//! # Invariants
 //!
-//! - The exponent of each data strip in Q is the caller's: Linux md and DDF number strips differently.
-//! - Any length and alignment is taken. Results on whole cache lines are fastest.
-//! - Every operation is one pass over memory: each source byte is read once, each result byte written once.
-//! - A refused call has written nothing.
-//! - Costs, one core with AVX-512: 5 ns (one strip) to 35 ns (eight) a call, then what memory gives (`docs/plan/performance.md`, Parity).
+//! - The caller chooses the exponent of each data strip in Q: Linux md and DDF number strips
+//!   differently.
+//! - All lengths and alignments are accepted. Results aligned to cache lines are fastest.
+//! - Each operation is one pass over memory: each source byte is read once, each result byte is
+//!   written once.
+//! - A call that returns an error has written nothing.
+//! - Cost on one core with AVX-512: 5 ns (one strip) to 35 ns (eight) per call, then the memory
+//!   limit (`docs/plan/performance.md`, Parity).
 
 mod check;
 mod error;
@@ -63,10 +66,10 @@ pub use sources::{Data, Piece, Source};
 pub use update::Change;
 pub use xor::{is_zero, xor_into, xor_many};
 
-/// P: the XOR of all data strips. Zeroes where there is none.
+/// P: the XOR of all data strips; zeroes without strips.
 ///
 /// # Errors
-/// When strips differ in length from `p`, are hollow, or share an exponent.
+/// When strips differ in length from `p`, are data-less, or share an exponent.
 pub fn generate_p(p: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
     chosen().generate_p(p, sources)
 }
@@ -87,33 +90,33 @@ pub fn generate_pq(p: &mut [u8], q: &mut [u8], sources: &[Source<'_>]) -> Result
     chosen().generate_pq(p, q, sources)
 }
 
-/// P, Q or both after data strips have changed, from what these held before and hold now, in place.
+/// Updates P, Q or both in place, from the old and new contents of changed data strips.
 ///
 /// # Errors
-/// When lengths differ, contents are hollow, or the same exponent comes twice.
+/// When lengths differ, contents are data-less, or an exponent is repeated.
 pub fn update(p: Option<&mut [u8]>, q: Option<&mut [u8]>, changes: &[Change<'_>]) -> Result<(), Error> {
     chosen().update(p, q, changes)
 }
 
-/// One or two lost strips, of any kind, from all other data strips and what parity is left. A single data
-/// strip is taken from P where that is given, else from Q.
+/// Recovers one or two lost strips, of any kind, from all other data strips and the remaining
+/// parity. A single data strip is computed from P if that is given, else from Q.
 ///
 /// # Errors
-/// When lengths differ, contents are hollow, exponents are not distinct (lost strips included), or what is
-/// left does not determine what is lost.
+/// When lengths differ, contents are data-less, exponents are not distinct (lost strips included),
+/// or the rest does not determine the lost strips.
 pub fn recover(lost: &mut [Lost<'_>], sources: &[Source<'_>], parity: Parity<'_>) -> Result<(), Error> {
     chosen().recover(lost, sources, parity)
 }
 
-/// Whether P and Q agree with the data, and which single strip is wrong when they don't.
+/// Checks whether P and Q agree with the data, and identifies a single wrong strip.
 ///
 /// # Errors
-/// When lengths differ, contents are hollow, or exponents are not distinct.
+/// When lengths differ, contents are data-less, or exponents are not distinct.
 pub fn check_pq(p: Data<'_>, q: Data<'_>, sources: &[Source<'_>]) -> Result<Verdict, Error> {
     chosen().check_pq(p, q, sources)
 }
 
-/// Whether P agrees with the data. Without Q nothing tells which strip is wrong.
+/// Checks whether P agrees with the data. Without Q, a wrong strip cannot be identified.
 ///
 /// # Errors
 /// As [`check_pq`].

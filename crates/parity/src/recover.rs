@@ -1,4 +1,4 @@
-//! Lost strips from those that are left: any one or two of the data strips, P and Q.
+//! Recovers any one or two of the data strips, P and Q from the remaining strips.
 //!
 //! With *S* = Σ of the surviving data, *R* = Σ 2^exponent · surviving data:
 //!
@@ -13,7 +13,8 @@
 //!                       so D(a) = (q + 2^b · p) / (2^a + 2^b), D(b) = p + D(a)
 //! ```
 //!
-//! Each is one pass over what is left: two lost strips come from the sums while these are in registers.
+//! Each is one pass over the remaining strips: two lost strips are computed from the sums in
+//! registers.
 
 use crate::error::{Error, ErrorKind};
 use crate::field::{ORDER, inverse, multiply, power};
@@ -23,7 +24,7 @@ use crate::sources::{Data, Exponents, Source, each_run, wrong_length};
 /// A strip of a stripe, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strip {
-    /// The data strip that Q weighs with 2 to this power.
+    /// The data strip whose weight in Q is 2 to this power.
     Data(u8),
     /// The XOR of the data.
     P,
@@ -31,28 +32,28 @@ pub enum Strip {
     Q,
 }
 
-/// A strip to recover.
+/// A lost strip.
 #[derive(Debug)]
 pub struct Lost<'a> {
-    /// Which it is.
+    /// The role of the strip.
     pub strip: Strip,
-    /// Where its contents go. What it held before does not matter.
+    /// The destination; its previous content is ignored.
     pub into: &'a mut [u8],
 }
 
 impl<'a> Lost<'a> {
-    /// A strip to recover.
+    /// A lost strip and its destination.
     pub fn new(strip: Strip, into: &'a mut [u8]) -> Lost<'a> {
         Lost { strip, into }
     }
 }
 
-/// The parity that is left.
+/// The remaining parity.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parity<'a> {
-    /// P, where there is one and it was read.
+    /// P, if it exists and was read.
     pub p: Option<Data<'a>>,
-    /// Q, where there is one and it was read.
+    /// Q, if it exists and was read.
     pub q: Option<Data<'a>>,
 }
 
@@ -71,7 +72,7 @@ impl Kernel {
             [first, second] => {
                 self.recover_two([first.strip, second.strip], [first.into, second.into], sources, parity)
             }
-            [..] => Err(not_enough(format!("{} strips are lost: P and Q recover two", lost.len()))),
+            [..] => Err(not_enough(format!("{} strips are lost; P and Q recover at most two", lost.len()))),
         }
     }
 
@@ -98,7 +99,7 @@ impl Kernel {
         let Some(q) = parity.q else {
             return Err(not_enough("a data strip is lost and neither P nor Q was given".into()));
         };
-        // 2^-a · (Q + R), the factor drawn into the sum: exponents count modulo 255.
+        // 2^-a · (Q + R), with the factor moved into the sum: exponents count modulo 255.
         let less = |of: u8| ((usize::from(of) + ORDER - usize::from(exponent)) % ORDER) as u8;
         let term = |i: usize| match sources.get(i) {
             Some(source) => (less(source.exponent), &source.data),
@@ -117,7 +118,7 @@ impl Kernel {
         parity: Parity<'_>,
     ) -> Result<(), Error> {
         let zero = Data::Zero(first.len());
-        // What the kernel gives as its first and second result, and how.
+        // The first and second result of the kernel, and how they are computed.
         let (x, y, start, finish) = match strips {
             [Strip::P, Strip::Q] => return self.generate_pq(first, second, sources),
             [Strip::Q, Strip::P] => return self.generate_pq(second, first, sources),
@@ -127,7 +128,7 @@ impl Kernel {
             }
             [Strip::Data(a), Strip::P] => (first, second, [zero, q_given(parity)?], data_and_p(a)),
             [Strip::P, Strip::Data(a)] => (second, first, [zero, q_given(parity)?], data_and_p(a)),
-            // Here the first result is Q, the second the data strip.
+            // The first result is Q, the second is the data strip.
             [Strip::Data(a), Strip::Q] => (second, first, [p_given(parity)?, zero], data_and_q(a)),
             [Strip::Q, Strip::Data(a)] => (first, second, [p_given(parity)?, zero], data_and_q(a)),
             [Strip::P, Strip::P] | [Strip::Q, Strip::Q] => return Err(twice(strips[0])),

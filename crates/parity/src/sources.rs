@@ -1,55 +1,55 @@
-//! What parity is computed from: strips where they lie, whole or in pieces, and zeroes that cost nothing.
+//! The inputs of parity: contiguous strips, scattered strips, and zeroes, which cost nothing.
 //!
-//! A call is cut into *runs*, within which every strip is one slice or zeroes. Zeroes leave the sum before
-//! the kernel sees it.
+//! A call is divided into *runs*, in which each strip is one slice or zeroes. Zeroes are removed
+//! before the kernel runs.
 
 use crate::error::{Error, ErrorKind};
 use crate::field;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// The contents of one strip, or of a range of it.
+/// The content of a strip, or of a range of it.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Bytes in one place.
+    /// Contiguous bytes.
     Bytes(&'a [u8]),
-    /// That many zeroes, which are nowhere.
+    /// That many zeroes, without memory.
     Zero(usize),
-    /// Pieces, one after the other.
+    /// Pieces, in order.
     Scattered(&'a [Piece<'a>]),
 }
 
 /// A part of a scattered strip.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
-    /// Bytes in one place.
+    /// Contiguous bytes.
     Bytes(&'a [u8]),
-    /// That many zeroes, which are nowhere.
+    /// That many zeroes, without memory.
     Zero(usize),
-    /// A length without bytes, as simulated drives bring: refused with [`ErrorKind::Hollow`]. Whoever runs on
-    /// hollow buffers leaves the call out and charges its time.
+    /// A data-less buffer of simulated drives: rejected with [`ErrorKind::Hollow`]. Callers with
+    /// data-less buffers skip the call and charge its time.
     Hollow(usize),
 }
 
-/// A data strip: its contents, and the exponent that it has in Q = Σ 2^exponent · D.
+/// A data strip: its content, and its exponent in Q = Σ 2^exponent · D.
 ///
-/// The exponent is the caller's, 0 to 254 and each once: Linux md numbers the data strips from the one after Q
-/// on, DDF takes the raw slot.
+/// The caller chooses the exponent, 0 to 254 and each once. Linux md numbers the data strips from
+/// the one after Q; DDF uses the raw slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The power of 2 that Q weighs this strip with. P ignores it.
+    /// The exponent of its weight in Q; P ignores it.
     pub exponent: u8,
-    /// The strip's contents.
+    /// The strip's content.
     pub data: Data<'a>,
 }
 
 impl<'a> Source<'a> {
-    /// A strip that Q weighs with `2^exponent`.
+    /// A strip with weight `2^exponent` in Q.
     pub fn new(exponent: u8, data: impl Into<Data<'a>>) -> Source<'a> {
         Source { exponent, data: data.into() }
     }
 
-    /// Exponent and contents, as [`each_run`] takes them.
+    /// Exponent and content, for [`each_run`].
     #[inline]
     pub(crate) fn weighted(&self) -> (u8, &Data<'a>) {
         (self.exponent, &self.data)
@@ -83,7 +83,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -99,12 +99,12 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What lies at `at`: the rest of its piece, `None` for zeroes, and how long that is.
+    /// The rest of the piece at `at` (`None` for zeroes), and its length.
     fn rest(&self, at: usize) -> (Option<&'a [u8]>, usize) {
         match *self {
             Data::Bytes(bytes) => (Some(&bytes[at..]), bytes.len() - at),
@@ -125,7 +125,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Refuses contents of another length than `len` bytes, and hollow ones.
+    /// Rejects contents with another length than `len`, and data-less ones.
     #[inline]
     pub(crate) fn check(&self, len: usize, what: &str) -> Result<(), Error> {
         if let Data::Scattered(pieces) = self
@@ -142,7 +142,7 @@ impl<'a> Data<'a> {
 
 #[cold]
 fn hollow(what: &str) -> Error {
-    Error::new(ErrorKind::Hollow, format!("{what} is hollow: there are no bytes in it"))
+    Error::new(ErrorKind::Hollow, format!("{what} is data-less: it has no bytes"))
 }
 
 #[cold]
@@ -151,12 +151,12 @@ pub(crate) fn wrong_length(is: usize, expected: usize, what: &str) -> Error {
     Error::new(ErrorKind::Length, message)
 }
 
-/// The exponents that data strips of a call have.
+/// The exponents of a call's data strips.
 #[derive(Default)]
 pub(crate) struct Exponents([u64; 4]);
 
 impl Exponents {
-    /// Those of `sources`; refuses what Q would not tell apart.
+    /// The exponents of `sources`; rejects invalid and repeated ones.
     #[inline]
     pub(crate) fn of(sources: &[Source<'_>]) -> Result<Exponents, Error> {
         let mut taken = Exponents::default();
@@ -166,16 +166,16 @@ impl Exponents {
         Ok(taken)
     }
 
-    /// Refuses what Q would not tell apart.
+    /// Rejects invalid and repeated exponents.
     #[inline]
     pub(crate) fn check(sources: &[Source<'_>]) -> Result<(), Error> {
-        // Mostly they go up, which is seen at once.
+        // Usually they ascend, which is quick to check.
         let go_up = sources.windows(2).all(|two| two[0].exponent < two[1].exponent);
         let are_powers = sources.last().is_none_or(|last| usize::from(last.exponent) < field::ORDER);
         if go_up && are_powers { Ok(()) } else { Exponents::of(sources).map(|_| ()) }
     }
 
-    /// Notes an exponent as taken; refuses one that can't be, or is.
+    /// Adds an exponent; rejects an invalid or repeated one.
     #[inline]
     pub(crate) fn claim(&mut self, exponent: u8) -> Result<(), Error> {
         let (word, bit) = (usize::from(exponent / 64), 1 << (exponent % 64));
@@ -193,13 +193,13 @@ fn wrong_exponent(exponent: u8) -> Error {
     Error::new(ErrorKind::Exponent, message)
 }
 
-/// One summand as a kernel takes it.
+/// One term for a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Term<'a> {
     pub bytes: &'a [u8],
-    /// Q's weight is 2 to this power, below 255 …
+    /// Its weight in Q is 2 to this power, below 255 …
     pub exponent: u8,
-    /// … which is this element.
+    /// … which is this field element.
     pub weight: u8,
 }
 
@@ -212,18 +212,18 @@ impl<'a> Term<'a> {
 
 /// A run of a call: within it, each strip is one slice or zeroes.
 pub(crate) struct Run<'a, 'b> {
-    /// Which bytes of the strips.
+    /// The byte range of the strips.
     pub range: Range<usize>,
-    /// The summands that are not zero.
+    /// The terms that are not zero.
     pub terms: &'b mut [Term<'a>],
-    /// What P and Q are on this run, as far as they were given and are not zero.
+    /// P and Q on this run, if they are given and not zero.
     pub parity: [Option<&'a [u8]>; 2],
 }
 
-/// The most summands of a call: each of 255 strips, old and new.
+/// The limit of terms per call: old and new of 255 strips, and P and Q.
 const MOST: usize = 2 * field::ORDER + 2;
 
-/// A list of summands on the stack. Nothing is cleared ahead: for strips of 4 KiB that would cost as much as
+/// A list of terms on the stack. It is not cleared: for strips of 4 KiB that would cost as much as
 /// the sum.
 pub(crate) struct Terms<'a> {
     room: [MaybeUninit<Term<'a>>; MOST],
@@ -237,7 +237,7 @@ impl<'a> Terms<'a> {
     }
 
     /// # Panics
-    /// When there is no room: callers bound the number of strips.
+    /// When it is full: callers limit the number of strips.
     #[inline]
     pub(crate) fn push(&mut self, term: Term<'a>) {
         self.room[self.count].write(term);
@@ -251,14 +251,14 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Cuts the strips of a call, `len` bytes each, into runs, and works on each: `count` summands, of which
-/// `source` tells exponent and contents, and P and Q where they are read. Within a call that has no scattered
-/// strips there is one run.
+/// Divides the strips of a call, `len` bytes each, into runs, and processes each: `count` terms,
+/// for which `source` returns exponent and content, and P and Q if they are read. A call without
+/// scattered strips is one run.
 ///
-/// Contents come by reference: copying them here would wait for what the caller has just written.
+/// Contents are passed by reference: a copy would stall on stores of the caller.
 ///
 /// # Errors
-/// When lengths differ or a strip is hollow; then no work has been done.
+/// When lengths differ or a strip is data-less; then nothing has been processed.
 #[inline]
 pub(crate) fn each_run<'a, 'b>(
     len: usize,

@@ -1,24 +1,24 @@
-//! New parity from the old, for strips that change, without the others: P += Σ (old + new),
-//! Q += Σ 2^exponent · (old + new), in place.
+//! Updates parity in place for changed strips, without the others: P += Σ (old + new), Q += Σ
+//! 2^exponent · (old + new).
 
 use crate::error::Error;
 use crate::kernels::{Kernel, Start};
 use crate::sources::{Data, Exponents, each_run, wrong_length};
 
-/// What changes in one data strip. A caller that has the difference already gives it as `new`, and zeroes as
-/// `old`: zeroes cost nothing.
+/// The change of one data strip. If the difference is known, pass it as `new`, and zeroes as `old`:
+/// zeroes cost nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The power of 2 that Q weighs this strip with. P ignores it.
+    /// The exponent of its weight in Q; P ignores it.
     pub exponent: u8,
-    /// What the strip held when the parity was made.
+    /// The content that the old parity includes.
     pub old: Data<'a>,
-    /// What it is to hold.
+    /// The new content.
     pub new: Data<'a>,
 }
 
 impl<'a> Change<'a> {
-    /// A change of the strip that Q weighs with `2^exponent`.
+    /// A change of the strip with weight `2^exponent` in Q.
     pub fn new(exponent: u8, old: impl Into<Data<'a>>, new: impl Into<Data<'a>>) -> Change<'a> {
         Change { exponent, old: old.into(), new: new.into() }
     }
@@ -42,7 +42,7 @@ impl Kernel {
         for change in changes {
             taken.claim(change.exponent)?;
         }
-        // Old and new of each strip are summands beside each other, with one weight.
+        // Old and new of each strip are adjacent terms with the same weight.
         let term = |i: usize| {
             let change = &changes[i / 2];
             (change.exponent, if i & 1 == 0 { &change.old } else { &change.new })

@@ -1,4 +1,4 @@
-//! XOR of plain slices, for callers that have no need of pieces, exponents or errors.
+//! XOR of plain slices, for callers without pieces, exponents or errors.
 
 use crate::kernels::{Kernel, Start, chosen};
 use crate::sources::{Term, Terms};
@@ -11,8 +11,8 @@ pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     chosen().xor_into(dst, src);
 }
 
-/// `dst` = the XOR of all `sources`, byte by byte; zeroes where there is none. What `dst` held before does
-/// not matter.
+/// `dst` = the XOR of all `sources`, byte by byte; zeroes without sources. The previous content of
+/// `dst` is ignored.
 ///
 /// # Panics
 /// When a source differs from `dst` in length.
@@ -20,7 +20,7 @@ pub fn xor_many(dst: &mut [u8], sources: &[&[u8]]) {
     chosen().xor_many(dst, sources);
 }
 
-/// Whether every byte is zero.
+/// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     chosen().is_zero(bytes)
 }

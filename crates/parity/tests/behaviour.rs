@@ -1,4 +1,4 @@
-//! Known answers, scattered strips, checks that name the culprit, and calls that are refused.
+//! Known answers, scattered strips, checks that identify a wrong strip, and rejected calls.
 
 mod common;
 
@@ -6,15 +6,15 @@ use common::{Random, naive};
 use parity::{Change, Data, ErrorKind, Lost, Parity, Piece, Source, Strip, Verdict, kernels};
 use proptest::prelude::*;
 
-/// Where P and Q of a stripe are, and each data slot's exponent in Q.
+/// The positions of P and Q in a stripe, and each data slot's exponent in Q.
 struct Numbering {
     p: usize,
     q: usize,
     exponent: fn(slot: usize, q: usize, drives: usize) -> usize,
 }
 
-/// Linux md: the data slots are counted from the one after Q on, P left out; in these layouts P is just
-/// before Q, so it would be the last.
+/// Linux md: counts data slots from the one after Q. In these layouts P is just before Q, so that
+/// it would be the last.
 fn after_q(slot: usize, q: usize, drives: usize) -> usize {
     (slot + drives - q - 1) % drives
 }
@@ -70,7 +70,7 @@ fn p_and_q_of_arrays_that_linux_md_made_in_both_numberings() {
     }
 }
 
-/// Cuts bytes into pieces at random places; where a piece holds only zeroes it becomes a zero piece.
+/// Divides bytes into pieces at random; a piece with only zeroes becomes a zero piece.
 fn pieces<'a>(bytes: &'a [u8], random: &mut Random) -> Vec<Piece<'a>> {
     let (mut rest, mut pieces) = (bytes, Vec::new());
     while !rest.is_empty() {
@@ -92,7 +92,7 @@ proptest! {
         let mut random = Random::new(seed);
         let mut whole: Vec<Vec<u8>> = (0..count).map(|_| vec![0; len]).collect();
         for strip in &mut whole {
-            // A stretch of data among zeroes; some strips are all zeroes.
+            // A range of data between zeroes; some strips are all zeroes.
             let (a, b) = (random.below(len + 1), random.below(len + 1));
             if random.below(4) != 0 {
                 random.fill(&mut strip[a.min(b)..a.max(b)]);
@@ -117,7 +117,7 @@ proptest! {
             prop_assert_eq!((&is_p, &is_q), (&p, &q), "{}", kernel.name());
             let (p, q): (Data<'_>, Data<'_>) = (p_cut.as_slice().into(), q_cut.as_slice().into());
             prop_assert_eq!(kernel.check_pq(p, q, &sources).unwrap(), Verdict::Consistent);
-            // The last strip is lost, then written anew as zeroes.
+            // The last strip is lost, then rewritten with zeroes.
             let (last, left) = (exponents[count - 1], &sources[..count - 1]);
             let mut back = vec![9; len];
             for parity in [Parity { p: Some(p), q: None }, Parity { p: None, q: Some(q) }] {

@@ -1,8 +1,9 @@
-//! Every kernel against parity computed one byte at a time, and against a crate by other hands.
+//! Compares each kernel with parity computed byte by byte, and with an independent crate.
 //!
-//! The matrix of lengths 0–300 × alignments 0–63 × 1–33 strips is too long for every run, so a design covers it:
-//! every length meets every alignment, while numbers of strips and ways of numbering rotate through, and each
-//! strip and result lies at an alignment of its own. `PARITY_TESTS=all` takes the whole matrix.
+//! The matrix of lengths 0–300 × alignments 0–63 × 1–33 strips is too large for each run. A
+//! covering design combines each length with each alignment, and rotates through numbers of strips
+//! and numberings; each strip and result has its own alignment. `PARITY_TESTS=all` runs the whole
+//! matrix.
 
 mod common;
 
@@ -17,7 +18,7 @@ fn whole_matrix() -> bool {
     std::env::var("PARITY_TESTS").is_ok_and(|value| value == "all")
 }
 
-/// A stripe: data at alignments of their own, and the parity that a byte at a time gives.
+/// A stripe: data at various alignments, and its parity computed byte by byte.
 struct Stripe {
     len: usize,
     alignment: usize,
@@ -43,7 +44,7 @@ impl Stripe {
         self.exponents.iter().zip(&self.data).map(|(e, data)| Source::new(*e, data.bytes())).collect()
     }
 
-    /// Room for a result, at one of the alignments, filled with what must not matter.
+    /// A buffer for a result, at one of the alignments, with arbitrary content.
     fn room(&self, which: usize) -> Placed {
         let mut room = Placed::new(self.len, self.alignment + which * 11);
         Random::new(which).fill(room.bytes_mut());
@@ -55,7 +56,7 @@ impl Stripe {
         format!("{}: {count} × {} bytes at {}", kernel.name(), self.len, self.alignment)
     }
 
-    /// Everything that is computed from a stripe, by one kernel.
+    /// Tests all operations on a stripe with one kernel.
     fn judge(&self, kernel: &Kernel) {
         let sources = self.sources();
         let (mut p, mut q) = (self.room(0), self.room(1));
@@ -76,7 +77,7 @@ impl Stripe {
         self.judge_recovery(kernel);
     }
 
-    /// Parity follows when one to three strips change: both together, and each alone.
+    /// Tests parity updates for one to three changed strips: both together, and each alone.
     fn judge_update(&self, kernel: &Kernel, mut p: Placed, mut q: Placed) {
         let (mut p_alone, mut q_alone) = (p.clone_at(4), q.clone_at(5));
         let mut changed = self.clone_data();
@@ -107,7 +108,7 @@ impl Stripe {
         self.data.iter().enumerate().map(|(i, data)| data.clone_at(self.alignment + i * 3)).collect()
     }
 
-    /// A few of the pairs; all of them have a test of their own.
+    /// Tests some pairs; another test covers all.
     fn judge_recovery(&self, kernel: &Kernel) {
         let count = self.data.len();
         let (a, b) = (self.len % count, (self.len + self.alignment) % count);
@@ -116,7 +117,8 @@ impl Stripe {
         }
     }
 
-    /// Strips are numbered data first, then P, then Q. The same twice: that one alone, in each way there is.
+    /// Strips are numbered data first, then P, then Q. The same number twice: that strip alone, in
+    /// each possible way.
     fn judge_pair(&self, kernel: &Kernel, a: usize, b: usize) {
         let count = self.data.len();
         let role = |i: usize| match i - i.min(count) {
@@ -207,7 +209,7 @@ fn every_pair_of_lost_strips_up_to_33_strips() {
     }
 }
 
-/// Long strips take the way past the caches, short ones at odd places don't.
+/// Long strips use streaming stores; short, misaligned strips do not.
 #[test]
 fn strips_of_megabytes_at_cache_lines_and_beside_them() {
     for (len, alignment) in [(1 << 20, 0), ((1 << 20) + 192 + 5, 0), (1 << 20, 1)] {

@@ -1,4 +1,4 @@
-//! What planning costs: `cargo run --release -p plan --example planning_cost`.
+//! Measures the cost of planning: `cargo run --release -p plan --example planning_cost`.
 
 // This measures real time.
 #![allow(clippy::disallowed_methods)]

@@ -1,8 +1,8 @@
 //! The columns of a stripe, cut where a request starts and ends.
 //!
-//! A request for one range covers a run of the stripe's data: the end of its first strip, whole strips, the start of
-//! its last one. Columns are the byte positions within a strip; parity covers a column across all drives. So
-//! the columns fall into at most three bands, in each of which the same strips are concerned:
+//! A request for one range covers the end of its first strip, whole strips, and the start of its
+//! last strip. Columns are byte positions within a strip; parity covers a column across all drives.
+//! So the columns fall into at most three bands, each with the same requested strips:
 //!
 //! ```text
 //!                 D0   D1   D2   D3                        D0   D1   D2   D3
@@ -13,8 +13,8 @@
 //!   it starts before the column it ends in    it ends before the column it starts in
 //! ```
 //!
-//! A request for several extents is cut where any of them starts or ends, and where what is cached does: see
-//! `extents.rs`. A rectangle, the same columns of several strips, is one band.
+//! A request for several extents is also cut where extents and cached ranges start or end: see
+//! `extents.rs`. The same columns of several strips are one band.
 
 use crate::survey::{Parities, Strips, strips};
 use units::{ByteCount, ByteRange, StripSize};
@@ -28,14 +28,14 @@ pub(crate) const MAX_BANDS: usize = 64;
 /// A set of bands: bit `b` is band `b`.
 pub(crate) type Mask = u64;
 
-/// A run of columns in which the same strips are concerned, and the same cached.
+/// A run of columns with the same requested and the same cached strips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Band {
     /// The first column.
     pub(crate) start: u64,
     /// How many columns; not zero.
     pub(crate) len: u64,
-    /// The strips concerned; there may be none.
+    /// The requested strips; may be empty.
     pub(crate) concerned: Strips,
     /// The data strips that the caller has in memory.
     pub(crate) cached: Strips,
@@ -43,34 +43,33 @@ pub(crate) struct Band {
     pub(crate) cached_parity: Parities,
 }
 
-/// The bands of a request, in the order of their columns; each touches the next. Filling it again allocates nothing.
+/// The bands of a request, ascending and adjacent. Refilling allocates nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Bands {
     pub(crate) band: Vec<Band>,
-    /// The first strip concerned in any band.
+    /// The first requested strip of any band.
     pub(crate) first: u16,
-    /// The last strip concerned in any band.
+    /// The last requested strip of any band.
     pub(crate) last: u16,
-    /// Whether they are of more than one range, or something is cached.
+    /// Whether there are several ranges, or cached data.
     pub(crate) is_scattered: bool,
-    /// Where the one range begins.
+    /// Start of a single range.
     range_start: u64,
-    /// How many bytes the request has.
+    /// Bytes of the request.
     pub(crate) payload: u64,
     strip_shift: u32,
-    /// The extents as they were asked for, and where the bytes of each begin in the payload. None for a request for
-    /// one range.
+    /// The requested extents, and the start of each in the payload. Empty for a single range.
     pub(crate) extents: Vec<ByteRange>,
     pub(crate) payload_at: Vec<u64>,
 }
 
 impl Bands {
-    /// None, with room for those of one range.
+    /// No bands, with capacity for those of one range.
     pub(crate) fn new() -> Bands {
         Bands { band: Vec::with_capacity(RANGE_BANDS), ..Bands::default() }
     }
 
-    /// Forgets all; `strip` is that of the layout.
+    /// Clears everything; `strip` is that of the layout.
     pub(crate) fn clear(&mut self, strip: StripSize) {
         self.band.clear();
         self.extents.clear();
@@ -80,7 +79,7 @@ impl Bands {
         self.strip_shift = strip.shift();
     }
 
-    /// Becomes the bands of a range of the stripe's data, which is not empty.
+    /// Fills in the bands of a range of the stripe's data; the range is not empty.
     pub(crate) fn fill(&mut self, range: ByteRange) {
         let (shift, length) = (self.strip_shift, 1 << self.strip_shift);
         let final_byte = range.end().0 - 1;
@@ -101,7 +100,7 @@ impl Bands {
         self.push(start.max(end), length, first, last);
     }
 
-    /// Becomes one band of columns, in which no strip is concerned more than another.
+    /// Fills in one band of columns without requested strips.
     pub(crate) fn fill_columns(&mut self, columns: ByteRange) {
         self.push(columns.start.0, columns.end().0, 0, 0);
     }
@@ -118,7 +117,7 @@ impl Bands {
         &self.band
     }
 
-    /// The bands in which a strip is concerned.
+    /// The bands in which a strip is requested.
     pub(crate) fn of_strip(&self, strip: u16) -> Mask {
         self.where_set(|band| band.concerned >> strip & 1 == 1)
     }
@@ -141,7 +140,7 @@ impl Bands {
         mask
     }
 
-    /// The strips concerned in band `b`.
+    /// The requested strips of band `b`.
     pub(crate) fn concerned(&self, b: usize) -> Strips {
         self.band[b].concerned
     }
@@ -151,7 +150,7 @@ impl Bands {
         self.all().iter().enumerate().map(|(b, band)| band.len * (mask >> b & 1)).sum()
     }
 
-    /// Where a column of a strip is in the host's buffer. The bytes of several extents lie in it one after the other.
+    /// Offset of a strip's column in the host's buffer, where several extents follow each other.
     pub(crate) fn host_at(&self, strip: u16, column: u64) -> u64 {
         let at = (u64::from(strip) << self.strip_shift) + column;
         if !self.is_scattered {
@@ -161,7 +160,7 @@ impl Bands {
         self.payload_at[n] + at - self.extents[n].start.0
     }
 
-    /// Which byte of the stripe's data a byte of the host's buffer is.
+    /// Offset in the stripe's data of a byte of the host's buffer.
     pub(crate) fn data_at(&self, host_at: u64) -> u64 {
         if !self.is_scattered {
             return self.range_start + host_at;
@@ -170,7 +169,7 @@ impl Bands {
         self.extents[n].start.0 + host_at - self.payload_at[n]
     }
 
-    /// A set and all bands between those in it.
+    /// A set and all bands between its members.
     #[inline]
     pub(crate) fn hull(mask: Mask) -> Mask {
         const OF_RANGE: [u8; 1 << RANGE_BANDS] = [0, 1, 2, 3, 4, 7, 6, 7];
@@ -195,7 +194,7 @@ impl Bands {
         })
     }
 
-    /// How many I/Os a set of bands takes on one drive: its runs.
+    /// Number of I/Os for a set of bands on one drive: one per run.
     #[inline]
     pub(crate) fn ios(mask: Mask) -> u32 {
         const OF_RANGE: [u8; 1 << RANGE_BANDS] = [0, 1, 1, 1, 1, 2, 1, 1];

@@ -1,14 +1,15 @@
-//! What every plan holds, asserted: the other half of what a request is checked for when it is taken.
+//! Assertions that hold for every plan.
 //!
-//! Debug builds check each plan as it is made, tests each plan that they carry out. That there is one commit, that
-//! reads precede it and writes follow, [`Plan::steps`] gives by its construction.
+//! Debug builds check each plan when it is made, and tests each plan that they execute.
+//! [`Plan::steps`] guarantees by construction that reads precede the one commit and writes follow
+//! it.
 
 use crate::{ComputeKind, Plan, Read, Request, Source, Target, Term, Write};
 use layout::{CopyIndex, DataIndex, Role};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, DriveIndex};
 
-/// Which buffer a source is in, and where it begins there.
+/// The buffer of a source, and the source's offset in it.
 fn place(source: Source) -> Option<(Source, u64)> {
     let at = match source {
         Source::Host { at }
@@ -27,7 +28,7 @@ fn place(source: Source) -> Option<(Source, u64)> {
     Some((start, at))
 }
 
-/// How many of `len` bytes of a source are among those that went to a target.
+/// How many of `len` bytes of a source lie within a target.
 fn shared(source: Source, len: ByteCount, target: Target, target_len: ByteCount) -> u64 {
     match (place(source), place(target.as_source())) {
         (Some((one, at)), Some((other, start))) if one == other => {
@@ -38,12 +39,12 @@ fn shared(source: Source, len: ByteCount, target: Target, target_len: ByteCount)
 }
 
 impl Plan {
-    /// Asserts what every plan holds: its steps are within what they concern and do not overlap; what a step takes was
-    /// handed over, read or computed before it; every byte of a write is written where it belongs, to each drive that
-    /// can be written; and parity follows in all its columns.
+    /// Asserts the invariants of a plan: steps stay in range and do not overlap; the input of a
+    /// step was supplied, read or computed before it; each byte is written to its place on each
+    /// writable drive; parity follows in all its columns.
     ///
     /// # Panics
-    /// When it does not. That is an error in planning.
+    /// When an invariant is violated, which is an error of the planner.
     pub fn check(&self) {
         self.reads.iter().for_each(|read| self.check_read(read));
         self.writes.iter().for_each(|write| self.check_write(write));
@@ -145,7 +146,7 @@ impl Plan {
         }
     }
 
-    /// What is taken was handed over, read, or made by one of the first `computes` computations.
+    /// The bytes were supplied, read, or made by one of the first `computes` computations.
     fn check_source(&self, source: Source, len: ByteCount, computes: usize) {
         let there = match source {
             Source::Zero => true,
@@ -154,7 +155,7 @@ impl Plan {
             Source::Host { .. } | Source::Read { .. } | Source::Scratch { .. } => {
                 let parts = self.reads.iter().flat_map(|read| self.read_parts(read));
                 let read: u64 = parts.map(|part| shared(source, len, part.into, part.len)).sum();
-                // What is changed in place was read.
+                // Data changed in place was read.
                 let made = self.computes[..computes].iter().map(|it| {
                     let into = it.kind.targets().filter(|into| !matches!(into, Target::Read { .. }));
                     into.map(|into| shared(source, len, into, it.len)).sum::<u64>()
@@ -162,10 +163,10 @@ impl Plan {
                 read + made.sum::<u64>() == len.0
             }
         };
-        assert!(there, "{len} of {source:?} are there to be taken: {self:#?}");
+        assert!(there, "{len} of {source:?} are available: {self:#?}");
     }
 
-    /// Whether the caller has all of some columns of a strip.
+    /// Whether some columns of a strip are cached completely.
     fn is_cached(&self, role: Role, columns: Range<u64>) -> bool {
         let mut at = columns.start;
         for cached in self.cached.iter().filter(|cached| cached.role == role) {
@@ -189,7 +190,7 @@ impl Plan {
             for copy in (0..self.geometry.copies()).map(CopyIndex) {
                 let role = Role::Data { index, copy };
                 let wanted = if can_write(role) { self.bands.columns(mask) } else { 0 };
-                assert_eq!(written(role), wanted, "what is asked for of {role} is written: {self:#?}");
+                assert_eq!(written(role), wanted, "all of {role} is written: {self:#?}");
             }
         }
         let kept = (self.rmw_bands | self.rcw_bands | self.recover_bands) & active;

@@ -1,4 +1,4 @@
-//! Putting steps into a plan, band by band; what touches on a drive becomes one I/O.
+//! Adds steps to a plan, band by band; adjacent bytes on a drive become one I/O.
 
 use crate::bands::Mask;
 use crate::steps::Run;
@@ -11,8 +11,9 @@ use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset};
 
 impl Plan {
-    /// Reads the bands in `wanted` from a cell; those in `to_host` go to the host's buffer, the others into
-    /// the reads' own. `index` is the data strip's, or the number of data strips for P, one more for Q.
+    /// Reads the bands in `wanted` from a cell: those in `to_host` into the host's buffer, others
+    /// into the read's own. `index`: the data strip; for P the number of data strips; for Q one
+    /// more.
     pub(crate) fn emit_reads(&mut self, cell: Cell, role: Role, index: u16, wanted: Mask, to_host: Mask) {
         for run in Bands::runs(wanted) {
             let slot = ReadSlot(self.reads.len() as u16);
@@ -51,24 +52,23 @@ impl Plan {
         self.read_parts.push(ReadPart { into, len });
     }
 
-    /// Notes where the old bytes of band `b` of a strip are.
+    /// Records the location of the old bytes of band `b` of a strip.
     pub(crate) fn set_old(&mut self, index: u16, b: usize, from: Source) {
         let stride = self.bands.all().len();
         self.old[stride * usize::from(index) + b] = from;
     }
 
-    /// Where the old bytes of band `b` of a strip are: where the plan's reads have put them, where the caller has them,
-    /// or where they were computed.
+    /// Location of the old bytes of band `b` of a strip: read, cached or computed.
     pub(crate) fn brought(&self, index: u16, b: usize) -> Source {
         self.old[self.bands.all().len() * usize::from(index) + b]
     }
 
-    /// Where band `b` of a strip is in the host's buffer.
+    /// Location of band `b` of a strip in the host's buffer.
     pub(crate) fn in_host(&self, index: u16, b: usize) -> Source {
         Source::Host { at: ByteOffset(self.bands.host_at(index, self.bands.all()[b].start)) }
     }
 
-    /// Reads bands of a data strip of which there is one copy into a buffer of their own.
+    /// Reads bands of a data strip without copies into a buffer of their own.
     pub(crate) fn emit_data_reads(&mut self, i: u16, wanted: Mask, to_host: Mask) {
         let (index, copy) = (DataIndex(i), CopyIndex(0));
         let cell = self.map.data_cell(index, copy);
@@ -81,12 +81,13 @@ impl Plan {
         self.emit_reads(survey.parity[usize::from(bit)], role, strips + bit, wanted, 0);
     }
 
-    /// Where the plan's reads have put band `b` of P (`bit` 0) or Q (1).
+    /// Location of band `b` of P (`bit` 0) or Q (1) in the plan's reads.
     pub(crate) fn brought_parity(&self, bit: u16, b: usize) -> Source {
         self.brought(self.geometry.data_strips() + bit, b)
     }
 
-    /// The power of 2 that Q weighs a data strip with; where there is no Q, its index, which tells strips apart too.
+    /// The exponent of 2 by which Q weighs a data strip; without Q the strip's index, which is
+    /// unique too.
     pub(crate) fn exponent(&self, i: u16) -> u8 {
         if self.geometry.parity_strips() > 1 { self.map.q_exponent(DataIndex(i)) } else { i as u8 }
     }
@@ -108,7 +109,7 @@ impl Plan {
         ScratchSlot((self.scratch.len() - 1) as u16)
     }
 
-    /// Adds a computation on a run of bands, of all terms pushed since there were `first_term` of them.
+    /// Adds a computation on a run of bands, over all terms since `first_term`.
     pub(crate) fn emit_compute(
         &mut self,
         kind: ComputeKind,
@@ -125,7 +126,7 @@ impl Plan {
         });
     }
 
-    /// Writes the bands in `wanted` to a cell; `from` says where each band comes from.
+    /// Writes the bands in `wanted` to a cell; `from` gives the source of each band.
     pub(crate) fn emit_writes(
         &mut self,
         cell: Cell,

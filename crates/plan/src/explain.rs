@@ -1,4 +1,4 @@
-//! `explain`: what would be done for a request on a volume, stripe by stripe.
+//! `explain`: the plan of a request on a volume, stripe by stripe, without execution.
 
 use crate::picture::{StepLine, body, state, step_lines, stripe_heading};
 use crate::reason::{cost_text, reason};
@@ -13,16 +13,17 @@ use std::fmt;
 use std::str::FromStr;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
-/// The most stripes that are explained at once.
+/// The most stripes explained at once.
 const MAX_STRIPES: u64 = 256;
 
-/// Why nothing is done on a stripe that is not initialised.
-const NEVER_WRITTEN: &str = "no host has written this stripe: it reads as zeros, and no drive is asked";
+/// Reason for a request on an uninitialised stripe.
+const NEVER_WRITTEN: &str = "no host has written this stripe: it reads as zeros without drive I/O";
 
-/// What follows the first write of a stripe.
-const FIRST_WRITE: &str = "the drives are flushed and the stripe is recorded as initialised, once for all first writes that wait for it";
+/// Follows the first write of a stripe.
+const FIRST_WRITE: &str = "the drives are flushed and the stripe is recorded as initialised, \
+     once for all waiting first writes";
 
-/// What is asked of a volume.
+/// A kind of request on a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
@@ -82,41 +83,41 @@ impl FromStr for RequestKind {
     }
 }
 
-/// What would be done for a request. `Display` shows it with its pictures.
+/// The explanation of a request. `Display` shows it with its pictures.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Explanation {
     /// The layout, the request and the state of the drives, in one line.
     pub title: String,
-    /// What happens on each stripe, ascending.
+    /// The steps on each stripe, ascending.
     pub stripes: Vec<StripeExplanation>,
-    /// What it costs in all, without the journal.
+    /// Total cost without the journal.
     pub cost: Cost,
-    /// What its records cost in all, where the volume has a journal.
+    /// Total cost of the journal records, if the volume has a journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Recorded>,
 }
 
-/// What would be done on one stripe, or on the part of it whose record is as long as one may be.
+/// The plan of one stripe, or of a part of it that fits into one journal record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StripeExplanation {
-    /// Which stripe.
+    /// The stripe.
     pub stripe: u64,
-    /// Which bytes of the volume are concerned: the first.
+    /// First byte of the volume.
     pub start_bytes: u64,
-    /// How many.
+    /// Length.
     pub size_bytes: u64,
-    /// How it is done.
+    /// The method.
     pub method: Method,
-    /// Why it is done that way.
+    /// Why this method was chosen.
     pub reason: String,
     /// The steps in order.
     pub steps: Vec<StepLine>,
-    /// What it costs, without the journal.
+    /// Cost without the journal.
     pub cost: Cost,
-    /// What its record costs, where the volume has a journal.
+    /// Cost of the journal record, if the volume has a journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Recorded>,
-    /// A heading for when there are several stripes.
+    /// Heading, if there are several stripes.
     #[serde(skip)]
     pub heading: String,
     /// The grid, the steps, the cost and the reason as text.
@@ -148,8 +149,8 @@ impl fmt::Display for Explanation {
 /// Explains a request on a range of the volume when the drives in `failed` have failed.
 ///
 /// # Errors
-/// When the range is empty, past the volume's end or over more than 256 stripes, when the array does not
-/// have a drive in `failed`, and when the drives that are left cannot serve the request.
+/// When the range is empty, exceeds the volume or 256 stripes; when a drive in `failed` does not
+/// exist; when the remaining drives cannot serve the request.
 pub fn explain(
     geometry: &Geometry,
     kind: RequestKind,
@@ -165,7 +166,7 @@ pub fn explain(
     explain_in(geometry, kind, range, |_| health)
 }
 
-/// Explains a request on a range of the volume, in the health that each of its stripes is in.
+/// Explains a request with the health of each of its stripes.
 ///
 /// # Errors
 /// As [`explain`].
@@ -178,8 +179,7 @@ pub fn explain_in(
     explain_kept(geometry, kind, range, health, |_| true, None)
 }
 
-/// Explains a request on a range of a volume that keeps records, or none, of what is about to be written, and of which some stripes may
-/// not be initialised.
+/// Explains a request on a volume with or without a journal, and with uninitialised stripes.
 ///
 /// # Errors
 /// As [`explain`].
@@ -238,7 +238,7 @@ impl Explanation {
     }
 }
 
-/// What is done on a stripe that is not initialised: nothing, or all of it is written.
+/// A request on an uninitialised stripe: no I/O, or a write of the whole stripe.
 fn uninitialised(
     plan: &mut Plan,
     geometry: &Geometry,
@@ -246,7 +246,7 @@ fn uninitialised(
     request: Request<'static>,
     health: &Health,
 ) -> Result<Vec<StripeExplanation>, Unplannable> {
-    // For its picture alone: no drive is asked, so that none is missing either.
+    // Only for the picture: no drive is used, so none is shown as missing.
     plan_into(plan, geometry, stripe, request, &Health::optimal(geometry))?;
     let whole = ByteRange::new(ByteOffset::ZERO, geometry.stripe_bytes());
     let heading = stripe_heading(geometry, plan);
@@ -284,7 +284,7 @@ fn uninitialised(
     Ok(parts)
 }
 
-/// What a plan does for a part of its stripe.
+/// The explanation of a plan for a part of its stripe.
 fn on_stripe(plan: &Plan, part: ByteRange, journal: Option<Recorded>) -> StripeExplanation {
     let (geometry, stripe) = (plan.geometry(), plan.stripe());
     let mut picture = body(plan);

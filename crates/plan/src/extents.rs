@@ -1,8 +1,8 @@
-//! The bands of several extents, and of what is cached.
+//! Bands of several extents and of cached data.
 //!
-//! The columns are cut where an extent or something cached starts or ends; what lies before the first column that is
-//! written, and after the last, is left out. Neighbours in which the same is written and cached are one band again,
-//! so extents that touch are as one:
+//! Columns are cut where an extent or a cached range starts or ends; columns outside the written
+//! ones are omitted. Neighbours with the same written and cached strips are joined, so adjacent
+//! extents act as one:
 //!
 //! ```text
 //!              D0   D1   D2                D0   D1   D2                 D0   D1   D2
@@ -11,7 +11,7 @@
 //!                                16..24     .    .    .       # written   m in memory
 //!                                24..32     .    #    .
 //!
-//!   a rectangle                  three extents                what is cached counts as read
+//!   a rectangle                  three extents                cached data counts as read
 //! ```
 
 use crate::bands::{Band, MAX_BANDS};
@@ -20,17 +20,17 @@ use crate::{Cached, ErrorKind, Plan, Source, Unplannable, no_columns, out_of_ran
 use layout::{CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The smallest sector that drives have.
+/// The smallest sector size of drives.
 const SECTOR: u64 = 512;
 
-/// Notes what is asked for and cached, and cuts the columns. The plan is fresh.
+/// Records the extents and the cached ranges of a fresh plan, and cuts its columns.
 ///
 /// # Errors
-/// When an extent is empty or not within the stripe's data, or what is cached is not within a strip, and when the cuts
-/// are too many.
+/// When an extent is empty or exceeds the stripe's data, when a cached range exceeds its strip, and
+/// when there are too many cuts.
 ///
 /// # Panics
-/// When either is not in order, overlaps or is not in whole sectors: that is an error of whoever asks.
+/// When either list is not ascending, overlaps or has partial sectors: a caller's error.
 pub(crate) fn fill_bands(
     plan: &mut Plan,
     extents: &[ByteRange],
@@ -40,13 +40,13 @@ pub(crate) fn fill_bands(
     assert!(extents.iter().all(whole_sectors), "extents are whole sectors: {extents:?}");
     assert!(
         cached.iter().all(|it| whole_sectors(&it.columns)),
-        "what is cached is whole sectors: {cached:?}"
+        "cached ranges are whole sectors: {cached:?}"
     );
     check_places(plan, extents, cached)?;
     assert!(extents.is_sorted_by(|a, b| a.end() <= b.start), "extents ascend apart: {extents:?}");
     let ascends =
         |a: &Cached, b: &Cached| a.role < b.role || a.role == b.role && a.columns.end() <= b.columns.start;
-    assert!(cached.is_sorted_by(ascends), "what is cached ascends apart: {cached:?}");
+    assert!(cached.is_sorted_by(ascends), "cached ranges ascend apart: {cached:?}");
 
     let bands = &mut plan.bands;
     let mut payload = 0;
@@ -56,7 +56,7 @@ pub(crate) fn fill_bands(
     }
     bands.extents.extend_from_slice(extents);
     plan.cached.extend_from_slice(cached);
-    // What is read to be written concerns parity alone.
+    // Without parity a write reads nothing.
     let cached = if plan.geometry.parity_strips() > 0 { cached } else { &[] };
     let whole = ByteRange::from_to(extents[0].start, extents[extents.len() - 1].end());
     if cached.is_empty() && whole.len.0 == payload {
@@ -104,7 +104,7 @@ fn check_places(plan: &Plan, extents: &[ByteRange], cached: &[Cached]) -> Result
     }
 }
 
-/// What one cut-out piece of a strip is.
+/// The content of a piece of a strip.
 #[derive(Clone, Copy)]
 enum Piece {
     Written(u16),
@@ -112,8 +112,7 @@ enum Piece {
     CachedParity(Parities),
 }
 
-/// Calls `with` for each piece of a strip that is written or cached: what it is, its first column and the first after
-/// it.
+/// Calls `with` for each written or cached piece of a strip: its kind, first column and end.
 fn each_piece(strip: u64, extents: &[ByteRange], cached: &[Cached], mut with: impl FnMut(Piece, u64, u64)) {
     for extent in extents {
         let mut at = extent.start.0;
@@ -134,7 +133,7 @@ fn each_piece(strip: u64, extents: &[ByteRange], cached: &[Cached], mut with: im
     }
 }
 
-/// Fills in the bands from the first column that is written to the last.
+/// Fills in the bands from the first written column to the last.
 fn cut(bands: &mut Vec<Band>, strip: u64, extents: &[ByteRange], cached: &[Cached]) {
     let (mut first, mut last) = (u64::MAX, 0);
     let at = |start| Band { start, ..Band::default() };
@@ -168,7 +167,7 @@ fn cut(bands: &mut Vec<Band>, strip: u64, extents: &[ByteRange], cached: &[Cache
     });
 }
 
-/// Notes where everything is that is taken from memory. The ways are chosen.
+/// Records the location of all cached bytes that the chosen ways use.
 pub(crate) fn note_cached(plan: &mut Plan) {
     if !plan.bands.is_scattered {
         return;
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn extents_are_cut_where_they_differ_and_joined_where_they_do_not() {
-        // D0 8..16 and 16..24 as one; D1 12..20; nothing; D0 40..44.
+        // D0: 8..16 and 16..24 joined, 40..44; D1: 12..20.
         let extents = [kib(8, 8), kib(16, 8), kib(40, 4), kib(64 + 12, 8)];
         let expected =
             [(8, 4, 1, 0, 0), (12, 8, 3, 0, 0), (20, 4, 1, 0, 0), (24, 16, 0, 0, 0), (40, 4, 1, 0, 0)];

@@ -1,8 +1,8 @@
 //! The stripe as a table: drives across, the columns of the strip down.
 //!
-//! A column per drive, headed by what the drive holds; a row per run of columns of the strip; in each cell
-//! what happens there. Spans stand apart. Where a drive has several strips of the stripe there is a table for each
-//! row of them, one below the other.
+//! One column per drive, headed by the strip that it holds; one row per run of strip columns; in
+//! each cell the operations. Spans are separated. If a drive holds several strips of the stripe,
+//! each row of strips has its own table.
 
 use crate::text::span;
 use crate::{Compute, ComputeKind, Plan, Request, Source, Target, Term};
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use units::DriveIndex;
 
-/// Drives beside each other in a grid; more are shown below.
+/// Drives side by side in a grid; further ones follow below.
 const DRIVES_PER_ROW: usize = 12;
 
-/// What the marks mean.
+/// Meaning of the marks.
 const LEGEND: [(char, &str); 9] = [
     ('r', "r read"),
     ('m', "m taken from memory"),
@@ -65,13 +65,13 @@ pub(crate) fn grid(plan: &Plan) -> String {
     text
 }
 
-/// All drives where that is a grid of one row, otherwise those that the stripe lies on.
+/// All drives if they fit in one row; otherwise those of the stripe.
 fn shown_drives(plan: &Plan) -> Vec<DriveIndex> {
     let all = plan.geometry().drives();
     if all.as_usize() <= DRIVES_PER_ROW { all.indexes().collect() } else { plan.map.drives().collect() }
 }
 
-/// How the lines of a grid are made.
+/// Format of a grid's lines.
 struct Table<'a> {
     plan: &'a Plan,
     /// The width of the labels, and of a cell.
@@ -110,7 +110,7 @@ impl Table<'_> {
     }
 }
 
-/// Where something begins or ends within the strip, and the strip's own ends.
+/// The ends of the strip, and of each step within it.
 fn cuts(plan: &Plan) -> Vec<u64> {
     let strip = plan.geometry().strip().bytes().0;
     let mut cuts = BTreeSet::from([0, strip]);
@@ -131,7 +131,7 @@ fn marks_in_row(plan: &Plan, drive: DriveIndex, row: u16, start: u64, end: u64) 
     }
 }
 
-/// What happens to some columns of a cell.
+/// Marks of some columns of a cell.
 fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String {
     let inside = |within: u64, len: u64| within <= start && end <= within + len;
     let (readable, writable) =
@@ -172,7 +172,7 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
     marks.join(" ")
 }
 
-/// Whether a computation takes some columns of a strip from what is cached.
+/// Whether a computation uses cached columns of a strip.
 fn is_from_memory(plan: &Plan, role: Role, start: u64, end: u64) -> bool {
     let is_taken = |compute: &Compute| {
         let from_memory = |term: &Term| term.role == role && matches!(term.from, Source::Cached { .. });
@@ -182,7 +182,7 @@ fn is_from_memory(plan: &Plan, role: Role, start: u64, end: u64) -> bool {
     plan.computes().iter().any(is_taken)
 }
 
-/// Whether some new columns of a data strip are held by parity alone.
+/// Whether only parity holds some new columns of a data strip.
 fn is_homeless(plan: &Plan, role: Role, drive: DriveIndex, start: u64, end: u64) -> bool {
     let Role::Data { index, .. } = role else { return false };
     let mut bands = plan.bands.all().iter();
@@ -195,7 +195,7 @@ fn is_homeless(plan: &Plan, role: Role, drive: DriveIndex, start: u64, end: u64)
         })
 }
 
-/// The data strips of which something is held by parity alone.
+/// Data strips that parity alone holds in part.
 pub(crate) fn homeless(plan: &Plan) -> Vec<String> {
     let bands = || plan.bands.all().iter();
     plan.map

@@ -1,22 +1,22 @@
 //! The pure function from a request, a layout and the drives' health to the steps that serve it.
 //!
-//! [`plan_into`] plans one [`Request`] on one stripe of a [`Geometry`] in a [`Health`]. The [`Plan`] is a
-//! value: reads, then computations, then **one commit**, then writes. Nothing is done here; an executor
-//! carries it out:
+//! [`plan_into`] plans one [`Request`] on one stripe of a [`Geometry`] in a [`Health`]. The
+//! [`Plan`] is a value: reads, computations, **one commit**, writes. This crate does no I/O; an
+//! executor runs the plan:
 //!
-//! 1. All **reads**, at once. Each [`Read`] is one I/O on one drive; its [`Plan::read_parts`] say which of
-//!    its bytes go straight to the host's buffer and which into a buffer of its own.
-//! 2. The **computes**, in order, each one pass over its [`Plan::terms`], P and Q together: see [`ComputeKind`].
-//! 3. The **commit**. Before it a fault joins the health and the request is *planned again*. After it *this
-//!    plan's writes are finished, skipping what has died*: planning again then would read new data as old
-//!    and leave parity stale.
-//! 4. All **writes**, at once. Each [`Write`] is one I/O on one drive, gathered from its
+//! 1. All **reads** in parallel. Each [`Read`] is one I/O on one drive; its [`Plan::read_parts`] go
+//!    to the host's buffer or to a buffer of their own.
+//! 2. The **computes**, in order, each one pass over its [`Plan::terms`], P and Q together: see
+//!    [`ComputeKind`].
+//! 3. The **commit**. A fault before it changes the health, and the request is *planned again*.
+//!    After it *this plan's writes are finished without the failed drives*: a new plan would read
+//!    new data as old and leave parity stale.
+//! 4. All **writes** in parallel. Each [`Write`] is one I/O on one drive, gathered from its
 //!    [`Plan::write_parts`].
 //!
-//! Where bytes come from is symbolic ([`Source`]: the host's payload, memory, a read, a computation, zeroes), so that
-//! an executor maps it on its buffers without copying. Read-modify-write changes old parity where it was read, so
-//! that it needs no memory of its own. Degraded mode, medium errors and rebuilding are not cases of their own but
-//! other healths.
+//! Sources are symbolic ([`Source`]: the host's payload, the cache, a read, a computation, zeroes),
+//! so that an executor maps them to its buffers without copying. Read-modify-write updates old
+//! parity in place. Degraded mode, medium errors and rebuilds are only other healths.
 //!
 //! ```
 //! use layout::{Geometry, Level};
@@ -62,11 +62,11 @@
 //!   why:  RMW: 4 drive I/Os; RCW would need 8
 //! ```
 //!
-//! [`explain`] does that for a request on a volume, stripe by stripe.
+//! [`explain`] does this for a request on a volume, stripe by stripe.
 //!
-//! A write may be of several extents ([`Request::WriteExtents`]), planned together: a rectangle, the same columns of
-//! several strips, has one computation, and small writes that make up a stripe are a full stripe. With it comes what of
-//! the stripe is in memory ([`Cached`]), which is taken from there ([`Source::Cached`]) and weighed as such:
+//! A write may have several extents ([`Request::WriteExtents`]), planned together: the same columns
+//! of several strips need one computation, and small writes that cover a stripe are a full stripe.
+//! [`Cached`] data of the stripe is used instead of reads ([`Source::Cached`]), and priced so:
 //!
 //! ```
 //! # use layout::{DataIndex, Geometry, Level};
@@ -85,27 +85,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | where | what |
-//! | --- | --- |
-//! | `request.rs` | [`Request`], [`Cached`], [`Health`], [`CopyChoice`], [`Unplannable`] |
-//! | `steps.rs` | the steps, and what is computed; the invariants |
-//! | `plan.rs` | [`Plan`], and how many steps it may have |
-//! | `method.rs` | [`Method`], and why it was chosen: [`Verdict`] |
-//! | `bands.rs`, `extents.rs` | how a request cuts the columns of a stripe: one range, several extents |
-//! | `survey.rs` | what the health means for the strips |
-//! | `read.rs` | reads: from copies, split between copies, computed from parity |
-//! | `ways.rs`, `write.rs` | how parity can follow a write and which way is cheapest; writes |
-//! | `weigh.rs` | which way is cheapest in many bands |
-//! | `small.rs` | the short way for a small write when everything works |
-//! | `redundancy.rs` | resync, rebuild, repair, copy, verify |
-//! | `emit.rs` | steps into the plan; what touches becomes one I/O |
-//! | `check.rs` | [`Plan::check`]: what every plan holds |
-//! | `recorded.rs` | what a journal adds to a plan |
-//! | `explain.rs`, `picture.rs`, `grid.rs`, `reason.rs`, `text.rs` | plans for people |
-//!
-//! Cost, on one core of a 2023 server, without allocation: a small read is planned in about 50 ns, a small
-//! write in 80 ns, with one parity strip or two; a full stripe of eight drives or a write over two strips in 150 to
-//! 200 ns, where strips are lost in up to twice that. `examples/planning_cost.rs` measures it.
+//! Cost on one core of a 2023 server, without allocation: about 50 ns for a small read, 80 ns for a
+//! small write with one or two parity strips, 150 to 200 ns for a full stripe of eight drives or a
+//! write over two strips, and up to twice that with lost strips. `examples/planning_cost.rs`
+//! measures it.
 
 mod bands;
 mod check;
@@ -146,14 +129,14 @@ pub use steps::{
 use layout::{Geometry, Role};
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// Plans one request on one stripe into `plan`, whose former content is forgotten and whose memory is kept.
+/// Plans one request on one stripe into `plan`, and reuses its memory.
 ///
 /// # Errors
-/// When the drives that are left cannot serve it, or the range is not within the stripe: see [`ErrorKind`].
-/// `plan` then holds nothing of use.
+/// When the remaining drives cannot serve it, or the range exceeds the stripe: see [`ErrorKind`].
+/// The content of `plan` is then undefined.
 ///
 /// # Panics
-/// When extents, or what is cached, are not in order, overlap or are not whole sectors.
+/// When extents or cached ranges are not ascending, overlap or have partial sectors.
 pub fn plan_into(
     plan: &mut Plan,
     geometry: &Geometry,
@@ -186,7 +169,7 @@ pub fn plan_into(
     planned
 }
 
-/// Plans the steps. The plan is fresh but for its bands.
+/// Plans the steps of a fresh plan with bands.
 fn plan_steps(plan: &mut Plan, request: Request<'_>) -> Result<(), Unplannable> {
     let (drives, stripe) = (plan.geometry.drives(), plan.stripe);
     match request {
@@ -211,7 +194,8 @@ fn out_of_range(geometry: &Geometry, stripe: StripeIndex, range: ByteRange) -> U
     let ByteCount(data) = geometry.stripe_bytes();
     let (start, len) = (range.start.0, range.len.0);
     let context = format!(
-        "stripe {stripe}: {len} bytes from byte {start} are not a range within its {data} bytes of data; split requests at stripes"
+        "stripe {stripe}: {len} bytes from byte {start} are not a range within its {data} \
+         bytes of data; split requests at stripes"
     );
     Unplannable { kind: ErrorKind::OutOfRange, context, ranges: vec![range] }
 }
@@ -219,7 +203,8 @@ fn out_of_range(geometry: &Geometry, stripe: StripeIndex, range: ByteRange) -> U
 fn no_columns(stripe: StripeIndex, columns: ByteRange, strip: ByteCount) -> Unplannable {
     let (start, len) = (columns.start.0, columns.len.0);
     let context = format!(
-        "stripe {stripe}: {len} bytes from byte {start} of each strip are none of its {} bytes; name columns of the strip",
+        "stripe {stripe}: {len} bytes from byte {start} of each strip are not within its {} bytes; \
+         name columns of the strip",
         strip.0
     );
     Unplannable { kind: ErrorKind::OutOfRange, context, ranges: Vec::new() }

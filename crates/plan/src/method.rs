@@ -1,4 +1,4 @@
-//! How a request is served, and why that way.
+//! How a request is served, and why.
 
 use serde::Serialize;
 use std::fmt;
@@ -7,37 +7,35 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Nothing has to be done.
+    /// There is nothing to do.
     Nothing,
-    /// What is asked for is read, or written, and nothing else.
+    /// Only the requested data is read or written.
     Direct,
     /// Every copy is written.
     Mirror,
     /// Missing strips are computed from the others of their stripe.
     Reconstruct,
-    /// All data of the columns concerned is new, so parity needs no old bytes.
+    /// All data of the columns is new, so parity needs no old bytes.
     FullStripe,
-    /// Read-modify-write: old data and old parity are read; their difference to the new data is the
-    /// change of parity.
+    /// Read-modify-write: parity changes by the difference of old and new data.
     Rmw,
-    /// Reconstruct-write: the data that is not written is read, and parity computed anew.
+    /// Reconstruct-write: the unwritten data is read, and parity is recomputed.
     Rcw,
-    /// A strip that is lost and is not written is computed first, then parity anew.
+    /// A lost strip that is not written is recovered first, then parity is recomputed.
     RecoverWrite,
-    /// Some columns one way and some another.
+    /// Several ways in different columns.
     Mixed,
-    /// Data is written without parity, because parity is lost, or is not to be trusted and cannot be
-    /// computed anew.
+    /// Data is written without parity, which is lost, or is stale and cannot be recomputed.
     DataOnly,
     /// Redundancy is made to agree with data.
     Resync,
-    /// Strips that cannot be read are computed from the others and written.
+    /// Unreadable strips are recomputed and written.
     Rebuild,
-    /// A strip that is wrong is computed from the others and written.
+    /// A wrong strip is recomputed and written.
     Repair,
-    /// What a drive holds goes to the drive that takes its place.
+    /// A drive's content is copied to its replacement.
     Copy,
-    /// Everything is read and compared.
+    /// All of the stripe is read and compared.
     Verify,
 }
 
@@ -76,9 +74,9 @@ impl fmt::Display for Method {
 pub enum Verdict {
     /// There is no other way.
     Only,
-    /// Parity could be kept in two ways, each used over all columns (but for those written in full).
+    /// There were two ways to keep parity, each for all columns except full stripes.
     Chosen {
-        /// What was chosen costs this.
+        /// Price of the chosen way.
         chosen: Price,
         /// RMW throughout.
         rmw: Alternative,
@@ -87,7 +85,7 @@ pub enum Verdict {
     },
 }
 
-/// What one way of writing would have cost, or why it was not possible.
+/// What another way would have cost, or why it was not possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alternative {
@@ -97,14 +95,14 @@ pub enum Alternative {
     ParityUnreadable,
     /// Old parity may disagree with the data.
     ParityUntrusted,
-    /// Data that it would read cannot be read.
+    /// Data that it needs cannot be read.
     DataUnreadable,
 }
 
-/// What is weighed: fewest drive I/Os first, then fewest bytes.
+/// Price of a way: first the number of drive I/Os, then bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize)]
 pub struct Price {
-    /// Reads and writes after merging what touches on a drive.
+    /// Reads and writes after merging adjacent ones.
     pub drive_ios: u32,
     /// Bytes read and written.
     pub bytes: u64,

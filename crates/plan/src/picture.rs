@@ -1,7 +1,5 @@
-//! A plan as a figure and as a list of steps, for people.
-//!
-//! The grid (`grid.rs`) shows the stripe. Below it are the steps in order, under the names that traces use, then the
-//! cost, then the reason (`reason.rs`).
+//! A plan as a figure and a list of steps, for people: the grid (`grid.rs`), the steps under their
+//! names in traces, the cost, and the reason (`reason.rs`).
 
 use crate::grid::grid;
 use crate::reason::{computed_roles, cost_text, reason};
@@ -24,11 +22,11 @@ pub struct StepLine {
     pub name: &'static str,
     /// The drive it concerns, if one.
     pub drive: Option<u16>,
-    /// Its first byte: on the drive, or within the strip for what is computed.
+    /// First byte: on the drive, or within the strip for a computation.
     pub offset_bytes: Option<u64>,
     /// How many bytes.
     pub size_bytes: Option<u64>,
-    /// What it does, such as `new P = old P ^ old D2 ^ new D2`.
+    /// Its effect, such as `new P = old P ^ old D2 ^ new D2`.
     pub what: String,
 }
 
@@ -94,7 +92,7 @@ pub(crate) fn state(geometry: &Geometry, health: &Health) -> String {
     if parts.is_empty() { "optimal".into() } else { parts.join(", ") }
 }
 
-/// A plan's steps, for people. A commit before no write is left out: it separates nothing.
+/// A plan's steps, for people. A commit without later writes is omitted.
 pub(crate) fn step_lines(plan: &Plan) -> Vec<StepLine> {
     let line = |(i, step): (usize, Step)| {
         let (drive, offset_bytes, size_bytes, what) = match step {
@@ -137,7 +135,7 @@ fn steps_text(lines: &[StepLine]) -> String {
     text
 }
 
-/// Whether old and new content have to be told apart.
+/// Whether old and new content are distinguished.
 fn is_write(plan: &Plan) -> bool {
     plan.request().is_write()
 }
@@ -192,7 +190,7 @@ fn made_in(plan: &Plan, slot: ScratchSlot) -> Option<Role> {
         .map(|(role, _)| role)
 }
 
-/// What a computation makes, and where.
+/// The results of a computation, and their places.
 fn results(compute: &Compute) -> Vec<(Role, Target)> {
     match compute.kind {
         ComputeKind::Generate { p, q } | ComputeKind::Update { p, q } => {
@@ -226,13 +224,13 @@ fn compute_text(plan: &Plan, compute: &Compute) -> String {
     let named = |term: &&Term| term.from != Source::Zero;
     match compute.kind {
         ComputeKind::Update { .. } => {
-            // All that was, then all that is to be.
+            // All old terms, then all new ones.
             let (old, new) = (pairs.iter().step_by(2), pairs.iter().skip(1).step_by(2));
             terms.extend(old.chain(new).filter(named).map(|term| source_text(plan, term.from)));
         }
         _ => terms.extend(of.iter().map(|term| source_text(plan, term.from))),
     }
-    // Where no weighing is needed it is a plain sum, which can be written as one.
+    // Without weights the computation is a plain XOR.
     let is_sum = !results(compute).iter().any(|(role, _)| *role == Role::Q)
         && results(compute).len() < 2
         && !of.iter().any(|term| term.role == Role::Q);
@@ -254,7 +252,7 @@ fn compute_text(plan: &Plan, compute: &Compute) -> String {
     }
 }
 
-/// Names in a row; long runs of neighbours are shortened.
+/// Joins names; long runs of neighbours are shortened.
 fn joined(names: &[String], separator: &str) -> String {
     let split = |name: &str| -> Option<(String, u16)> {
         let (prefix, index) = name.split_once('D')?;
@@ -294,7 +292,7 @@ fn source_text(plan: &Plan, source: Source) -> String {
     }
 }
 
-/// The heading of a stripe when there are several.
+/// Heading of a stripe, if there are several.
 pub(crate) fn stripe_heading(geometry: &Geometry, plan: &Plan) -> String {
     let stripe = plan.stripe();
     let place = match geometry.stripes_per_row() {

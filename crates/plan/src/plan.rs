@@ -1,4 +1,4 @@
-//! A plan: the steps that serve one request on one stripe, and what is known about it.
+//! A plan: the steps that serve one request on one stripe, with their reasons and cost.
 
 use crate::bands::{Mask, RANGE_BANDS};
 use crate::request::WHOLE_STRIP;
@@ -9,13 +9,13 @@ use crate::{
 use layout::{Geometry, StripeMap};
 use units::{ByteCount, StripeIndex};
 
-/// The steps that serve one request on one stripe; made by [`crate::plan_into`], and reusable: it keeps
-/// its memory, so that planning again into it allocates nothing.
+/// The steps that serve one request on one stripe, made by [`crate::plan_into`]. Reusable: planning
+/// into it again allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) geometry: Geometry,
     pub(crate) stripe: StripeIndex,
-    /// Where the stripe's cells are, relocated ones in their new places.
+    /// Locations of the stripe's cells; relocated ones at their new place.
     pub(crate) map: StripeMap,
     pub(crate) request: Request<'static>,
     pub(crate) health: Health,
@@ -35,18 +35,18 @@ pub struct Plan {
     pub(crate) writes: Vec<Write>,
     pub(crate) write_parts: Vec<WritePart>,
     pub(crate) scratch: Vec<ByteCount>,
-    /// What the caller has in memory.
+    /// The cached data.
     pub(crate) cached: Vec<Cached>,
-    /// While planning: where the old bytes of band `b` of strip `i` are, at `bands * i + b`; P and Q come after the
-    /// data.
+    /// While planning: location of the old bytes of band `b` of strip `i` at `bands * i + b`; P and
+    /// Q follow the data.
     pub(crate) old: Vec<Source>,
-    /// While planning a write: where new P and Q of each band are.
+    /// While planning a write: locations of new P and Q of each band.
     pub(crate) new_parity: Vec<[Source; 2]>,
 }
 
 impl Plan {
-    /// A plan without steps, with memory for any request for one range on this geometry. Planning several extents may
-    /// make it larger.
+    /// A plan without steps. Its capacity suffices for any request for one range on this geometry;
+    /// several extents may enlarge it.
     pub fn new(geometry: &Geometry) -> Plan {
         let cells = usize::from(geometry.cells_per_stripe());
         let strips = usize::from(geometry.data_strips() + geometry.parity_strips());
@@ -75,47 +75,48 @@ impl Plan {
         }
     }
 
-    /// The most steps a plan on this geometry may have: two per cell of the stripe (its old bytes read, its new
-    /// bytes written) and four; with two parity strips, six. That is for one range; each extent more may add two bands,
-    /// and with them two steps per cell and two computations. A stripe has a cell on each of its drives; RAID 1E
-    /// alone has more.
+    /// The most steps of a plan for one range on this geometry: two per cell of the stripe (old
+    /// bytes read, new bytes written) and four; with two parity strips, six. Each further extent
+    /// may add two bands, with two steps per cell and two computations. A stripe has one cell per
+    /// drive; only RAID 1E has more.
     ///
-    /// Four are the commit and a computation for each of at most three bands of columns. Recovering what is lost
-    /// takes one more, but then something is not read. In detail, with `k` data strips and `r` of P and Q
-    /// on `n = k + r` drives:
+    /// The four are the commit and one computation for each of at most three bands. A recovery adds
+    /// one, but then a cell is not read. In detail, with `k` data strips and `r` of P and Q on `n =
+    /// k + r` drives:
     ///
-    /// - Where all three bands are active, RMW of all data strips takes `k + r` reads, as many writes, and four:
-    ///   `2 n + 4`, the bound for one parity strip.
-    /// - Where strips are recovered for a write, all bands from the first to the last that must have it are read in
-    ///   one run per drive, and one computation recovers for them all. So `k` reads (a parity strip in place of
-    ///   each cell that cannot be read), at most one recovery and one computation per band, the commit, and `k + r`
-    ///   writes: `2 k + r + 5`, which is less.
-    /// - A drive can have two pieces to read or write where a request over two strips ends before the column it
-    ///   starts in, so that its two bands do not touch. But then only two data strips, and parity in two pieces,
-    ///   are written: `2 + 2 r` writes, two computations (three with recovery) and the commit. The most reads are
-    ///   `2 (k - 2) + 2` with RCW in both bands, `1 + r + (k - 1)` with RMW in one and RCW in the other, and
-    ///   `1 + r + k` with RMW in one and recovery in the other: that takes two lost strips, one of them not written,
-    ///   so `r = 2` and `k >= 3`. It makes `k + 3 r + 7`: two more than `2 n + 4` on the narrowest such array, with
-    ///   `k = 3`, and no more elsewhere.
-    /// - A degraded read takes at most `2 k` reads (its bands need not touch), a computation per band and the commit.
-    ///   Copies are written with a write per cell, and compared with a read per cell and a computation per
-    ///   data strip.
+    /// - With three active bands, RMW of all data strips takes `k + r` reads, as many writes, and
+    ///   four: `2 n + 4`, the bound for one parity strip.
+    /// - A recovery for a write reads all bands from the first to the last that need it in one run
+    ///   per drive, and is one computation. So `k` reads (a parity strip for each unreadable cell),
+    ///   at most one recovery and one computation per band, the commit, and `k + r` writes: `2 k +
+    ///   r + 5`, which is less.
+    /// - A drive has two pieces to read or write if a request over two strips ends before the
+    ///   column it starts in: its two bands do not touch. Then only two data strips, and parity in
+    ///   two pieces, are written: `2 + 2 r` writes, two computations (three with recovery) and the
+    ///   commit. The most reads are `2 (k - 2) + 2` with RCW in both bands, `1 + r + (k - 1)` with
+    ///   RMW in one and RCW in the other, and `1 + r + k` with RMW in one and recovery in the
+    ///   other. The latter needs two lost strips, one of them not written, so `r = 2` and `k >= 3`.
+    ///   The sum is `k + 3 r + 7`: two more than `2 n + 4` on the narrowest such array, with `k =
+    ///   3`, and no more elsewhere.
+    /// - A degraded read takes at most `2 k` reads (its bands need not touch), a computation per
+    ///   band and the commit. Copies take a write per cell; their comparison a read per cell and a
+    ///   computation per data strip.
     pub fn step_bound(geometry: &Geometry) -> usize {
         let more = if geometry.parity_strips() > 1 { 6 } else { 4 };
         2 * usize::from(geometry.cells_per_stripe()) + more
     }
 
-    /// The layout it was made for.
+    /// The layout of the plan.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The stripe it was made for.
+    /// The stripe of the plan.
     pub fn stripe(&self) -> StripeIndex {
         self.stripe
     }
 
-    /// What was asked.
+    /// The planned request.
     pub fn request(&self) -> Request<'_> {
         match self.request {
             Request::WriteExtents { .. } => {
@@ -130,17 +131,17 @@ impl Plan {
         self.request.is_write() && self.bands.payload == self.geometry.stripe_bytes().0
     }
 
-    /// The health it was made for.
+    /// The health of the plan.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// How the request is served.
+    /// The method.
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// Why that way: what else was possible, and at what cost.
+    /// Why this method was chosen: the alternatives and their cost.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
@@ -150,7 +151,7 @@ impl Plan {
         &self.reads
     }
 
-    /// What a read's bytes are for, in the order of the drive's bytes; their lengths add up to the read's.
+    /// The parts of a read, in the order on the drive; their lengths add up to the read's.
     pub fn read_parts(&self, read: &Read) -> &[ReadPart] {
         &self.read_parts[read.parts.range()]
     }
@@ -160,7 +161,7 @@ impl Plan {
         &self.computes
     }
 
-    /// What a computation takes.
+    /// The inputs of a computation.
     pub fn terms(&self, compute: &Compute) -> &[Term] {
         &self.terms[compute.terms.range()]
     }
@@ -170,7 +171,7 @@ impl Plan {
         &self.writes
     }
 
-    /// What a write's bytes are, in the order of the drive's bytes; their lengths add up to the write's.
+    /// The parts of a write, in the order on the drive; their lengths add up to the write's.
     pub fn write_parts(&self, write: &Write) -> &[WritePart] {
         &self.write_parts[write.parts.range()]
     }
@@ -187,7 +188,7 @@ impl Plan {
         reads.chain(computes).chain([Step::Commit]).chain(self.writes.iter().map(Step::Write))
     }
 
-    /// What it costs.
+    /// The cost.
     pub fn cost(&self) -> Cost {
         let mut cost = Cost::default();
         for read in &self.reads {
@@ -201,7 +202,7 @@ impl Plan {
         for compute in &self.computes {
             let mut strips = compute.terms.range().len();
             if matches!(compute.kind, ComputeKind::Update { .. }) {
-                // Old parity is taken in too: where it was read, or as a term.
+                // Old parity counts as input too: in place, or as a term.
                 strips += compute.kind.targets().filter(|into| matches!(into, Target::Read { .. })).count();
             }
             let bytes = compute.len.0 * strips as u64;
@@ -213,7 +214,7 @@ impl Plan {
         cost
     }
 
-    /// Empties it for the next request; memory is kept.
+    /// Clears the plan for the next request; memory is kept.
     pub(crate) fn start(
         &mut self,
         geometry: &Geometry,
@@ -234,7 +235,7 @@ impl Plan {
         self.bands.clear(geometry.strip());
     }
 
-    /// Makes room to note where old bytes are. The bands are known.
+    /// Reserves the table of old bytes. The bands are known.
     pub(crate) fn make_room_for_old(&mut self) {
         let strips = usize::from(self.geometry.data_strips() + self.geometry.parity_strips());
         let cells = self.bands.all().len() * strips;
@@ -277,7 +278,7 @@ mod tests {
         ]
     }
 
-    /// Healths in which something has to be computed: nothing lost, one drive, two, one of them unreadable only.
+    /// Healths that need computations: nothing lost, one drive, two, one of them only unreadable.
     fn healths(geometry: &Geometry) -> Vec<Health> {
         let optimal = Health::optimal(geometry);
         let last = DriveIndex(geometry.drives().0 - 1);
@@ -294,7 +295,7 @@ mod tests {
             let Ok(geometry) = Geometry::new(level, drives, StripSize::MIN, ByteCount::MIB) else { continue };
             let mut plan = Plan::new(&geometry);
             let before = capacities(&plan);
-            // Starts and ends near the edges of the strips, in every order of their columns.
+            // Starts and ends near the edges of strips, in every order of their columns.
             let strip = StripSize::MIN.bytes().0;
             let near = |i: u64| [i * strip, i * strip + 1024, i * strip + 3072];
             let strips = geometry.stripe_bytes().0 / strip;
@@ -305,7 +306,7 @@ mod tests {
             points.retain(|point| *point <= strips * strip);
             for health in healths(&geometry) {
                 let mut plan_it = |request| {
-                    // Where too much is lost some are refused; that is planning too.
+                    // With too many losses some requests are refused, which is planned as well.
                     let _ = plan_into(&mut plan, &geometry, StripeIndex(1), request, &health);
                     let steps = plan.steps().count();
                     assert!(steps <= Plan::step_bound(&geometry), "{steps} steps: {plan:#?}");

@@ -4,7 +4,7 @@
 //! direct          D2 -> host
 //! split           D2 (its first part) -> host, D2' (its second part) -> host
 //! reconstruction  D0 ─┐
-//!                 D1 ─┼─> D2 -> host              (what of D0 and D1 is asked for too is read once)
+//!                 D1 ─┼─> D2 -> host              (requested parts of D0, D1 are read once)
 //!                 P  ─┘
 //!                 D0, P, Q ─> D1, D2 -> host      (two are lost: it takes both)
 //! ```
@@ -18,11 +18,11 @@ use crate::{
 use layout::{CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// A strip is split between its copies in parts of no fewer bytes: below, a drive's access costs more than its
+/// Least bytes of a part when a strip is split between its copies: below, access costs exceed
 /// transfer.
 const SPLIT_LEAST: u64 = 32 << 10;
 
-/// Parts of a split strip begin on such a boundary: the largest sector.
+/// Alignment of the parts of a split strip: the largest sector.
 const SPLIT_ALIGNMENT: u64 = 4 << 10;
 
 pub(crate) fn plan_read(
@@ -64,8 +64,8 @@ pub(crate) fn plan_read(
 }
 
 impl Plan {
-    /// The copy of a data strip to read: the preferred one, or the next that can be read. Where copies may differ,
-    /// always the first that can be read.
+    /// The copy of a data strip to read: the preferred one, or the next readable one. Where copies
+    /// may differ, always the first readable one.
     #[inline]
     pub(crate) fn readable_copy(&self, index: DataIndex, prefer: CopyIndex) -> Option<CopyIndex> {
         let copies = self.geometry.copies();
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// Reads what is asked of a strip from all its copies that can be read, a part from each, the first part from
+/// Reads the requested part of a strip from all its readable copies, one part each, starting with
 /// `first`.
 fn split_strip(plan: &mut Plan, i: u16, first: CopyIndex, range: ByteRange) {
     let (index, copies) = (DataIndex(i), plan.geometry.copies());
@@ -115,8 +115,8 @@ fn split_strip(plan: &mut Plan, i: u16, first: CopyIndex, range: ByteRange) {
     }
 }
 
-/// Plans anew, with the strips that cannot be read computed from the others of their stripe and some of its parity.
-/// `missing`: those that are asked for.
+/// Plans again, and computes unreadable strips from the rest of the stripe. `missing`: those that
+/// are requested.
 fn reconstruct(plan: &mut Plan, survey: &Survey, parities: Parities, missing: Strips) {
     plan.method = Method::Reconstruct;
     plan.forget_steps();
@@ -148,8 +148,8 @@ fn reconstruct(plan: &mut Plan, survey: &Survey, parities: Parities, missing: St
     }
 }
 
-/// Where band `b` of a strip that is computed goes: to the host, who asked for it, or nowhere, when it only comes
-/// along with another.
+/// Target of band `b` of a computed strip: the host's buffer if requested, otherwise a scratch
+/// buffer.
 fn lost_into(plan: &mut Plan, i: u16, b: usize) -> Lost {
     let band = plan.bands.all()[b];
     let into = if plan.bands.of_strip(i) >> b & 1 == 1 {

@@ -1,4 +1,4 @@
-//! Why a plan is as it is, and what it costs, in words.
+//! Why a plan was chosen, and its cost, in words.
 
 use crate::grid::homeless;
 use crate::survey::{Strips, Survey, each};
@@ -35,8 +35,8 @@ pub(crate) fn reason(plan: &Plan) -> String {
     };
     let homeless = homeless(plan);
     if !homeless.is_empty() {
-        let lives = if homeless.len() == 1 { "lives" } else { "live" };
-        let _ = write!(text, "; {} {lives} on in parity", list(&homeless));
+        let verb = if homeless.len() == 1 { "is" } else { "are" };
+        let _ = write!(text, "; {} {verb} held by parity alone", list(&homeless));
     }
     text
 }
@@ -48,8 +48,8 @@ fn only_text(plan: &Plan) -> String {
         Method::Nothing if matches!(plan.request(), Request::Copy { .. }) => {
             "the drive holds nothing of this stripe".into()
         }
-        Method::Nothing => "there is no redundancy to bring up to date".into(),
-        Method::Direct if plan.request().is_write() => "no redundancy has to follow the data".into(),
+        Method::Nothing => "there is no redundancy to update".into(),
+        Method::Direct if plan.request().is_write() => "there is no redundancy to update".into(),
         Method::Direct if geometry.copies() > 1 && !health.parity_trusted => {
             "copies may differ, so the first readable copy is used".into()
         }
@@ -66,14 +66,16 @@ fn only_text(plan: &Plan) -> String {
         }
         Method::DataOnly => "parity is stale and cannot be recomputed, so only data is written".into(),
         Method::Resync => "redundancy is recomputed from the data".into(),
-        Method::Rebuild => "what cannot be read is computed from the others and rewritten".into(),
-        Method::Repair => "the strip is computed from the others and rewritten, whatever it holds".into(),
+        Method::Rebuild => "unreadable strips are recomputed from the others and written".into(),
+        Method::Repair => "the strip is recomputed from the others and written".into(),
         Method::Copy if plan.computes().is_empty() => {
             "the content of the drive is copied to its replacement".into()
         }
         Method::Copy => "the content of the drive is computed from the others for its replacement".into(),
-        Method::Verify if geometry.level().is_redundant() => "all of it is read and compared".into(),
-        Method::Verify => "all of it is read; there is nothing to compare it with".into(),
+        Method::Verify if geometry.level().is_redundant() => {
+            "data and redundancy are read and compared".into()
+        }
+        Method::Verify => "the data is read; without redundancy nothing is compared".into(),
         Method::Rmw | Method::Rcw | Method::RecoverWrite | Method::Mixed => plan.method().to_string(),
     }
 }
@@ -87,7 +89,7 @@ fn is_split(plan: &Plan) -> bool {
     matches!(plan.request(), Request::Read { split: true, .. }) && plan.reads().len() > usize::from(strips)
 }
 
-/// What is computed for the host.
+/// Strips computed for the host.
 pub(crate) fn computed_roles(plan: &Plan) -> Vec<Role> {
     let mut roles: Vec<Role> = Vec::new();
     for compute in plan.computes() {
@@ -131,7 +133,7 @@ fn chosen_text(plan: &Plan, chosen: Price, rmw: Alternative, rcw: Alternative) -
     }
 }
 
-/// How parity of band `b` is kept; nothing where there is nothing to write.
+/// How parity of band `b` is kept; `None` where nothing is written.
 fn way_text(plan: &Plan, b: usize) -> Option<String> {
     let band = plan.bands.all()[b];
     let strips = band.concerned.count_ones();
@@ -179,7 +181,7 @@ fn impossible_rcw(plan: &Plan, rcw: Alternative) -> Option<String> {
     impossible(plan, rcw, |written| !written)
 }
 
-/// Why a way is not possible throughout that reads, in each band, the strips that `reads` makes of those written.
+/// Why a way is not possible in all bands. `reads`: the strips it reads, by the strips written.
 fn impossible(plan: &Plan, alternative: Alternative, reads: impl Fn(Strips) -> Strips) -> Option<String> {
     match alternative {
         Alternative::Price(_) => None,

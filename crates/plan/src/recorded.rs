@@ -1,4 +1,5 @@
-//! What a journal adds to a plan, as `explain` tells it. Who keeps records decides which and how long; here are the words for it.
+//! The journal's share of a plan, as shown by `explain`. The implementor of [`Journal`] decides on
+//! records.
 
 use crate::Plan;
 use crate::text::{counted, exact};
@@ -6,33 +7,33 @@ use serde::Serialize;
 use std::fmt;
 use units::{ByteCount, ByteRange, StripeIndex};
 
-/// A journal, to be asked what it makes of plans.
+/// A journal that estimates its records for plans.
 pub trait Journal {
-    /// Cuts a write to a stripe into parts, each of which is planned and recorded by itself.
+    /// Splits a write to a stripe into parts with their own plan and record.
     fn parts(&self, stripe: StripeIndex, within: ByteRange) -> Vec<ByteRange>;
 
-    /// What the record of a plan comes to.
+    /// The record of a plan.
     fn record(&self, plan: &Plan) -> Recorded;
 }
 
-/// What the record of a plan comes to. Its writes are durable before the first write of the plan.
+/// A journal record. It is durable before the first write of the plan.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Recorded {
-    /// How many drives it is written to; 0: there is none.
+    /// Number of drives it is written to; 0: no record.
     pub writes: u32,
-    /// How long it is.
+    /// Its length.
     pub record_bytes: u64,
-    /// How much is written of it in all.
+    /// Bytes written in total.
     pub bytes_written: u64,
-    /// All drives are flushed after so many bytes of records at the latest.
+    /// All drives are flushed after at most this many bytes of records.
     pub flush_after_bytes: u64,
-    /// Why there is none.
+    /// Why there is no record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub none_because: Option<&'static str>,
 }
 
 impl Recorded {
-    /// A record of that length on so many drives.
+    /// A record of this length on this number of drives.
     pub fn new(drives: u32, record: ByteCount, flush_after: ByteCount) -> Recorded {
         Recorded {
             writes: drives,
@@ -43,12 +44,12 @@ impl Recorded {
         }
     }
 
-    /// None, and why.
+    /// No record, with the reason.
     pub fn nothing(why: &'static str) -> Recorded {
         Recorded { none_because: Some(why), ..Recorded::default() }
     }
 
-    /// With what another one takes.
+    /// Adds another record.
     pub(crate) fn add(&mut self, other: &Recorded) {
         self.writes += other.writes;
         self.record_bytes += other.record_bytes;
@@ -64,7 +65,8 @@ impl fmt::Display for Recorded {
         }
         write!(
             f,
-            "before that, {} of a record of {} ({}); a flush of all drives after {} of records at the latest",
+            "first, {} of a record of {} ({}); \
+             all drives are flushed every {} of records at the latest",
             counted(self.writes, "durable write"),
             exact(self.record_bytes),
             exact(self.bytes_written),

@@ -1,4 +1,4 @@
-//! Plans that bring a stripe's redundancy and data together: resync, rebuild, repair, copy, verify.
+//! Plans that restore consistency of a stripe: resync, rebuild, repair, copy, verify.
 //!
 //! ```text
 //! resync   D0 D1 D2 ──────> P, Q              D0 ──────────> D0' D0"
@@ -14,17 +14,17 @@ use crate::{ComputeKind, ErrorKind, Lost, Method, Plan, Source, Target, Unplanna
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteOffset, DriveIndex};
 
-/// The one band of the columns concerned.
+/// The only band: the requested columns.
 const BAND: Mask = 1;
 
-/// An error about some data strips, in the columns concerned.
+/// An error about some data strips in the requested columns.
 fn error(plan: &Plan, kind: ErrorKind, set: Strips) -> Unplannable {
     let mut pieces = Pieces::default();
     pieces.add(&plan.bands, 0, set);
     pieces.into_error(kind, plan.stripe)
 }
 
-/// The data strip of a role, as a set; of P and Q none.
+/// The data strip of a role as a set; empty for P and Q.
 fn strip_of(role: Role) -> Strips {
     match role {
         Role::Data { index, .. } => 1 << index.0,
@@ -59,8 +59,8 @@ pub(crate) fn plan_resync(plan: &mut Plan) -> Result<(), Unplannable> {
     restore(plan, &survey, lost, wanted)
 }
 
-/// Computes strips from the others and writes them. `missing`: the data strips that are not read, those among
-/// `wanted` included.
+/// Computes strips from the others and writes them. `missing`: the data strips that are not read,
+/// including those among `wanted`.
 fn restore(plan: &mut Plan, survey: &Survey, missing: Strips, wanted: Wanted) -> Result<(), Unplannable> {
     let mut sources: Parities = 0;
     if missing != 0 {
@@ -119,7 +119,7 @@ fn restore(plan: &mut Plan, survey: &Survey, missing: Strips, wanted: Wanted) ->
 }
 
 impl Plan {
-    /// Where a strip is written: its own cell, unless a drive is copied whose strip is elsewhere now.
+    /// Target of a strip: its own cell, or, for a copy of a drive, its relocated cell.
     fn target_cell(&self, role: Role) -> Option<Cell> {
         match self.request {
             crate::Request::Copy { drive, .. } => {
@@ -134,15 +134,14 @@ impl Plan {
         self.health.writable.contains(self.map.data_cell(index, copy).drive)
     }
 
-    /// The first copy of a strip that can be read, other than `not`.
+    /// The first readable copy of a strip, other than `not`.
     fn other_copy(&self, index: DataIndex, not: CopyIndex) -> Option<CopyIndex> {
         (0..self.geometry.copies()).map(CopyIndex).find(|copy| *copy != not && self.can_read(index, *copy))
     }
 }
 
-/// Writes copies from the first that can be read: those that can be written only, or where there are none (or
-/// no copy is to be trusted but one) all others. Where no other is left, it agrees with itself: there is nothing to
-/// do.
+/// Writes copies from the first readable one: to the write-only copies, or, if there are none or
+/// copies are not trusted, to all others. A single remaining copy needs no resync.
 fn resync_copies(plan: &mut Plan) -> Result<(), Unplannable> {
     let behind = |plan: &Plan, index, copy| plan.can_write(index, copy) && !plan.can_read(index, copy);
     let indexes = || (0..plan.geometry.data_strips()).map(DataIndex);
@@ -192,7 +191,7 @@ pub(crate) fn plan_repair(plan: &mut Plan, culprit: Role) -> Result<(), Unplanna
     renew(plan, culprit)
 }
 
-/// Computes a strip from the others, or takes it from another copy, and writes it where it belongs.
+/// Computes a strip, or takes another copy, and writes it to its place.
 fn renew(plan: &mut Plan, role: Role) -> Result<(), Unplannable> {
     let set = strip_of(role);
     if let Some(survey) = Survey::of(plan) {
@@ -211,7 +210,7 @@ fn renew(plan: &mut Plan, role: Role) -> Result<(), Unplannable> {
     }
 }
 
-/// Reads a cell and writes what it holds where `to` belongs.
+/// Reads a cell and writes its content to the place of `to`.
 fn pass_on(plan: &mut Plan, from: Cell, holds: Role, to: Role) {
     let strips = plan.geometry.data_strips();
     let i = match to {
@@ -228,7 +227,7 @@ fn pass_on(plan: &mut Plan, from: Cell, holds: Role, to: Role) {
 pub(crate) fn plan_copy(plan: &mut Plan, drive: DriveIndex) -> Result<(), Unplannable> {
     let home = plan.geometry.stripe_map(plan.stripe);
     for row in 0..plan.geometry.rows_per_stripe() {
-        // What it holds now, or, where that was relocated, what it held.
+        // Its present content, or, if that is relocated, its former content.
         let held = [plan.map, home]
             .iter()
             .filter_map(|map| map.role_at(drive, row))
@@ -270,7 +269,7 @@ pub(crate) fn plan_verify(plan: &mut Plan) -> Result<(), Unplannable> {
     Ok(())
 }
 
-/// Reads every copy that can be read, and compares those of one strip with each other.
+/// Reads every readable copy, and compares the copies of each strip.
 fn verify_copies(plan: &mut Plan) -> Result<(), Unplannable> {
     let copies = plan.geometry.copies();
     let (mut lost, mut alone) = (0, 0);

@@ -1,14 +1,14 @@
-//! What is asked of one stripe, and what its drives can do.
+//! Requests on one stripe, and the state of its drives.
 
 use layout::{CopyIndex, DataIndex, Geometry, Role, StripeMap};
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// All columns of a strip, whatever its size: what is past the end of the strip is left out.
+/// All columns of a strip of any size: the end is clamped to the strip.
 pub const WHOLE_STRIP: ByteRange = ByteRange { start: ByteOffset::ZERO, len: ByteCount::MIB };
 
-/// Which copy of each data strip to read where the level mirrors; the next one that can be read where that
-/// one cannot. A small value, so that whoever serves reads can weigh the mirrors of every strip.
+/// Which copy of each data strip to read on mirrored levels; if unreadable, the next one. A small
+/// value, so that the caller can choose per strip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyChoice([u8; CopyChoice::STRIPS]);
 
@@ -24,7 +24,7 @@ impl CopyChoice {
         CopyChoice([copy.0 as u8; CopyChoice::STRIPS])
     }
 
-    /// This choice, but for one strip.
+    /// This choice with another copy for one strip.
     #[must_use]
     pub fn with(mut self, index: DataIndex, copy: CopyIndex) -> CopyChoice {
         self.0[usize::from(index.0) % CopyChoice::STRIPS] = copy.0 as u8;
@@ -37,13 +37,13 @@ impl CopyChoice {
     }
 }
 
-/// Columns of one strip that the caller has in memory, as its drive holds them or should: the data before the request,
-/// and parity that agrees with it. Not what is to be written.
+/// Columns of one strip that the caller has in memory, before the request: data, and parity
+/// consistent with it. Not the data to be written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cached {
     /// The data strip (whichever copy), P or Q.
     pub role: Role,
-    /// Which columns of it.
+    /// The columns.
     pub columns: ByteRange,
 }
 
@@ -54,82 +54,81 @@ impl Cached {
     }
 }
 
-/// What is asked of one stripe.
+/// A request on one stripe.
 ///
-/// A range counts the bytes of the stripe's data: from 0 to strip × data strips. It is not empty and lies
-/// within one stripe. Columns count the bytes of every strip: [`WHOLE_STRIP`], or fewer, for what concerns
-/// only a run of them. Planning takes both as bytes: whoever asks keeps them multiples of the sector.
+/// A range is in bytes of the stripe's data, from 0 to strip × data strips; it is not empty and
+/// lies within one stripe. Columns are byte positions of every strip: [`WHOLE_STRIP`] or a part.
+/// The caller keeps both multiples of the sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
     /// Data to the host.
     Read {
-        /// Which bytes.
+        /// The bytes.
         range: ByteRange,
-        /// The copy of each strip to read first. Where copies may differ ([`Health::parity_trusted`]) the first
-        /// that can be read is taken, whatever is chosen here.
+        /// The copy of each strip to read first. Ignored where copies may differ
+        /// ([`Health::parity_trusted`]): then the first readable copy is read.
         prefer: CopyChoice,
-        /// Whether a strip's bytes may come from several copies at once, each giving a part.
+        /// Whether several copies of a strip may be read at once, a part from each.
         split: bool,
     },
     /// The host's payload to the drives.
     Write {
-        /// Which bytes.
+        /// The bytes.
         range: ByteRange,
     },
-    /// Zeroes to the drives; the same plan with [`crate::Source::Zero`] in place of the payload.
+    /// Zeroes to the drives: the same plan with [`crate::Source::Zero`] as payload.
     WriteZeroes {
-        /// Which bytes.
+        /// The bytes.
         range: ByteRange,
     },
-    /// The host's payload to several places of the stripe at once, as one plan that reads and writes what touches
-    /// together and computes parity once for columns that the extents share. The same columns of several strips are a
-    /// rectangle, and extents that make up the whole stripe a full stripe.
+    /// The host's payload to several places of the stripe in one plan, which merges adjacent I/O
+    /// and computes parity once per column. The same columns of several strips are a rectangle;
+    /// extents that cover the stripe are a full stripe.
     ///
-    /// The payload is the bytes of the extents, one after the other. In how many buffers these lie is not the plan's
-    /// business: it changes nothing of what the drives do, and a plan can be made, explained and made again without it.
+    /// The payload is the concatenation of the extents; the plan does not depend on its buffers.
     WriteExtents {
-        /// Which bytes of the stripe's data: whole sectors, ascending, none empty, none overlapping; they may touch.
+        /// Ranges of the stripe's data: whole sectors, ascending, not empty, not overlapping; may
+        /// touch.
         extents: &'a [ByteRange],
-        /// What of the stripe need not be read: whole sectors, ascending by strip (data, P, Q) and column, none
-        /// overlapping. Of a level without parity nothing is read to be written, so there it changes nothing.
+        /// Cached data: whole sectors, ascending by strip (data, P, Q) and column, not overlapping.
+        /// No effect on levels without parity.
         cached: &'a [Cached],
     },
-    /// Make the redundancy agree with the data. Strips that can be written but not read are computed from the others
-    /// and written, which is what rebuilding a drive is; where there are none, parity is computed from
-    /// the data and written, and every other copy from the first that can be read. Where redundancy is not trusted
-    /// all of it is written.
+    /// Make redundancy consistent with data. Strips that can be written but not read are recomputed
+    /// and written (a rebuild). If there are none, parity is recomputed, and other copies are
+    /// written from the first readable one. Untrusted redundancy is rewritten completely.
     Resync {
-        /// Which columns of the stripe.
+        /// The columns of the stripe.
         columns: ByteRange,
     },
     /// Read data and redundancy and compare them.
     Verify {
-        /// Which columns of the stripe.
+        /// The columns of the stripe.
         columns: ByteRange,
     },
-    /// Compute one strip from the others, whatever it holds now, and write it: the answer to a
-    /// [`crate::Mismatch`] that names a culprit, and to a medium error.
+    /// Recompute one strip from the others, ignoring its content, and write it: after a
+    /// [`crate::Mismatch`] with a culprit, or a medium error.
     Repair {
-        /// Which strip.
+        /// The strip.
         culprit: Role,
-        /// Which columns of it.
+        /// Its columns.
         columns: ByteRange,
     },
-    /// Read what a drive has of the stripe, or compute it where it cannot be read, and write it to that same
-    /// place. The write names the drive; whoever executes the plan sends it to the drive that is to take its
-    /// place, so that it does not matter whether the drive itself can be written. Of a drive whose strip was
-    /// relocated ([`Health::relocated`]) the strip is read from where it is now: which is how it comes back.
+    /// Read a drive's strips, or compute them if unreadable, and write them to the same place. The
+    /// write names the drive; the executor redirects it to the replacement, so the drive need not
+    /// be writable. A relocated strip ([`Health::relocated`]) is read at its present place, and so
+    /// returns.
     Copy {
-        /// Which drive.
+        /// The drive.
         drive: DriveIndex,
-        /// Which columns of its strips.
+        /// The columns of its strips.
         columns: ByteRange,
     },
 }
 
 impl Request<'_> {
-    /// The one range of the stripe's data that the host reads or writes; `None` for several extents, and for what no
-    /// host asks for.
+    /// The single range of a host's read or write; `None` for several extents and for internal
+    /// requests.
     pub fn range(&self) -> Option<ByteRange> {
         match *self {
             Request::Read { range, .. } | Request::Write { range } | Request::WriteZeroes { range } => {
@@ -139,7 +138,7 @@ impl Request<'_> {
         }
     }
 
-    /// The columns of every strip that it concerns; `None` for what a host asks for.
+    /// The columns of an internal request; `None` for a host's request.
     pub fn columns(&self) -> Option<ByteRange> {
         match *self {
             Request::Resync { columns }
@@ -155,8 +154,7 @@ impl Request<'_> {
         matches!(self, Request::Write { .. } | Request::WriteZeroes { .. } | Request::WriteExtents { .. })
     }
 
-    /// How many bytes of the stripe's data the host reads or writes: the length of its buffer. None of what no host
-    /// asks for.
+    /// Length of the host's buffer; 0 for internal requests.
     pub fn host_bytes(&self) -> ByteCount {
         match self {
             Request::WriteExtents { extents, .. } => {
@@ -166,7 +164,7 @@ impl Request<'_> {
         }
     }
 
-    /// The request without what it borrows: a plan keeps that itself.
+    /// The request without borrowed lists, which a plan keeps itself.
     pub(crate) fn to_keep(self) -> Request<'static> {
         match self {
             Request::Read { range, prefer, split } => Request::Read { range, prefer, split },
@@ -195,59 +193,59 @@ impl Request<'_> {
     }
 }
 
-/// What the drives can do for one stripe, by value.
+/// State of the drives for one stripe, by value.
 ///
-/// A medium error on one strip is a drive that is not readable, but writable, for this stripe: writing it
-/// heals it. A drive that is being rebuilt is the same above the rebuild's cursor.
+/// A medium error makes a drive unreadable but writable for this stripe: a write repairs it. The
+/// same holds for a drive above its rebuild position.
 ///
-/// A plan leaves stale what is on a drive that is not writable: before the next request on the stripe, its
-/// caller takes such a drive out of `readable` too.
+/// A write makes unwritable drives stale: the caller removes these from `readable` before the next
+/// request on the stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Health {
     /// Drives whose cells of this stripe can be read and are up to date.
     pub readable: DriveSet,
     /// Drives whose cells of this stripe can be written.
     pub writable: DriveSet,
-    /// Whether redundancy is known to agree with the data. Where it is not (after a crash, before the resync),
-    /// no plan uses old parity: it neither reconstructs nor reads-modifies-writes; and of the copies of a strip
-    /// the first that can be read speaks for all. Only a resync of the whole stripe makes it trusted again.
+    /// Whether redundancy is known to be consistent. If not (after a crash, before the resync), no
+    /// plan uses old parity: no reconstruction, no read-modify-write; and of copies the first
+    /// readable one counts. Only a resync of the whole stripe restores trust.
     pub parity_trusted: bool,
-    /// The drive whose strip of this stripe has been rebuilt into the stripe's spare strip (RAID 5EE).
+    /// The drive whose strip was rebuilt into the spare strip of this stripe (RAID 5EE).
     pub relocated: Option<DriveIndex>,
 }
 
 impl Health {
-    /// Every drive works and parity agrees.
+    /// All drives work and redundancy is consistent.
     pub fn optimal(geometry: &Geometry) -> Health {
         let all = DriveSet::first(geometry.drives());
         Health { readable: all, writable: all, parity_trusted: true, relocated: None }
     }
 
-    /// The same, but `drive` has failed: it can be neither read nor written.
+    /// The same with `drive` failed: neither readable nor writable.
     #[must_use]
     pub fn without(self, drive: DriveIndex) -> Health {
         Health { readable: self.readable.without(drive), writable: self.writable.without(drive), ..self }
     }
 
-    /// The same, but what `drive` holds of this stripe cannot be read.
+    /// The same with this stripe of `drive` unreadable.
     #[must_use]
     pub fn unreadable(self, drive: DriveIndex) -> Health {
         Health { readable: self.readable.without(drive), ..self }
     }
 
-    /// The same, but parity may disagree with the data.
+    /// The same with inconsistent redundancy possible.
     #[must_use]
     pub fn untrusted(self) -> Health {
         Health { parity_trusted: false, ..self }
     }
 
-    /// The same, but what `drive` had of this stripe is in its spare strip.
+    /// The same with the strip of `drive` relocated to its spare strip.
     #[must_use]
     pub fn relocated(self, drive: DriveIndex) -> Health {
         Health { relocated: Some(drive), ..self }
     }
 
-    /// Where the cells of a stripe are.
+    /// Locations of the cells of a stripe.
     pub(crate) fn map(&self, geometry: &Geometry, stripe: StripeIndex) -> StripeMap {
         let map = geometry.stripe_map(stripe);
         match self.relocated {
@@ -270,31 +268,30 @@ impl Health {
 /// The stable kind of an [`Unplannable`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// Bytes that are asked for, or without which the redundancy cannot be kept, are beyond recovery.
+    /// Requested bytes, or bytes that redundancy needs, cannot be recovered.
     DataLost,
-    /// Bytes that are to be written have nowhere to go: neither their drive nor redundancy can hold them.
+    /// Neither a drive nor redundancy can hold the bytes to be written.
     NothingWritable,
-    /// A check found nothing to compare: the data, or its redundancy, is not all there.
+    /// A check has nothing to compare: data or redundancy is incomplete.
     NothingToCompare,
-    /// The extents, and what is cached, cut the strip into more runs of columns than are planned at once. Narrower
-    /// columns can be planned, one after the other.
+    /// Extents and cached ranges cut the strip into too many runs of columns. Plan narrower
+    /// columns, one after the other.
     TooScattered,
-    /// The range is empty or not within one stripe, or a drive or strip is named that there is not.
+    /// The range is empty or exceeds one stripe, or a drive or strip does not exist.
     OutOfRange,
-    /// No request has that name.
+    /// Unknown name of a request.
     UnknownRequest,
 }
 
 /// Why there is no plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unplannable {
-    /// What is wrong, for programs.
+    /// The error, for programs.
     pub kind: ErrorKind,
-    /// What is wrong, for people.
+    /// The error, for people.
     pub context: String,
-    /// The bytes of the stripe's data this is about, ascending: for [`ErrorKind::DataLost`] those that
-    /// cannot be had, for [`ErrorKind::NothingWritable`] those that cannot be kept. What else was asked
-    /// for can be, in a narrower request.
+    /// Affected ranges of the stripe's data, ascending: unrecoverable for [`ErrorKind::DataLost`],
+    /// not storable for [`ErrorKind::NothingWritable`]. A narrower request can serve the rest.
     pub ranges: Vec<ByteRange>,
 }
 

@@ -1,4 +1,4 @@
-//! The short way for the most frequent write: within one strip, everything working.
+//! Fast path for the most frequent write: within one strip, with all drives working.
 //!
 //! ```text
 //! read  old D ─┐                             write new D
@@ -7,8 +7,8 @@
 //! host  new D ─┘
 //! ```
 //!
-//! The plan is the very one that `write.rs` makes (a test compares them, step by step), without the weighing:
-//! one band, one strip, RMW, because with enough data strips RCW reads no fewer.
+//! Makes the same plan as `write.rs` (a test compares them) without pricing: one band, one strip,
+//! RMW, since with enough data strips RCW reads no fewer.
 
 use crate::steps::Run;
 use crate::survey::Survey;
@@ -19,8 +19,8 @@ use crate::{
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset};
 
-/// Whether the short way is open: one strip written, not in a stripe so narrow that RCW is cheaper, every
-/// drive working, parity right.
+/// Whether the fast path applies: one strip written, a stripe wide enough for RMW, all drives
+/// working, parity trusted.
 #[inline]
 pub(crate) fn is_small(plan: &Plan, survey: &Survey) -> bool {
     plan.bands.first == plan.bands.last
@@ -30,7 +30,7 @@ pub(crate) fn is_small(plan: &Plan, survey: &Survey) -> bool {
         && survey.usable & survey.writable == survey.all
 }
 
-/// Plans it. The plan is fresh but for its bands; see [`is_small`] for what must hold.
+/// Plans a fresh plan with bands; requires [`is_small`].
 pub(crate) fn plan_small_write(plan: &mut Plan, survey: &Survey, zeroes: bool) {
     let band = plan.bands.all()[0];
     let (index, copy) = (DataIndex(plan.bands.first), CopyIndex(0));
@@ -77,7 +77,7 @@ mod tests {
     use layout::{Geometry, Level, Shape};
     use units::{ByteRange, DriveCount, StripSize, StripeIndex};
 
-    /// What is in a plan, but for what only planning uses.
+    /// The content of a plan without planning tables.
     fn content(plan: &Plan) -> String {
         format!("{:?}", Plan { old: Vec::new(), new_parity: Vec::new(), ..plan.clone() })
     }
@@ -101,7 +101,7 @@ mod tests {
                 }
             }
         }
-        assert!(compared > 1000, "the short way was taken: {compared}");
+        assert!(compared > 1000, "the fast path was taken: {compared}");
     }
 
     fn compare(geometry: &Geometry, stripe: StripeIndex, range: ByteRange) -> u32 {

@@ -2,10 +2,11 @@
 //!
 //! # Invariants
 //! - Reads precede computes, computes precede the one commit, the commit precedes writes.
-//! - Reads do not depend on each other, nor do writes; a compute depends on reads and on computes before it.
-//! - No two reads overlap on a drive, nor two writes; pieces of a cell that touch are one I/O.
+//! - Reads are independent of each other, and so are writes; a compute depends on reads and earlier
+//!   computes.
+//! - No two reads overlap on a drive, nor two writes; adjacent pieces of a cell are one I/O.
 //! - A plan for reading delivers every byte of the host's range exactly once.
-//! - Every byte that a step takes was handed over, read or computed before it.
+//! - The input of a step was supplied, read or computed before it.
 //! - For one range, at most two steps per cell of the stripe, and four or six (see [`crate::Plan::step_bound`]).
 
 use layout::Role;
@@ -13,41 +14,41 @@ use serde::Serialize;
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
-/// Which of a plan's reads, counted from zero.
+/// Index of a read of the plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadSlot(pub u16);
 
-/// Which of a plan's scratch buffers, counted from zero.
+/// Index of a scratch buffer of the plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ScratchSlot(pub u16);
 
-/// Where bytes come from: a place in a buffer that the executor has, so that nothing needs copying.
+/// Source of bytes: a place in one of the executor's buffers, so that no copy is needed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Source {
-    /// The host's buffer: the payload of a write; in a plan for reading, what was delivered into it.
+    /// The host's buffer: the payload of a write, or the data delivered by a read.
     Host {
         /// From the buffer's first byte.
         at: ByteOffset,
     },
-    /// What a read brought.
+    /// The result of a read.
     Read {
-        /// Which read.
+        /// The read.
         slot: ReadSlot,
         /// From the read's first byte.
         at: ByteOffset,
     },
-    /// What a compute made.
+    /// The result of a computation.
     Scratch {
-        /// Which scratch buffer.
+        /// The scratch buffer.
         slot: ScratchSlot,
         /// From the scratch buffer's first byte.
         at: ByteOffset,
     },
-    /// What the caller has in memory of a strip, as it was before the request: see [`crate::Cached`].
+    /// Cached data of a strip, from before the request: see [`crate::Cached`].
     Cached {
-        /// Which strip.
+        /// The strip.
         role: Role,
-        /// Which of its columns.
+        /// Its column.
         at: ByteOffset,
     },
     /// Zeroes.
@@ -55,7 +56,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source `count` bytes further on.
+    /// The source advanced by `count` bytes.
     #[must_use]
     pub fn advance(self, count: ByteCount) -> Source {
         match self {
@@ -69,7 +70,7 @@ impl Source {
 }
 
 impl Source {
-    /// The place in a read's own buffer as a target: what is computed there replaces what was read.
+    /// The place in a read's own buffer as a target, for updates in place.
     pub(crate) fn as_own_buffer(self) -> Option<Target> {
         match self {
             Source::Read { slot, at } => Some(Target::Read { slot, at }),
@@ -78,7 +79,7 @@ impl Source {
     }
 }
 
-/// Where bytes go.
+/// Target of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Target {
     /// The host's buffer of a read.
@@ -86,16 +87,16 @@ pub enum Target {
         /// From the buffer's first byte.
         at: ByteOffset,
     },
-    /// A read's own buffer, as long as the read (its bytes that go to the host are not needed in it).
+    /// A read's own buffer, as long as the read; its part for the host stays unused.
     Read {
-        /// Which read.
+        /// The read.
         slot: ReadSlot,
         /// From the read's first byte.
         at: ByteOffset,
     },
-    /// A scratch buffer of a length that [`crate::Plan::scratch`] says.
+    /// A scratch buffer; [`crate::Plan::scratch`] gives its length.
     Scratch {
-        /// Which scratch buffer.
+        /// The scratch buffer.
         slot: ScratchSlot,
         /// From the scratch buffer's first byte.
         at: ByteOffset,
@@ -113,7 +114,7 @@ impl Target {
     }
 }
 
-/// A run of a plan's parts or sources: an index range without allocation.
+/// An index range of a plan's parts or terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) start: u32,
@@ -121,7 +122,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The run of just one.
+    /// A run of one.
     pub(crate) fn one(at: u16) -> Run {
         Run { start: at.into(), end: u32::from(at) + 1 }
     }
@@ -138,11 +139,11 @@ pub struct Read {
     pub drive: DriveIndex,
     /// The first byte, in the drive's data area.
     pub offset: ByteOffset,
-    /// The first byte's place in its strip.
+    /// The first byte's offset in its strip.
     pub within: ByteCount,
     /// How many bytes.
     pub len: ByteCount,
-    /// What the drive holds there.
+    /// The strip that the drive holds there.
     pub role: Role,
     pub(crate) parts: Run,
 }
@@ -150,7 +151,7 @@ pub struct Read {
 /// A piece of a read, in the order of the drive's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadPart {
-    /// Where it goes: the host's buffer, or the read's own.
+    /// Its target: the host's buffer, or the read's own.
     pub into: Target,
     /// How many bytes.
     pub len: ByteCount,
@@ -163,11 +164,11 @@ pub struct Write {
     pub drive: DriveIndex,
     /// The first byte, in the drive's data area.
     pub offset: ByteOffset,
-    /// The first byte's place in its strip.
+    /// The first byte's offset in its strip.
     pub within: ByteCount,
     /// How many bytes.
     pub len: ByteCount,
-    /// What the drive holds there.
+    /// The strip that the drive holds there.
     pub role: Role,
     pub(crate) parts: Run,
 }
@@ -175,83 +176,81 @@ pub struct Write {
 /// A piece of a write, in the order of the drive's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WritePart {
-    /// Where it comes from.
+    /// Its source.
     pub from: Source,
     /// How many bytes.
     pub len: ByteCount,
 }
 
-/// One computation over memory, in one pass; what it takes is in [`crate::Plan::terms`].
+/// One computation over memory, in one pass; [`crate::Plan::terms`] gives its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Compute {
-    /// What is computed.
+    /// The operation.
     pub kind: ComputeKind,
     /// How many bytes of each term.
     pub len: ByteCount,
-    /// The first byte's place in every strip concerned.
+    /// The first byte's offset in each strip.
     pub within: ByteCount,
     pub(crate) terms: Run,
 }
 
-/// What a [`Compute`] takes: bytes, and which strip they are of.
+/// An input of a [`Compute`]: bytes, and their strip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Term {
-    /// Where the bytes are.
+    /// The bytes.
     pub from: Source,
-    /// The strip they are of.
+    /// Their strip.
     pub role: Role,
-    /// The power of 2 that Q weighs that strip with, which no other data strip of the stripe has; where the level
-    /// has no Q, the strip's index. 0 for parity and for copies.
+    /// The exponent of 2 by which Q weighs the strip, unique among data strips; without Q, the
+    /// strip's index. 0 for parity and copies.
     pub exponent: u8,
 }
 
-/// A strip that a [`Compute`] brings back.
+/// A strip that a [`Compute`] recovers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// Which strip.
+    /// The strip.
     pub role: Role,
-    /// The power of 2 that Q weighs it with; 0 for parity.
+    /// The exponent of 2 by which Q weighs it; 0 for parity.
     pub exponent: u8,
-    /// Where its content goes, which no term overlaps.
+    /// Target of its content; no term overlaps it.
     pub into: Target,
 }
 
-/// What a [`Compute`] does with its terms. P = Σ D, Q = Σ 2^exponent · D (in GF(2^8)).
+/// Operation of a [`Compute`] on its terms. P = Σ D, Q = Σ 2^exponent · D (in GF(2^8)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ComputeKind {
-    /// P, Q or both, of the terms, which stand for all data strips: those that are missing are zero. No
-    /// term overlaps the targets, which are scratch.
+    /// P, Q or both from all data strips; missing terms are zero. Targets are scratch, and overlap
+    /// no term.
     Generate {
-        /// Where P goes.
+        /// Target of P.
         p: Option<Target>,
-        /// Where Q goes.
+        /// Target of Q.
         q: Option<Target>,
     },
-    /// P, Q or both after strips have changed. The terms come in pairs: what a strip held, and what it is to hold.
-    /// Old parity that was read is changed in place: its target is the own buffer of its read, and holds the new
-    /// afterwards. Old parity that is cached must stay as it is: its target is scratch, and before the pairs comes a
-    /// term of its role that says where it is.
+    /// P, Q or both after a change. The terms are pairs of old and new content of a strip. Old
+    /// parity that was read is updated in place in its read's own buffer. Old parity from the cache
+    /// stays unchanged: its target is scratch, and a term of its role precedes the pairs.
     Update {
-        /// Where P goes.
+        /// Target of P.
         p: Option<Target>,
-        /// Where Q goes.
+        /// Target of Q.
         q: Option<Target>,
     },
-    /// One or two strips from all other data strips and as many of P and Q as it takes, which are the terms.
+    /// Recovers one or two strips from all other data strips and as many of P and Q as needed.
     Recover {
-        /// Which strips, and where they go; the first is always there.
+        /// The strips and their targets; the first is always present.
         lost: [Option<Lost>; 2],
     },
-    /// All terms must hold the same bytes: they are copies of one strip. Of three and more, the one that differs
-    /// alone is named.
+    /// Compares copies of one strip. Of three or more copies, a single differing one is identified.
     Compare,
-    /// P and Q, those that are among the terms, must agree with the data strips, which are the other terms.
-    /// With both, a single wrong strip is named. Q alone may be overwritten in the buffer of its read.
+    /// Checks P and Q, as far as given, against the data strips. With both, a single wrong strip is
+    /// identified. Q alone may be overwritten in its read's buffer.
     Check,
 }
 
 impl ComputeKind {
-    /// Where results go.
+    /// Targets of the results.
     pub fn targets(&self) -> impl Iterator<Item = Target> {
         let (a, b) = match *self {
             ComputeKind::Generate { p, q } | ComputeKind::Update { p, q } => (p, q),
@@ -261,7 +260,7 @@ impl ComputeKind {
         a.into_iter().chain(b)
     }
 
-    /// The terms of an update: old parity that is not where the new is made, and the pairs of the data.
+    /// The terms of an update: old parity that is not updated in place, and the data pairs.
     pub fn old_parity_and_pairs<'a>(&self, terms: &'a [Term]) -> (&'a [Term], &'a [Term]) {
         let elsewhere = self.targets().filter(|target| matches!(target, Target::Scratch { .. })).count();
         let elsewhere = if matches!(self, ComputeKind::Update { .. }) { elsewhere } else { 0 };
@@ -269,18 +268,18 @@ impl ComputeKind {
     }
 }
 
-/// What a [`ComputeKind::Compare`] or [`ComputeKind::Check`] found wrong.
+/// A mismatch found by [`ComputeKind::Compare`] or [`ComputeKind::Check`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// Columns of the strip, from the first wrong one to the last.
     pub columns: ByteRange,
-    /// The one strip whose change explains all that is wrong: [`crate::Request::Repair`] computes it anew. `None` where
-    /// nothing tells.
+    /// The single strip that explains the mismatch; [`crate::Request::Repair`] recomputes it.
+    /// `None` if unknown.
     pub culprit: Option<Role>,
 }
 
 impl Mismatch {
-    /// This and another one of the same stripe, as one.
+    /// Joins this mismatch with another one of the same stripe.
     #[must_use]
     pub fn and(self, other: Mismatch) -> Mismatch {
         let start = self.columns.start.min(other.columns.start);
@@ -297,8 +296,8 @@ pub enum Step<'a> {
     Read(&'a Read),
     /// Compute in memory.
     Compute(&'a Compute),
-    /// Before it a fault means planning again with the new health; after it *this* plan's writes are
-    /// finished, skipping what has died.
+    /// Before it, a fault causes a new plan for the new health. After it, *this* plan's writes are
+    /// finished without the failed drives.
     Commit,
     /// Write to a drive.
     Write(&'a Write),
@@ -323,7 +322,7 @@ impl Step<'_> {
     }
 }
 
-/// What a plan costs.
+/// The cost of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Cost {
     /// Reads from drives.
@@ -334,9 +333,9 @@ pub struct Cost {
     pub bytes_read: u64,
     /// Bytes written to drives.
     pub bytes_written: u64,
-    /// Bytes that computing parity, and data from it, takes in.
+    /// Input bytes of parity computations and recoveries.
     pub parity_bytes: u64,
-    /// Bytes that comparing and checking take in.
+    /// Input bytes of comparisons and checks.
     pub compare_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the health of the drives means for the strips of one stripe.
+//! The state of the strips of one stripe, from the health of the drives.
 
 use crate::bands::Band;
 use crate::text::{list, span};
@@ -28,44 +28,44 @@ pub(crate) fn each(set: Strips) -> impl Iterator<Item = u16> {
 /// A set of parity strips: bit 0 is P, bit 1 is Q.
 pub(crate) type Parities = u8;
 
-/// The parity strips in a set, P first: which bit, and its role.
+/// The parity strips in a set, P first: bit and role.
 pub(crate) fn roles_in(set: Parities) -> impl Iterator<Item = (u16, Role)> {
     [(0, Role::P), (1, Role::Q)].into_iter().filter(move |(bit, _)| set >> bit & 1 == 1)
 }
 
-/// What can be done with the one-copy data strips and the parity of a stripe.
+/// The state of a stripe with parity: its data strips without copies, P and Q.
 pub(crate) struct Survey {
     /// Data strips that cannot be read.
     pub(crate) unreadable: Strips,
     /// Data strips that cannot be written.
     pub(crate) unwritable: Strips,
-    /// Where P and Q are; where there is no Q, P twice.
+    /// Cells of P and Q; without Q, P twice.
     pub(crate) parity: [Cell; 2],
     /// The parity strips that the stripe has.
     pub(crate) all: Parities,
-    /// Those that can be read.
+    /// The readable ones.
     pub(crate) readable: Parities,
-    /// Those that can be read and agree with the data.
+    /// Readable ones that are consistent with the data.
     pub(crate) usable: Parities,
-    /// Those that can be written.
+    /// The writable ones.
     pub(crate) writable: Parities,
-    /// Whether redundancy is known to agree with the data.
+    /// Whether redundancy is known to be consistent.
     trusted: bool,
 }
 
-/// What can be had of the strips in one band, from a drive or from memory.
+/// Strips available in one band, from a drive or from the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct InBand {
-    /// Data strips that can be had from neither.
+    /// Data strips that are not available.
     pub(crate) unreadable: Strips,
-    /// Parity strips that can be had and agree with the data.
+    /// Available parity strips that are consistent with the data.
     pub(crate) usable: Parities,
-    /// Those with which the unreadable strips are computed; `None` where there are none, or they are too many.
+    /// Parity strips that recover the unreadable strips; `None` if nothing is lost, or too much.
     pub(crate) recover_from: Option<Parities>,
 }
 
 impl Survey {
-    /// Looks at every cell of a stripe; `None` where the level has no parity.
+    /// Surveys every cell of a stripe; `None` for levels without parity.
     #[inline]
     pub(crate) fn of(plan: &Plan) -> Option<Survey> {
         let (geometry, map, health) = (&plan.geometry, &plan.map, &plan.health);
@@ -94,16 +94,17 @@ impl Survey {
         Some(Survey { unreadable, unwritable, parity, all, readable, usable, writable, trusted })
     }
 
-    /// The parity strips that count when they are cached.
+    /// The parity strips that count when cached.
     pub(crate) fn trusted_parity(&self) -> Parities {
         if self.trusted { self.all } else { 0 }
     }
 
-    /// What can be had of one band, with what is cached there.
+    /// The available strips of one band, with the cached ones.
     #[inline]
     pub(crate) fn in_band(&self, band: &Band) -> InBand {
         let unreadable = self.unreadable & !band.cached;
-        // What is cached agrees with the data as it should be on the drives. Where parity may not, neither counts.
+        // Cached parity is consistent with the intended data. Untrusted parity does not count,
+        // cached or not.
         let cached = band.cached_parity & self.trusted_parity();
         let usable = self.usable | cached;
         let recover_from = match unreadable.count_ones() {
@@ -115,8 +116,8 @@ impl Survey {
         InBand { unreadable, usable, recover_from }
     }
 
-    /// The parity strips among `from` to compute `missing` data strips with, of which there is one at least; `None`
-    /// where those that agree with the data are too few.
+    /// The parity strips among `from` that recover `missing` (at least one data strip); `None` if
+    /// too few are consistent.
     pub(crate) fn enough(&self, missing: Strips, from: Parities) -> Option<Parities> {
         let usable = self.usable & from;
         match missing.count_ones() {
@@ -127,7 +128,7 @@ impl Survey {
     }
 }
 
-/// The pieces of a stripe's data about which there is no plan, ascending, those that touch joined.
+/// Ranges of a stripe's data that cannot be planned: ascending, adjacent ones joined.
 #[derive(Default)]
 pub(crate) struct Pieces(Vec<ByteRange>);
 
@@ -137,12 +138,12 @@ impl Pieces {
         self.0.extend(each(set).map(|i| bands.piece(i, &bands.all()[b])));
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The error that is about them.
+    /// The error about these ranges.
     pub(crate) fn into_error(mut self, kind: ErrorKind, stripe: StripeIndex) -> Unplannable {
         self.0.sort_unstable();
         let mut ranges: Vec<ByteRange> = Vec::new();

@@ -1,8 +1,8 @@
-//! Numbers as pictures show them: exact, in the largest unit in which they are whole.
+//! Numbers in pictures: exact, in the largest unit in which they are whole.
 
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// How often 1024 divides all of some numbers; zero is divided by anything.
+/// How often 1024 divides all numbers; zero is divisible by anything.
 fn unit_of(numbers: &[u64]) -> usize {
     let zeros = numbers.iter().filter(|number| **number != 0).map(|number| number.trailing_zeros()).min();
     zeros.map_or(0, |zeros| zeros as usize / 10)
@@ -14,7 +14,7 @@ pub(crate) fn exact(bytes: u64) -> String {
     format!("{} {}", bytes >> (10 * unit), UNITS[unit])
 }
 
-/// An address: a size from the start, where the start itself is just `0`.
+/// An address: a size from the start; the start is `0`.
 pub(crate) fn address(offset: u64) -> String {
     if offset == 0 { "0".into() } else { exact(offset) }
 }

@@ -1,39 +1,38 @@
-//! In which ways parity can follow a write, band by band, and which of them is cheapest.
+//! The ways to keep parity in each band, and the choice of the cheapest.
 //!
-//! With `W` the strips written in a band, `U` the others, and `T` those of P and Q that can be written:
+//! `W`: the strips written in a band; `U`: the other data strips; `T`: the writable ones of P and
+//! Q.
 //!
 //! | way | reads | is possible when |
 //! | --- | --- | --- |
-//! | RMW | old `W`, and `T` | these can be read, and agree with the data |
-//! | RCW | `U` | it can be read |
-//! | recovery | all that can be read, and a parity strip for each that cannot | a strip of `U` cannot be read, and parity suffices to compute what is lost |
+//! | RMW | old `W`, and `T` | these are readable and consistent |
+//! | RCW | `U` | it is readable |
+//! | recovery | all readable strips, and one parity strip per unreadable one | a strip of `U` is unreadable, and parity suffices |
 //!
-//! A strip that cannot be written lives on in parity, as does a strip of `U` that cannot be read: after the write
-//! there may be no more of both than parity strips that were written. Where no parity can be written data goes
-//! out alone, provided that no strip depends on parity as it is.
+//! Parity alone holds an unwritable strip, and an unreadable strip of `U`: after the write there
+//! may be no more of both than written parity strips. Without writable parity only data is written,
+//! provided that no strip depends on old parity.
 //!
-//! The bands are chosen together, because what touches on a drive is one I/O: the combination with the fewest
-//! drive I/Os is taken, then the fewest bytes, then RMW first. Bands with recovery are one run: what lies between two that
-//! must have it is read with them. So it is for one range, which has three bands at most; several extents may have
-//! many more, and are weighed in `weigh.rs`.
+//! Bands are chosen together, because adjacent bytes on a drive are one I/O: fewest drive I/Os
+//! first, then fewest bytes, then RMW. Bands with recovery form one run. For one range, with at
+//! most three bands, all combinations are tried; several extents are priced in `weigh.rs`.
 //!
-//! A band of which every data strip is written needs no read in any way, and is read all the same where that joins the
-//! reads around it: see `weigh.rs`.
+//! A fully written band needs no read, but is read where that joins adjacent reads: see `weigh.rs`.
 //!
-//! What is cached counts as read, in its bands.
+//! Cached data counts as read.
 
 use crate::bands::{Band, Mask, RANGE_BANDS};
 use crate::survey::{InBand, Parities, Pieces, Strips, Survey, each, roles_in, strips};
 use crate::{Alternative, Bands, ErrorKind, Method, Plan, Price, Unplannable, Verdict};
 
-/// In which bands parity can be kept in which way.
+/// The bands in which each way is possible.
 #[derive(Default)]
 pub(crate) struct Ways {
-    /// Bands with something to write.
+    /// Bands with data to write.
     pub(crate) active: Mask,
-    /// Bands of which every data strip is written.
+    /// Bands that are written completely.
     pub(crate) full: Mask,
-    /// Those of them in which everything can be had that RMW would read.
+    /// Those of them in which all reads of RMW are possible.
     pub(crate) through: Mask,
     pub(crate) rmw: Mask,
     pub(crate) rcw: Mask,
@@ -42,23 +41,23 @@ pub(crate) struct Ways {
     pub(crate) recover_from: [Mask; 2],
 }
 
-/// In which bands parity is kept in which way; in the other active ones data goes out alone.
+/// The way of each band; in other active bands only data is written.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Choice {
     pub(crate) rmw: Mask,
     pub(crate) rcw: Mask,
-    /// For one range a run of bands; those that are not active are read only.
+    /// For one range a run of bands; inactive ones among them are only read.
     pub(crate) recover: Mask,
-    /// In which of these P is read, and in which Q.
+    /// In which of these P and Q are read.
     pub(crate) recover_from: [Mask; 2],
-    /// Full bands, of `rcw`, that are read as RMW would, so that the reads on both sides are one I/O. What is read there
-    /// is not used. Always none for one range.
+    /// Full bands of `rcw` that are read like RMW, to join the reads on both sides. The data is not
+    /// used. Empty for one range.
     pub(crate) through: Mask,
 }
 
 impl Choice {
-    /// The bands of a data strip that are read if it can be: with RMW those that are written, with RCW those that
-    /// are not, with recovery all.
+    /// The bands in which a data strip is read if possible: RMW reads written ones, RCW unwritten
+    /// ones, recovery all.
     pub(crate) fn reads_of(&self, written: Mask) -> Mask {
         (written & (self.rmw | self.through)) | (!written & self.rcw) | self.recover
     }
@@ -71,10 +70,10 @@ impl Choice {
 }
 
 impl Ways {
-    /// What is possible in each band.
+    /// The possible ways of each band.
     ///
     /// # Errors
-    /// When a band cannot be written without losing what is written, or other data.
+    /// When a band cannot be written without loss of the written or other data.
     pub(crate) fn of(plan: &Plan, survey: &Survey) -> Result<Ways, Unplannable> {
         let mut ways = Ways::default();
         let (mut homeless, mut lost) = (Pieces::default(), Pieces::default());
@@ -96,7 +95,7 @@ impl Ways {
                 continue;
             }
             let hidden = unreadable & !written;
-            // What is cached is not kept by that: it counts among the strips that live on in parity.
+            // A cached strip does not keep its drive's data: parity alone holds it after the write.
             let gone = survey.unreadable & !written;
             let homes = survey.unwritable & written;
             let rmw = has_parity && survey.writable & !usable == 0 && unreadable & written == 0;
@@ -105,7 +104,7 @@ impl Ways {
             let follows = rmw || rcw || recover;
             let kept = if follows { survey.writable.count_ones() } else { 0 };
             let too_many = gone.count_ones() + homes.count_ones() > kept;
-            // Parity that is deemed right but cannot be read now would be wrong if it came back.
+            // Trusted parity that is unreadable now would be wrong if it became readable again.
             let left_wrong = !follows && has_parity && plan.health.parity_trusted;
             if homes != 0 && too_many {
                 homeless.add(&plan.bands, b, homes);
@@ -128,7 +127,7 @@ impl Ways {
         Ok(ways)
     }
 
-    /// The cheapest combination. Also says so in the plan: its method, and why.
+    /// The cheapest combination; records the method and the reason in the plan.
     pub(crate) fn choose(&self, plan: &mut Plan, survey: &Survey) -> Choice {
         let only_recover = Bands::hull(self.recover & !self.rmw & !self.rcw);
         if self.rmw | self.recover == 0 && self.full == self.active {
@@ -140,10 +139,10 @@ impl Ways {
         }
         let written = Written::of(plan, survey);
         let mut best: Option<(Price, Choice)> = None;
-        // Prices of the first and of the last combination without recovery, where there are such.
+        // Prices of the first and the last combination without recovery, if possible.
         let (mut most_rmw, mut most_rcw) = (Price::default(), Price::default());
         let optional = self.recover & !only_recover;
-        // Recovery in more bands than must have it comes last, so that it wins no ties.
+        // Recovery in additional bands comes last, so that it wins no ties.
         for more in (0..1 << RANGE_BANDS).filter(|more| more & !optional == 0) {
             let recover = only_recover | more;
             if Bands::hull(recover) != recover {
@@ -151,7 +150,8 @@ impl Ways {
             }
             let (rmw, rcw) = (self.rmw & !recover, self.rcw & !recover);
             let either = rmw & rcw;
-            // Descending through the subsets of `either`: RMW in all of them comes first and wins ties.
+            // Descends through the subsets of `either`: RMW in all of them comes first and wins
+            // ties.
             let mut subset = either;
             loop {
                 let choice = Choice {
@@ -180,7 +180,7 @@ impl Ways {
         choice
     }
 
-    /// Says in the plan what was chosen and why: its price, and those of RMW and of RCW throughout, where these are
+    /// Records the choice and its reason: its price, and those of RMW and of RCW in all bands, if
     /// possible.
     pub(crate) fn decide(&self, plan: &mut Plan, survey: &Survey, choice: Choice, prices: [Price; 3]) {
         let [chosen, rmw, rcw] = prices;
@@ -192,7 +192,7 @@ impl Ways {
     }
 
     fn rmw_throughout(&self, plan: &Plan, price: Price, survey: &Survey) -> Alternative {
-        // Parity that is cached wherever it is needed stands for what its drive does not give.
+        // Parity that is cached wherever it is needed replaces an unreadable drive.
         let lacks = |from: Parities| {
             let bands = plan.bands.all().iter().filter(|band| band.concerned != 0);
             let lacking = survey.writable & !from;
@@ -230,11 +230,11 @@ impl Ways {
     }
 }
 
-/// What is written, summed up so that a combination is priced without a look at every strip: the first and
-/// the last strip, those between them (concerned in every band), and the others (in none).
+/// Summary of the write, for pricing without a loop over strips: the first strip, the last one,
+/// those between them (requested in every band), and the others (in none).
 struct Written {
     classes: [(u32, Mask); 4],
-    /// The bands of the strips that recovery computes; no way reads these strips.
+    /// The bands of the strips that recovery computes; these are never read.
     hidden: [Option<Mask>; 2],
     active: Mask,
     data: Price,

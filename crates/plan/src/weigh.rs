@@ -1,9 +1,9 @@
-//! Which way is cheapest in each of many bands.
+//! Chooses the cheapest way in each of many bands.
 //!
-//! Several extents, and what is cached of a stripe, may cut its columns into so many bands that the combinations of ways
-//! cannot be tried one by one. They need not be: what a band costs depends on itself and on the band before it alone,
-//! as a read that goes on from one band into the next is one I/O. So the cheapest way into each band is carried from
-//! band to band, for each way of that band, and what is cheapest at the end is read back.
+//! Several extents and cached ranges may cut a stripe into too many bands to try all combinations.
+//! The price of a band depends only on itself and on the previous band, since a read that continues
+//! from there is no new I/O. So dynamic programming suffices: for each way of a band, the cheapest
+//! path to it is kept, and the cheapest path at the end is read back.
 //!
 //! ```text
 //!           band 0     band 1     band 2
@@ -12,10 +12,10 @@
 //!   recovery  -      └──> 7         9
 //! ```
 //!
-//! Each way is weighed twice: with what is cached taken from memory, and with it read all the same where it can be,
-//! because a read that goes on through it may be one I/O where two are around it. So a plan never costs more than it
-//! would with nothing cached. For the same reason recovery is weighed also where it is not needed, and in a band of which
-//! all data is written, which needs no read, also to read what RMW would:
+//! Each way is priced twice: with cached data taken from memory, and with it read, because a
+//! continuous read may be one I/O instead of two. So a plan never costs more than without the
+//! cache. For the same reason recovery is priced where it is not needed, and the reads of RMW in
+//! full bands:
 //!
 //! ```text
 //!             D0   D1   D2    P      # written   m written, and cached
@@ -24,9 +24,9 @@
 //!   16..24     #    .    .    .      RMW: D0 and P are read, each in one I/O from 0 to 24 KiB
 //! ```
 //!
-//! A read goes on through a band only as a way of that band reads there, in all its strips. Two things are not looked for:
-//! to read one strip there and not what else the way reads; and to read through a band in which nothing is written,
-//! unless by recovery. The model in `tests/choice.rs` knows these choices and no others.
+//! A read continues through a band only as a way of that band reads all its strips. Two options are
+//! not tried: reading only one of these strips, and reading through a band without writes other
+//! than by recovery. The model in `tests/choice.rs` has the same choices.
 //!
 //! Ties go to RMW, then to RCW.
 
@@ -35,15 +35,15 @@ use crate::survey::{InBand, Parities, Strips, Survey, roles_in, strips};
 use crate::ways::{Choice, Ways};
 use crate::{Bands, Plan, Price};
 
-/// How parity is kept in a band: see `ways.rs`. What is cached is taken from memory.
+/// The ways to keep parity in a band: see `ways.rs`. Cached data is not read.
 const RMW: usize = 0;
 const RCW: usize = 2;
 const RECOVER: usize = 4;
-/// With each of these: what is cached is read all the same where it can be.
+/// Added to a way: cached data is read as well, where possible.
 const READS_ALL: usize = 1;
 const WAYS: usize = 6;
 
-/// A band with what is taken from memory in it, in a way, as what is cached.
+/// A band for a way: `cached` reduced to the strips taken from memory.
 fn as_taken(band: &Band, survey: &Survey, way: usize) -> Band {
     let cached_parity = band.cached_parity & survey.trusted_parity();
     let (cached, cached_parity) = match way {
@@ -54,7 +54,7 @@ fn as_taken(band: &Band, survey: &Survey, way: usize) -> Band {
     Band { cached, cached_parity, ..*band }
 }
 
-/// What is read in one band.
+/// The reads of one band.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     data: Strips,
@@ -62,7 +62,7 @@ struct Reads {
 }
 
 impl Reads {
-    /// What they cost after those of the band before: what goes on is no new I/O.
+    /// Their price after those of the previous band: a continued read is no new I/O.
     fn price_after(self, before: Reads, len: u64) -> Price {
         let begun = (self.data & !before.data).count_ones() + (self.parity & !before.parity).count_ones();
         let strips = self.data.count_ones() + self.parity.count_ones();
@@ -74,11 +74,11 @@ fn plus(a: Price, b: Price) -> Price {
     Price { drive_ios: a.drive_ios + b.drive_ios, bytes: a.bytes + b.bytes }
 }
 
-/// What is read in a band, for each way that is possible there.
+/// The reads of a band, for each possible way.
 #[derive(Clone, Copy)]
 struct Stage {
     len: u64,
-    /// Whether parity is kept in this band at all.
+    /// Whether parity is kept in this band.
     follows: bool,
     /// Whether all data is written.
     full: bool,
@@ -90,7 +90,7 @@ impl Stage {
         let is = |mask: Mask| mask >> b & 1 == 1;
         let follows = is(ways.rmw | ways.rcw | ways.recover);
         let mut stage = Stage { len: band.len, follows, full: is(ways.full), ways: [None; WAYS] };
-        // Where nothing is cached there is nothing to read all the same.
+        // Without cached data this alternative does not exist.
         let is_bare = band.cached == 0 && band.cached_parity == 0;
         for way in 0..WAYS {
             if is_bare && way & READS_ALL != 0 {
@@ -100,7 +100,7 @@ impl Stage {
             let (data, parity) = match way & !READS_ALL {
                 RMW if is(ways.rmw | ways.through) => (band.concerned, survey.writable),
                 RCW if is(ways.rcw) => (!band.concerned, 0),
-                // Also where it is not needed: reads that go on through a band may be fewer than those around it.
+                // Also where it is not needed: continuous reads may save I/Os.
                 RECOVER if survey.writable != 0 => match survey.in_band(&band) {
                     InBand { unreadable, recover_from: Some(from), .. } => (!unreadable, from),
                     InBand { recover_from: None, .. } => continue,
@@ -113,8 +113,8 @@ impl Stage {
         stage
     }
 
-    /// The same with the first way that is possible in that order, and no other. Where all data is written nothing need be
-    /// read, or what RMW would.
+    /// The same with only the first possible way in that order. A full band needs no reads, or
+    /// those of RMW.
     fn only(mut self, order: [usize; 3]) -> Stage {
         let first = order.into_iter().find(|way| self.ways[*way].is_some());
         for (way, reads) in self.ways.iter_mut().enumerate() {
@@ -126,7 +126,7 @@ impl Stage {
         self
     }
 
-    /// The ways, and what each reads. Where no parity is kept nothing need be read: that goes by the name of RCW.
+    /// The ways and their reads. A band without parity has no reads, as RCW.
     fn each(&self) -> impl Iterator<Item = (usize, Reads)> {
         let idle = (!self.follows).then_some((RCW, Reads::default()));
         let ways = self.ways.into_iter().enumerate().filter_map(|(way, reads)| Some((way, reads?)));
@@ -134,7 +134,7 @@ impl Stage {
     }
 }
 
-/// The cheapest way through the bands: what its reads cost, and the way of each band.
+/// The cheapest path through the bands: the price of its reads, and the way of each band.
 fn cheapest_through(stages: impl Iterator<Item = Stage>) -> (Price, [u8; MAX_BANDS]) {
     let mut came_from = [[0_u8; WAYS]; MAX_BANDS];
     let mut before = [None; WAYS];
@@ -165,7 +165,7 @@ fn cheapest_through(stages: impl Iterator<Item = Stage>) -> (Price, [u8; MAX_BAN
     (price, taken)
 }
 
-/// The cheapest combination of ways. Also says so in the plan: its method, why, and what is taken from memory.
+/// The cheapest combination; records the method, the reason and the cached ranges in the plan.
 pub(crate) fn cheapest(ways: &Ways, plan: &mut Plan, survey: &Survey) -> Choice {
     let all = strips(0, plan.geometry.data_strips());
     let stages =
@@ -195,7 +195,7 @@ pub(crate) fn cheapest(ways: &Ways, plan: &mut Plan, survey: &Survey) -> Choice 
     choice
 }
 
-/// What the writes cost, which is the same in every way; parity is written where it `follows`.
+/// The price of the writes, equal for all ways; parity is written where it `follows`.
 fn write_price(plan: &Plan, survey: &Survey, follows: Mask) -> Price {
     let mut price = Price::default();
     let mut add = |mask: Mask| {

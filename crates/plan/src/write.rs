@@ -4,15 +4,15 @@
 //!
 //! ```text
 //! full stripe       host D0 D1 D2 ──────────────────── > P, Q          reads nothing
-//! read-modify-write host D1, old D1, old P, old Q ──── > P, Q          reads what is written, P and Q
-//! reconstruct-write host D1, old D0, old D2 ────────── > P, Q          reads what is not written
+//! read-modify-write host D1, old D1, old P, old Q ──── > P, Q          reads the written strips, P and Q
+//! reconstruct-write host D1, old D0, old D2 ────────── > P, Q          reads the other strips
 //! recovering write  old D0, P, Q ─> old D1, D2
-//!                   host D1, old D0, old D2 ────────── > P, Q          reads all that can be read
+//!                   host D1, old D0, old D2 ────────── > P, Q          reads all readable strips
 //! ```
 //!
-//! What the caller has in memory is taken from there instead. `ways.rs` says which are possible and chooses; here the choice becomes steps. P and Q of a band are one step and
-//! one pass over memory. Read-modify-write changes old parity where it was read, and writes it from there; old parity
-//! that is cached stays as it is, and the new is made beside it.
+//! Cached data replaces reads. `ways.rs` finds the possible ways and chooses; this module emits the
+//! steps. P and Q of a band are one step and one pass over memory. Read-modify-write updates old
+//! parity in place; cached old parity stays unchanged, and new parity goes to scratch.
 
 use crate::bands::Mask;
 use crate::extents::note_cached;
@@ -24,7 +24,7 @@ use layout::{CopyIndex, DataIndex, Role};
 use std::ops::Range;
 use units::ByteOffset;
 
-/// Writes the host's payload, or zeroes. The plan is fresh but for its bands.
+/// Writes the host's payload, or zeroes, with a fresh plan with bands.
 pub(crate) fn plan_write(plan: &mut Plan, zeroes: bool) -> Result<(), Unplannable> {
     match Survey::of(plan) {
         None => write_copies(plan, zeroes),
@@ -36,7 +36,7 @@ pub(crate) fn plan_write(plan: &mut Plan, zeroes: bool) -> Result<(), Unplannabl
     }
 }
 
-/// Chooses the way of each band and plans it; the plan is fresh but for its bands.
+/// Chooses the way of each band and emits it, in a fresh plan with bands.
 pub(crate) fn plan_write_with_parity(
     plan: &mut Plan,
     survey: &Survey,
@@ -49,7 +49,7 @@ pub(crate) fn plan_write_with_parity(
     Ok(())
 }
 
-/// Writes every copy that can be written; at least one of each strip must be.
+/// Writes every writable copy; each strip must have at least one.
 fn write_copies(plan: &mut Plan, zeroes: bool) -> Result<(), Unplannable> {
     plan.method = if plan.geometry.copies() > 1 { Method::Mirror } else { Method::Direct };
     let mut homeless = Pieces::default();
@@ -78,7 +78,7 @@ fn write_copies(plan: &mut Plan, zeroes: bool) -> Result<(), Unplannable> {
     Err(homeless.into_error(ErrorKind::NothingWritable, plan.stripe))
 }
 
-/// Where the new bytes of a strip are.
+/// Source of the new bytes of a strip.
 fn payload(strip: u16, zeroes: bool) -> impl Fn(&Plan, usize) -> Source {
     move |plan, b| if zeroes { Source::Zero } else { plan.in_host(strip, b) }
 }
@@ -101,7 +101,7 @@ fn emit_parity_write(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: b
     }
 }
 
-/// Reads what the choice needs of old data and parity and is not in memory.
+/// Reads the old data and parity that the choice needs and that are not cached.
 fn emit_old_reads(plan: &mut Plan, survey: &Survey, choice: Choice) {
     let (first, last) = (plan.bands.first, plan.bands.last);
     let all_strips = choice.rcw | choice.recover != 0;
@@ -118,7 +118,7 @@ fn emit_old_reads(plan: &mut Plan, survey: &Survey, choice: Choice) {
     }
 }
 
-/// Computes new parity, band by band, and notes where it is. Says in which bands.
+/// Computes new parity, band by band, and records its location. Returns these bands.
 fn emit_new_parity(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: bool) -> Mask {
     let updated = recover_old_data(plan, survey, choice);
     let mut made = Made { slots: [None; 2], lens: [0; 2] };
@@ -140,9 +140,9 @@ fn emit_new_parity(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: boo
     follows
 }
 
-/// Computes the old data that is lost in the bands with recovery, in one step over each run of bands that need it.
-/// Says in which other bands with recovery old parity is all there, and the written strips are too, so that parity is
-/// brought up to date as with RMW.
+/// Computes lost old data in the bands with recovery, one step per run of bands that need it.
+/// Returns the other bands with recovery whose old parity and written strips are complete: their
+/// parity is updated as with RMW.
 fn recover_old_data(plan: &mut Plan, survey: &Survey, choice: Choice) -> Mask {
     let (mut updated, mut needed): (Mask, Mask) = (0, 0);
     if choice.recover == 0 {
@@ -160,7 +160,7 @@ fn recover_old_data(plan: &mut Plan, survey: &Survey, choice: Choice) -> Mask {
     for run in Bands::runs(choice.recover) {
         let mut start = run.start;
         while start < run.end {
-            // Where the same is cached it lies in one piece, and the same is lost.
+            // Bands with the same cached strips lie in one piece, and lose the same strips.
             let is_alike = |b: &usize| {
                 let (one, other) = (&plan.bands.all()[start], &plan.bands.all()[*b]);
                 (one.cached, one.cached_parity) == (other.cached, other.cached_parity)
@@ -176,7 +176,7 @@ fn recover_old_data(plan: &mut Plan, survey: &Survey, choice: Choice) -> Mask {
     updated
 }
 
-/// Computes what is lost in a run of bands, and notes where it is.
+/// Computes the lost strips of a run of bands, and records their location.
 fn recover_run(plan: &mut Plan, survey: &Survey, bands: Range<usize>) {
     let (first, last) = (plan.bands.all()[bands.start], plan.bands.all()[bands.end - 1]);
     let InBand { unreadable, recover_from, .. } = survey.in_band(&first);
@@ -210,7 +210,7 @@ struct Made {
 }
 
 impl Made {
-    /// Room for band `b` of P (`bit` 0) or Q (1).
+    /// Space for band `b` of P (`bit` 0) or Q (1).
     fn room(&mut self, plan: &mut Plan, bit: u16, b: usize) -> Target {
         let n = usize::from(bit);
         let slot = *self.slots[n].get_or_insert_with(|| plan.new_scratch(0));
@@ -220,7 +220,7 @@ impl Made {
         Target::Scratch { slot, at }
     }
 
-    /// P and Q of band `b` from old parity and what changes: where it was read, or beside what is cached.
+    /// P and Q of band `b` from old parity and the changes: in place, or in scratch if cached.
     fn updated(&mut self, plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) -> [Source; 2] {
         let first_term = plan.terms.len();
         let (mut targets, mut parity) = ([None; 2], [Source::Zero; 2]);
@@ -245,8 +245,8 @@ impl Made {
         parity
     }
 
-    /// P and Q of band `b` from all data. A sum of nothing is zero, and P of one thing is that thing: neither costs
-    /// a step.
+    /// P and Q of band `b` from all data. An empty sum is zero, and P of one strip is that strip:
+    /// neither needs a step.
     fn generated(&mut self, plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) -> [Source; 2] {
         let written = plan.bands.concerned(b);
         let first_term = plan.terms.len();

@@ -1,5 +1,5 @@
-//! The method chosen for a write is the cheapest: proved against every other on small arrays, and against
-//! every set of cells that could be read at all.
+//! The method chosen for a write is the cheapest: compared with all others on small arrays, and
+//! with every set of readable cells.
 
 mod machine;
 
@@ -22,13 +22,13 @@ enum Way {
     Recover,
 }
 
-/// I/Os and bytes of a set of (drive, unit) after merging what touches.
+/// I/Os and bytes of a set of (drive, unit) after merging adjacent ones.
 fn price_of(cells: &BTreeSet<(usize, usize)>) -> (u32, u64) {
     let ios = cells.iter().filter(|(drive, unit)| *unit == 0 || !cells.contains(&(*drive, unit - 1))).count();
     (ios as u32, cells.len() as u64 * UNIT)
 }
 
-/// What a write does to a stripe, cell by cell, as a plain model has it.
+/// A write to a stripe, cell by cell, in a reference model.
 #[derive(Clone, Copy)]
 struct Model<'a> {
     machine: &'a Machine,
@@ -69,7 +69,7 @@ impl Model<'_> {
         (0..self.machine.strips()).any(|strip| self.requested(strip, column))
     }
 
-    /// Drives and first units of the data strips that can, or cannot, be had in a column.
+    /// Drives and first units of the data strips that are available, or not, in a column.
     fn data(&self, has: bool, column: usize) -> Vec<(usize, usize, usize)> {
         let strips = 0..self.machine.strips();
         let cells = strips.map(|strip| (strip, self.machine.data_at(strip, 0)));
@@ -80,7 +80,7 @@ impl Model<'_> {
             .collect()
     }
 
-    /// The parity strips that recovery takes; `None` where recovery is not possible.
+    /// The parity strips used for recovery; `None` where recovery is impossible.
     fn recover_from(&self, column: usize) -> Option<Vec<(usize, usize, Role)>> {
         let mut usable = self.machine.parities();
         usable.retain(|(drive, _, role)| {
@@ -91,7 +91,7 @@ impl Model<'_> {
         (missing > 0 && missing <= usable.len()).then(|| usable[..missing].to_vec())
     }
 
-    /// What recovery reads in a column.
+    /// The cells that recovery reads in a column.
     fn recovery_reads(&self, column: usize) -> Option<Vec<(usize, usize)>> {
         let parity = self.recover_from(column)?.into_iter();
         let parity = parity.filter(|(_, _, role)| !self.is_cached(*role, column));
@@ -101,7 +101,8 @@ impl Model<'_> {
         Some(cells.chain(data.map(|(_, drive, first)| (drive, first + column))).collect())
     }
 
-    /// What a way reads in a column when everything is read that can be; `None` where it is not possible.
+    /// The cells that a way reads in a column, with cached ones read too; `None` where it is
+    /// impossible.
     fn reads_all(&self, way: Way, column: usize) -> Option<Vec<(usize, usize)>> {
         let mut cached = self.cached.to_vec();
         cached.retain(|it| {
@@ -115,7 +116,7 @@ impl Model<'_> {
         Model { cached: &cached, ..*self }.reads_as_range(way, column, self.is_range())
     }
 
-    /// What a way reads in a column; `None` where it is not possible.
+    /// The cells that a way reads in a column; `None` where it is impossible.
     fn reads(&self, way: Way, column: usize) -> Option<Vec<(usize, usize)>> {
         self.reads_as_range(way, column, self.is_range())
     }
@@ -137,7 +138,7 @@ impl Model<'_> {
             }
             Way::Recover => {
                 reads = self.recovery_reads(column)?;
-                // Where nothing that is lost is needed, it is not a way of its own for one range.
+                // For one range, recovery is not an option where no lost strip is needed.
                 let needed =
                     self.data(false, column).iter().any(|(strip, ..)| !self.requested(*strip, column));
                 return (needed || !is_range).then_some(reads);
@@ -156,11 +157,11 @@ impl Model<'_> {
         Some(reads)
     }
 
-    /// The least price over *every* choice of a way in *each single column*; `None` where some column can have none.
-    /// Of one range, a column between two that must have recovery is read with them. RMW is a choice in columns of which
-    /// all data is written, too: it reads what nobody needs, which may join the reads on both sides of it. In a column in
-    /// which nothing is written recovery alone reads. A choice that reads in a column what is of no way is none here, even
-    /// if it were cheaper.
+    /// The least price over *every* choice of a way in *each single column*; `None` where a column
+    /// has no way. For one range, recovery includes all columns between two that need it. RMW is an
+    /// option in fully written columns too: its unused reads may join adjacent ones. In a column
+    /// without writes only recovery reads. Reads that belong to no way are not considered, even if
+    /// cheaper.
     fn least_price(&self) -> Option<Price> {
         let mut best: Option<Price> = None;
         let ways = [Way::Rmw, Way::Rcw, Way::Recover];
@@ -242,8 +243,8 @@ fn no_choice_of_methods_is_cheaper_than_the_one_taken() {
     assert!(seen.iter().all(|seen| *seen > 100), "mixtures and recovering writes occur: {seen:?}");
 }
 
-/// Several extents, with something cached or nothing, are weighed over as many bands as they make: no other choice is
-/// cheaper, and none with less in memory.
+/// For several extents, with or without cached data, no other choice is cheaper, and none with less
+/// data cached.
 #[test]
 fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
     let (mut seen, mut picks) = ([0; 3], Picks::new(3));
@@ -272,7 +273,7 @@ fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
                         let cost = plan.cost();
                         (cost.drive_ios(), cost.bytes_read + cost.bytes_written)
                     };
-                    // What is in memory may let parity follow where it could not: that is dearer, and better.
+                    // Cached data may make parity updates possible: dearer, and better.
                     let follows = plan.cost().bytes_written > bare.cost().bytes_written;
                     assert!(price(&plan) <= price(&bare) || follows, "{request:?} {cached:?} {plan:#?}");
                     seen[2] += u32::from(price(&plan) < price(&bare));
@@ -283,8 +284,8 @@ fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
     assert!(seen.iter().all(|seen| *seen > 100), "mixtures, recovering writes and savings occur: {seen:?}");
 }
 
-/// Columns 8 to 16 KiB are written in full and need no read, but D0 and P around them do: reading on takes two operations
-/// less. What is read there is not used.
+/// Columns 8 to 16 KiB are a full stripe and need no read, but D0 and P are read on both sides:
+/// reading on saves two I/Os. The data is not used.
 #[test]
 fn reads_go_on_through_columns_that_are_written_in_full() {
     let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
@@ -309,13 +310,13 @@ fn reads_go_on_through_columns_that_are_written_in_full() {
     assert!(plan.terms(full).iter().all(|term| matches!(term.from, Source::Host { .. })), "{full:?}");
     let Verdict::Chosen { chosen, rmw, .. } = *plan.verdict() else { panic!("{plan:#?}") };
     assert_eq!(rmw, Alternative::Price(chosen), "RMW throughout may read on as well");
-    // With D1 and D2 not in memory they would be read, too: four operations either way, and more bytes.
+    // If D1 and D2 are not cached they are read too: four I/Os either way, and more bytes.
     let plan = planned(&[]);
     assert_eq!((plan.cost().reads, plan.cost().bytes_read), (4, 32 << 10));
 }
 
-/// As the model found it: D0 is lost, and its columns 1 and 2 KiB are in memory, as is P where all data is written. D1 is
-/// read from 0 to 3 KiB, where its second KiB only joins the others.
+/// Found by the model: D0 is lost and cached in columns 1 and 2 KiB; P is cached where all data is
+/// written. D1 is read from 0 to 3 KiB, where its second KiB only joins the others.
 #[test]
 fn reads_go_on_through_columns_written_in_full_where_a_strip_is_lost() {
     let geometry = Geometry::new(Level::Raid5, DriveCount(3), StripSize::MIN, StripSize::MIN.bytes() * 12);
@@ -364,7 +365,7 @@ fn check_price_of(
         None => assert!(!health.parity_trusted, "{request:?} {health:?}"),
     }
     if let Verdict::Chosen { chosen, rmw, rcw } = plan.verdict() {
-        assert_eq!(*chosen, price, "the verdict says what it costs");
+        assert_eq!(*chosen, price, "the verdict has the price");
         for other in [rmw, rcw] {
             assert!(!matches!(other, Alternative::Price(other) if *other < price));
         }
@@ -394,8 +395,8 @@ fn follows(given: &[Vec<u8>], wanted: &[u8]) -> bool {
     wanted.iter().all(|value| *value == 0)
 }
 
-/// Of every set of cells that can be read, those that determine new parity are looked for: none is smaller than what
-/// is read for whole strips.
+/// Of all sets of readable cells that determine new parity, none is smaller than the set read for
+/// whole strips.
 #[test]
 fn no_set_of_cells_smaller_than_the_one_read_determines_parity() {
     let mut checked = 0;
@@ -433,7 +434,7 @@ fn shape_by_default(geometry: &Geometry) -> Shape {
     plain.geometry(geometry.strip(), geometry.member_size()).map_or(plain, |default| default.shape())
 }
 
-/// The fewest cells whose old content determines new P and Q, as far as these can be written.
+/// The fewest cells whose old content determines the writable ones of new P and Q.
 fn least_reads(machine: &Machine, health: &Health, written: std::ops::Range<usize>) -> usize {
     let strips = machine.strips();
     let readable = |drive: usize| health.readable.contains(DriveIndex(drive as u16));
@@ -448,7 +449,7 @@ fn least_reads(machine: &Machine, health: &Health, written: std::ops::Range<usiz
     let parities = machine.parities();
     cells.extend(parities.iter().filter(|(drive, ..)| readable(*drive)).map(|(.., role)| weights(*role)));
     let writable = parities.iter().filter(|(drive, ..)| health.writable.contains(DriveIndex(*drive as u16)));
-    // What the strips that are not written give to new parity.
+    // The contribution of unwritten strips to new parity.
     let wanted: Vec<Vec<u8>> = writable
         .map(|(.., role)| {
             let mut weights = weights(*role);
@@ -504,10 +505,10 @@ fn the_verdict_names_the_price_of_the_way_not_taken() {
     let rcw = Alternative::Price(price(8));
     assert_eq!(*plan.verdict(), Verdict::Chosen { chosen: price(4), rmw: Alternative::Price(price(4)), rcw });
     assert_eq!(plan.method(), Method::Rmw);
-    // Six of seven strips: reading the seventh beats reading six and parity.
+    // Six of seven strips: reading the seventh is cheaper than reading six and parity.
     let plan = write(&geometry, 0, 6 << 16);
     assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::Rcw, 1, 7));
-    // P and Q: 6 I/Os, where the others of six data strips would be 5 reads and 3 writes.
+    // P and Q: 6 I/Os; RCW of six data strips would be 5 reads and 3 writes.
     let geometry = Geometry::new(Level::Raid6, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let rcw = Alternative::Price(price(8));
     let plan = write(&geometry, 0, 8192);

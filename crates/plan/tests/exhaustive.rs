@@ -1,6 +1,6 @@
-//! Every host request on small arrays, carried out over byte arrays and compared with a plain model: every level,
-//! arrangement, drive count, range, and health with as many faults as the level survives and one more.
-//! `PLAN_TESTS=all` tries every stripe and every arrangement with each; without it a sample is tried.
+//! Every host request on small arrays, executed over byte arrays and compared with a reference
+//! model: every level, layout, drive count, range, and health within the fault tolerance, and one
+//! fault more. `PLAN_TESTS=all` tries every stripe and layout; the default is a sample.
 
 mod machine;
 
@@ -21,8 +21,8 @@ fn for_every_stripe(mut test: impl FnMut(Geometry, StripeIndex, &mut Plan)) {
     }
 }
 
-/// Healths to try: as many faults as the level survives at most and one more, but not more than four drives and
-/// three faults can have.
+/// Healths to try: the fault tolerance plus one fault, but at most three faults on four drives and
+/// two on more.
 fn healths(geometry: &Geometry) -> Vec<Health> {
     let drives = usize::from(geometry.drives().0);
     let interesting = geometry.survives().at_most.0 + 1;
@@ -30,10 +30,10 @@ fn healths(geometry: &Geometry) -> Vec<Health> {
     let most = most.min(usize::from(interesting));
     let mut healths: Vec<Health> =
         [true, false].into_iter().flat_map(|trusted| with_faults(geometry, most, trusted)).collect();
-    // An arrangement only puts the same strips elsewhere.
+    // Other layouts only move the same strips.
     let enough = if is_default(geometry) { 150 } else { 30 };
     if !all() && healths.len() > 2 * enough {
-        // Every n-th of the many; those with the fewest faults all.
+        // A sample of the many; all of those with the fewest faults.
         let step = healths.len() / enough;
         let mut n = 0;
         healths.retain(|health| {
@@ -44,7 +44,7 @@ fn healths(geometry: &Geometry) -> Vec<Health> {
     healths
 }
 
-/// The strips that a range touches, each with the units of it that are in the range.
+/// The strips that a range touches, each with its units in the range.
 fn touched(range: ByteRange) -> Vec<(usize, std::ops::Range<usize>)> {
     let (start, end) = (units(range.start.0), units(range.end().0));
     (start / STRIP..=(end - 1) / STRIP)
@@ -119,7 +119,7 @@ fn a_read_of_a_mirror_goes_to_the_preferred_copy_and_nowhere_else() {
             plan_into(&mut plan, &geometry, StripeIndex(0), request, &health).unwrap();
             assert_eq!(plan.reads().iter().map(|read| read.drive.0).collect::<Vec<_>>(), [expected]);
             assert_eq!(plan.method(), Method::Direct);
-            // Where copies may differ the first speaks for all, whatever is preferred.
+            // Where copies may differ the first readable one counts, whatever is preferred.
             let untrusted = health.untrusted();
             plan_into(&mut plan, &geometry, StripeIndex(0), request, &untrusted).unwrap();
             let first = if failed == Some(0) { 1 } else { 0 };
@@ -128,8 +128,8 @@ fn a_read_of_a_mirror_goes_to_the_preferred_copy_and_nowhere_else() {
     }
 }
 
-/// A large read of mirrors that a crash may have left different was split between them: a part of it was what one of them
-/// holds, a part what the other does, and no host had ever written the two beside each other.
+/// Regression: a large read was split between mirrors that a crash may have left different, and
+/// mixed the content of both.
 #[test]
 fn a_large_read_is_split_between_copies_only_where_they_agree() {
     let strip = StripSize::KIB_256;
@@ -172,11 +172,11 @@ fn every_write_keeps_what_it_wrote_and_loses_nothing_else() {
     });
 }
 
-/// A write is only refused for a reason: with as many drives at fault as the level survives it never is.
+/// Within the fault tolerance a write is never refused.
 fn check_write_refused(machine: &Machine, range: ByteRange, health: &Health, kind: ErrorKind) {
     let geometry = machine.geometry;
     let faulty = faulty(&geometry, health);
-    // Without parity to rely on, a second fault is one too many.
+    // Without trusted parity a second fault is one too many.
     let survived = geometry.survives_set(&faulty) && (health.parity_trusted || faulty.count().0 <= 1);
     assert!(!survived, "{geometry}: {range:?} {health:?}");
     if geometry.parity_strips() == 0 {
@@ -205,8 +205,8 @@ fn without_trusted_parity_nothing_is_computed_from_it() {
     });
 }
 
-/// What was lost of RAID 5EE is in the spare strips now: the plans of the stripe go there, and the failed drive is
-/// not missed.
+/// After a RAID 5EE drive was rebuilt into the spare strips, plans use these, and need no failed
+/// drive.
 #[test]
 fn a_relocated_stripe_is_as_good_as_new() {
     for geometry in (4..=6).flat_map(geometries).filter(|geometry| geometry.spare_strips() > 0) {
@@ -232,8 +232,8 @@ fn a_relocated_stripe_is_as_good_as_new() {
     }
 }
 
-/// D1 is gone and P has a medium error. If D0 were written alone, and P read well at the next try, old P and
-/// new D0 would give bytes for D1 that never were: so the write is refused, and names what is lost.
+/// D1 is lost and P has a medium error. If D0 were written alone and P became readable again, old P
+/// and new D0 would give a wrong D1. So the write is refused, and the error names the lost range.
 #[test]
 fn a_write_that_would_leave_stale_parity_behind_a_medium_error_is_refused() {
     for geometry in geometries(4).into_iter().filter(|g| g.parity_strips() == 1 && g.data_strips() > 1) {

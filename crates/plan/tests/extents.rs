@@ -1,5 +1,5 @@
-//! Writes of several extents of a stripe, and what is cached of it: carried out over byte arrays like those of one
-//! range, on every level, drive count and health.
+//! Writes of several extents with cached data, executed over byte arrays, on every level, drive
+//! count and health.
 
 mod machine;
 
@@ -23,7 +23,7 @@ fn planned(geometry: &Geometry, extents: &[ByteRange], cached: &[Cached], health
     plan
 }
 
-/// The plan of a request, without what it was asked as.
+/// The content of a plan without its request.
 fn steps(plan: &Plan) -> String {
     let reads: Vec<_> = plan.reads().iter().map(|read| (read, plan.read_parts(read))).collect();
     let computes: Vec<_> = plan.computes().iter().map(|it| (it, plan.terms(it))).collect();
@@ -69,11 +69,11 @@ fn every_write_of_extents_keeps_what_it_wrote_and_loses_nothing_else() {
             }
         }
     }
-    assert!(written > 10_000 && taken > 1000, "{written} plans, of which {taken} take what is cached");
+    assert!(written > 10_000 && taken > 1000, "{written} plans, {taken} with cached data");
 }
 
-/// What is refused with something cached is refused without too; with as many drives at fault as the level survives
-/// nothing is.
+/// A request that is refused with cached data is refused without it too. Within the fault tolerance
+/// none is refused.
 fn check_refused(
     machine: &Machine,
     plan: &mut Plan,
@@ -89,8 +89,8 @@ fn check_refused(
     assert!(!survived, "{extents:?} {health:?}");
 }
 
-/// Small stripes: *every* set of units, in every health with one fault, with nothing, all data, all parity and
-/// everything cached.
+/// Small stripes: *every* set of units, in every health with one fault; cached: nothing, all data,
+/// all parity, everything.
 #[test]
 fn every_set_of_units_of_a_small_stripe() {
     for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)] {
@@ -168,7 +168,7 @@ fn small_writes_that_make_up_a_stripe_are_a_full_stripe() {
     for (level, drives, parities) in [(Level::Raid5, 9, 1), (Level::Raid6, 10, 2)] {
         let geometry = Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap();
         let health = Health::optimal(&geometry);
-        // Eight strips; 32 pieces; and with old data in memory, which is not needed.
+        // Eight strips; 32 pieces; and with cached old data, which is not needed.
         let strips: Vec<ByteRange> = (0..8).map(|i| kib(64 * i, 64)).collect();
         let pieces: Vec<ByteRange> = (0..32).map(|i| kib(16 * i, 16)).collect();
         let cached = [Cached::data(DataIndex(1), kib(0, 32)), Cached { role: Role::P, columns: kib(8, 8) }];
@@ -196,18 +196,18 @@ fn a_rectangle_is_one_computation_and_one_read_and_write_a_drive() {
     let plan = planned(&geometry, &rectangle, &[], &Health::optimal(&geometry));
     assert_eq!((plan.method(), plan.computes().len()), (Method::Rmw, 1));
     assert_eq!((plan.cost().reads, plan.cost().writes), (5, 5), "three strips, P and Q");
-    // With what is written and P in memory only Q is read.
+    // With the written strips and P cached, only Q is read.
     let mut cached: Vec<Cached> = (0..3).map(|i| Cached::data(DataIndex(i), kib(0, 64))).collect();
     cached.push(Cached { role: Role::P, columns: kib(0, 64) });
     let plan = planned(&geometry, &rectangle, &cached, &Health::optimal(&geometry));
     assert_eq!((plan.method(), plan.cost().reads, plan.reads()[0].role), (Method::Rmw, 1, Role::Q));
-    // With the others in memory none is read: RCW where RMW would be the way without.
+    // With the other strips cached nothing is read: RCW, where it would be RMW without the cache.
     let cached: Vec<Cached> = (3..10).map(|i| Cached::data(DataIndex(i), kib(8, 16))).collect();
     let plan = planned(&geometry, &rectangle, &cached, &Health::optimal(&geometry));
     assert_eq!((plan.method(), plan.cost().reads), (Method::Rcw, 0));
 }
 
-/// A strip that cannot be read but is in memory needs no recovery; it still lives on in parity alone.
+/// An unreadable strip that is cached needs no recovery; parity alone still holds it on the drives.
 #[test]
 fn a_lost_strip_that_is_cached_is_not_recovered() {
     let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
@@ -219,7 +219,7 @@ fn a_lost_strip_that_is_cached_is_not_recovered() {
     let cached = [Cached::data(DataIndex(0), kib(0, 8))];
     let plan = planned(&geometry, &extents, &cached, &health);
     assert_eq!((plan.method(), plan.cost().reads), (Method::Rcw, 0));
-    // D1 would live in parity too, beside D0: what is cached does not make room for it.
+    // Parity would have to hold D1 as well as D0: cached data does not help.
     let health = Health { writable: health.writable.without(drive(1)), ..health };
     let request = Request::WriteExtents { extents: &extents, cached: &cached };
     let error =
@@ -227,7 +227,7 @@ fn a_lost_strip_that_is_cached_is_not_recovered() {
     assert_eq!(error.kind, ErrorKind::NothingWritable, "{error}");
 }
 
-/// Where redundancy may not agree with the data, old parity in memory is worth no more than that on the drive.
+/// Where redundancy is not trusted, cached old parity is not used either.
 #[test]
 fn cached_parity_is_not_taken_where_parity_is_not_trusted() {
     let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
@@ -276,7 +276,7 @@ fn what_is_outside_the_stripe_or_its_strips_is_refused() {
     }
 }
 
-/// Whoever asks in disorder is wrong, and hears of it at once.
+/// Unordered requests are a caller's error, and panic.
 #[test]
 fn extents_in_disorder_are_a_programmers_error() {
     let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
@@ -297,7 +297,7 @@ fn extents_in_disorder_are_a_programmers_error() {
     }
 }
 
-/// Strips of the machine have [`STRIP`] units: so many bands at most, whatever is asked.
+/// Strips of the machine have [`STRIP`] units, which bounds the number of bands.
 #[test]
 fn a_plan_is_made_again_in_the_memory_of_another() {
     let geometry = Geometry::new(Level::Raid6, DriveCount(6), StripSize::MIN, ByteCount::MIB).unwrap();

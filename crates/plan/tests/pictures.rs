@@ -1,4 +1,4 @@
-//! The pictures that `explain` prints, kept. Read them as figures: they must be right *and* clear.
+//! Snapshots of the pictures that `explain` prints.
 
 use insta::assert_snapshot;
 use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
@@ -20,7 +20,7 @@ fn drives(drives: &[u16]) -> DriveSet {
     drives.iter().map(|drive| DriveIndex(*drive)).collect()
 }
 
-/// The standard requests on a level: their pictures, or why there is none, one below the other.
+/// The standard requests on a level: their pictures, or the error.
 fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     let stripe = geometry.stripe_bytes().0 >> 10;
     let crossing = if geometry.stripes_per_row() > 1 { "crossing spans" } else { "crossing stripes" };
@@ -40,7 +40,7 @@ fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     text
 }
 
-/// The galleries of a level: everything working, and with each set of drives lost that it survives.
+/// The pictures of a level: optimal, and with each tolerated number of lost drives.
 fn galleries(level: Level, drives: u16, losses: &[&[u16]]) {
     let g = geometry(level, drives);
     for kind in [RequestKind::Read, RequestKind::Write] {
@@ -55,8 +55,8 @@ fn galleries(level: Level, drives: u16, losses: &[&[u16]]) {
     }
 }
 
-/// Several extents, and what is cached: a rectangle, the same with old data and parity in memory, RCW where the others
-/// are in memory, a mixture, and a full stripe of small writes.
+/// Several extents and cached data: a rectangle, the same with old data and parity cached, RCW with
+/// the other strips cached, a mixture, and a full stripe of small writes.
 #[test]
 fn several_extents() {
     let data = |index, columns| Cached::data(DataIndex(index), columns);
@@ -121,7 +121,7 @@ fn levels_with_two_parities() {
     assert_snapshot!("raid6-write-zeroes-optimal", gallery(&g, RequestKind::WriteZeroes, &[]));
 }
 
-/// What was on drive 1 of RAID 5EE is in the spare strips; then drive 3 is lost too.
+/// Drive 1 of RAID 5EE is rebuilt into the spare strips; then drive 3 is lost too.
 #[test]
 fn a_spare_that_is_in_use() {
     let g = geometry(Level::Raid5ee, 5);
@@ -155,7 +155,7 @@ fn redundancy() {
     assert_snapshot!("redundancy", text);
 }
 
-/// What no host asks for, and what is asked for a part of the columns.
+/// Internal requests, and requests for a part of the columns.
 #[test]
 fn mending() {
     let g = geometry(Level::Raid6, 6);
@@ -247,7 +247,7 @@ fn wide_arrays_are_drawn_in_rows_of_drives() {
     let g = geometry(Level::Raid5, 28);
     let wide = explain(&g, RequestKind::Write, kib(64 * 3 + 8, 8), &DriveSet::EMPTY).unwrap();
     assert_snapshot!("raid5-wide", wide);
-    // Of many spans only the one that the stripe lies on is drawn.
+    // Of many spans only the one with the stripe is drawn.
     let g = geometry(Level::Raid60, 24);
     let crossing = kib((g.stripe_bytes().0 >> 10) * 2 - 16, 32);
     let wide = explain(&g, RequestKind::Write, crossing, &DriveSet::EMPTY).unwrap();
@@ -297,7 +297,7 @@ fn what_cannot_be_explained_is_refused_in_one_sentence() {
     assert_eq!((lost.kind, lost.ranges), (ErrorKind::DataLost, vec![kib(0, 128)]));
 }
 
-/// A write to a stripe that no host had written was explained as a read-modify-write, which it is only later.
+/// Regression: a write to an uninitialised stripe was explained as a read-modify-write.
 #[test]
 fn the_first_write_of_a_stripe_is_explained_as_what_it_is() {
     let g = geometry(Level::Raid5, 4);
@@ -307,8 +307,8 @@ fn the_first_write_of_a_stripe_is_explained_as_what_it_is() {
     };
     let read = explain(RequestKind::Read, kib(192, 8), &[]);
     assert_eq!((read.stripes[0].method, read.cost.drive_ios()), (Method::Nothing, 0));
-    assert!(read.to_string().contains("it reads as zeros, and no drive is asked"), "{read}");
-    // Two drives are lost, and nothing was there to be lost.
+    assert!(read.to_string().contains("it reads as zeros without drive I/O"), "{read}");
+    // Two drives are lost, but the stripe held no data.
     let lost = explain(RequestKind::Read, kib(192, 8), &[0, 1]);
     assert_eq!(lost.cost.drive_ios(), 0);
     assert!(lost.title.contains("drives 0 and 1 failed"), "{lost}");
@@ -321,7 +321,7 @@ fn the_first_write_of_a_stripe_is_explained_as_what_it_is() {
     assert_eq!((large.cost.reads, large.cost.writes, large.stripes.len()), (0, 4, 1), "{large}");
     let degraded = explain(RequestKind::Write, kib(200, 8), &[3]);
     assert_eq!((degraded.cost.reads, degraded.cost.writes), (0, 3), "{degraded}");
-    // Its neighbour is initialised.
+    // The neighbouring stripe is initialised.
     let both = explain(RequestKind::Write, kib(184, 16), &[]);
     assert_eq!((both.stripes[0].method, both.stripes.len()), (Method::Rmw, 3), "{both}");
 }

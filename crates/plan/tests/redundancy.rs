@@ -1,11 +1,11 @@
-//! Resync, rebuild, repair, copy and verify on small arrays, carried out over byte arrays: every level, arrangement,
-//! drive count and health with as many faults as the level survives and one more.
+//! Resync, rebuild, repair, copy and verify, executed over byte arrays: every level, layout, drive
+//! count and health within the fault tolerance, and one fault more.
 
 mod machine;
 
 use layout::{Geometry, Role};
 use machine::healths::{faulty, with_faults};
-use machine::{Found, Machine, STRIP, UNIT, all, geometries, stripes, units};
+use machine::{CheckResult, Machine, STRIP, UNIT, all, geometries, stripes, units};
 use plan::{ErrorKind, Health, Plan, Request, WHOLE_STRIP, plan_into};
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
@@ -26,14 +26,14 @@ fn healths(geometry: &Geometry, trusted: bool) -> Vec<Health> {
     with_faults(geometry, most, trusted)
 }
 
-/// The drives of a stripe that hold something, each with its first role.
+/// The drives that hold a part of a stripe, each with its first role.
 fn holders(machine: &Machine) -> Vec<(DriveIndex, Role)> {
     let cells = machine.map.cells().filter(|(_, role)| *role != Role::Spare);
     cells.map(|(cell, role)| (cell.drive, role)).collect()
 }
 
-fn is_right(found: &[Found]) -> bool {
-    !found.is_empty() && found.iter().all(|found| *found == Found::Right)
+fn is_right(found: &[CheckResult]) -> bool {
+    !found.is_empty() && found.iter().all(|found| *found == CheckResult::Right)
 }
 
 #[test]
@@ -47,15 +47,15 @@ fn a_resync_makes_redundancy_agree_with_data_and_a_check_finds_when_it_does_not(
         for (_, role) in holders(&original) {
             let mut machine = original.clone();
             plan_into(plan, &geometry, stripe, VERIFY, &optimal).unwrap();
-            assert!(is_right(&machine.execute(plan, &mut [])), "consistent");
+            assert!(is_right(&machine.execute(plan, &mut [])), "redundancy is consistent");
             assert!(plan.writes().is_empty());
             let (drive, first) = machine.place(role);
             machine.drives[drive][first + 2] ^= 1;
             let found = machine.execute(plan, &mut []);
-            let wrong = found.iter().find(|found| **found != Found::Right);
-            // Two parity strips, or two copies that agree, tell which strip is wrong.
+            let wrong = found.iter().find(|found| **found != CheckResult::Right);
+            // Two parity strips, or two equal copies, identify the wrong strip.
             let named = (geometry.parity_strips() > 1 || geometry.copies() > 2).then_some(role);
-            assert_eq!(wrong, Some(&Found::Wrong(named)), "one wrong bit in {role} of {geometry}");
+            assert_eq!(wrong, Some(&CheckResult::Wrong(named)), "one wrong bit in {role} of {geometry}");
             let mut repaired = machine.clone();
             if let Some(culprit) = named {
                 let request = Request::Repair { culprit, columns: WHOLE_STRIP };
@@ -71,7 +71,7 @@ fn a_resync_makes_redundancy_agree_with_data_and_a_check_finds_when_it_does_not(
     });
 }
 
-/// Whatever of the drives that a level survives is lost, a rebuild brings back all of it, and touches nothing else.
+/// A rebuild restores all lost drives within the fault tolerance, and writes nothing else.
 #[test]
 fn a_rebuild_brings_back_what_any_survivable_loss_took() {
     let mut rebuilt = 0;
@@ -83,7 +83,7 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
             if !geometry.survives_set(&lost) || lost.is_empty() || !geometry.level().is_redundant() {
                 continue;
             }
-            // Drives that have been replaced: to be written, not to be read.
+            // Replaced drives are writable, but not readable.
             let behind = lost.iter().fold(optimal, Health::unreadable);
             let holds = |drive: DriveIndex| holders(&original).iter().any(|(holder, _)| *holder == drive);
             let mut machine = original.clone();
@@ -92,7 +92,7 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
             let is_behind = plan.writes().iter().all(|write| lost.contains(write.drive));
             assert!(is_behind || !lost.iter().any(holds), "nothing else is written: {plan:#?}");
             machine.execute(plan, &mut []);
-            // The spare strip and other spans hold nothing of the stripe.
+            // The spare strip and other spans hold no part of the stripe.
             for (cell, role) in original.map.cells().filter(|(_, role)| *role != Role::Spare) {
                 let units = units(cell.offset.0)..units(cell.offset.0) + STRIP;
                 let drive = cell.drive.as_usize();
@@ -104,8 +104,8 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
     assert!(rebuilt > 1000, "{rebuilt}");
 }
 
-/// P was wrong, and a data strip could not be read when it was to be repaired: the strip was computed from that very P, and P
-/// from the strip, so that both were what P had been. Q tells.
+/// With a wrong P, repair of an unreadable data strip must use Q: it once computed the strip from
+/// that P, and then P from the strip.
 #[test]
 fn what_is_wrong_is_no_source_of_its_own_repair() {
     let mut repaired = 0;
@@ -165,7 +165,7 @@ fn a_resync_that_would_guess_is_refused() {
     });
 }
 
-/// A band of the stripe is repaired, resynced and copied; the columns beside it stay as they are.
+/// Repair, resync and copy of a band leave other columns unchanged.
 #[test]
 fn a_range_of_columns_is_mended_and_nothing_beside_it() {
     let columns = ByteRange::new(ByteOffset(UNIT), ByteCount(2 * UNIT));
@@ -200,8 +200,8 @@ fn a_range_of_columns_is_mended_and_nothing_beside_it() {
     });
 }
 
-/// A copy goes to the drive that takes the place of another, as well when that other can no longer be read, or has
-/// failed, and in every health that leaves its content in reach.
+/// A copy goes to the replacement of a drive, also when that drive is unreadable or failed, in
+/// every health that leaves its content recoverable.
 #[test]
 fn a_drive_is_copied_whether_it_can_be_read_or_not() {
     for_every_stripe(|geometry, stripe, plan| {
@@ -224,7 +224,7 @@ fn a_drive_is_copied_whether_it_can_be_read_or_not() {
                             assert_eq!(is[drive][units.clone()], was[drive][units], "{role}: {plan:#?}");
                         }
                         let reads = plan.reads().iter().all(|read| read.drive == drive);
-                        assert!(reads || lost.contains(drive), "what can be read is not computed");
+                        assert!(reads || lost.contains(drive), "a readable strip is not computed");
                     }
                     Err(error) => {
                         assert_eq!(error.kind, ErrorKind::DataLost);
@@ -239,7 +239,7 @@ fn a_drive_is_copied_whether_it_can_be_read_or_not() {
     });
 }
 
-/// RAID 5EE: what was on a drive is rebuilt into the spare strips, and comes back when the drive is replaced.
+/// RAID 5EE: a drive is rebuilt into the spare strips, and copied back after its replacement.
 #[test]
 fn a_lost_drive_moves_into_the_spare_strips_and_back() {
     for geometry in (4..=6).flat_map(geometries).filter(|geometry| geometry.spare_strips() > 0) {
@@ -257,14 +257,14 @@ fn a_lost_drive_moves_into_the_spare_strips_and_back() {
             let mut machine = Machine::new(geometry, stripe);
             let original = machine.clone();
             machine.spoil(&optimal.without(failed));
-            // Into the spare strip: with the places changed, its drive is behind.
+            // Into the spare strip: after the relocation its drive is stale.
             machine.map = home.relocated(failed);
             let health = optimal.without(failed).unreadable(refuge).relocated(failed);
             plan_into(&mut plan, &geometry, stripe, RESYNC, &health).unwrap();
             machine.execute(&plan, &mut []);
             let settled = Machine::at(geometry, stripe, machine.map);
             assert_eq!(machine.drives[refuge.as_usize()], settled.drives[refuge.as_usize()]);
-            // Another copy of the refuge's drive takes the relocated strip along.
+            // A copy of the drive with the spare strip includes the relocated strip.
             let health = optimal.without(failed).relocated(failed);
             let copy = |drive| Request::Copy { drive, columns: WHOLE_STRIP };
             plan_into(&mut plan, &geometry, stripe, copy(refuge), &health).unwrap();
@@ -278,8 +278,8 @@ fn a_lost_drive_moves_into_the_spare_strips_and_back() {
     }
 }
 
-/// A mirror died, then the power went: a resync of the one that is left never came to its end, and the volume was
-/// "to be resynced" for ever.
+/// A mirror failed before a power cut: the resync of the remaining one never ended, and the volume
+/// stayed unsynced.
 #[test]
 fn the_last_copy_has_nothing_to_be_resynced_with() {
     for_every_stripe(|geometry, stripe, plan| {
@@ -304,11 +304,11 @@ fn a_check_reads_everything_or_says_that_it_cannot() {
             let readable = cells().filter(|(cell, _)| health.readable.contains(cell.drive)).count();
             match plan_into(plan, &geometry, stripe, VERIFY, &health) {
                 Ok(()) => {
-                    assert_eq!(plan.cost().reads as usize, readable, "all that can be read");
+                    assert_eq!(plan.cost().reads as usize, readable, "all readable copies");
                     let mut after = machine.clone();
                     after.spoil(&health);
                     let found = after.execute(plan, &mut []);
-                    assert!(found.iter().all(|found| *found == Found::Right));
+                    assert!(found.iter().all(|found| *found == CheckResult::Right));
                 }
                 Err(error) => {
                     assert!(matches!(error.kind, ErrorKind::NothingToCompare | ErrorKind::DataLost));

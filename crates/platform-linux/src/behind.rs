@@ -1,5 +1,6 @@
-//! The device behind a drive: what it is asked for besides data. Commands to it block, so they are carried out one
-//! after the other on a thread of the drive's own, which starts with the first of them.
+//! The device behind a drive: health, locate light, write cache, and whether it is still present.
+//! Such commands block, so they run in sequence on a thread of the drive, which starts with the
+//! first command.
 
 use crate::errno::drive_error;
 use crate::file_drive::OpenDrive;
@@ -12,45 +13,48 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::ByteOffset;
 
-/// See the [module](self).
-pub(crate) struct Behind {
+/// A drive's device. See the [module](self).
+pub(crate) struct BackingDevice {
     interface: Interface,
     locate: Option<PathBuf>,
     cache_type: Option<PathBuf>,
     worker: Mutex<Option<Arc<Worker>>>,
 }
 
-/// What the device is asked for.
+/// A query or command to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Question {
+pub(crate) enum DeviceCommand {
     Health,
-    /// Its light, on or off.
+    /// Switches the locate light on or off.
     Locate(bool),
-    /// Its own write cache, on or off.
+    /// Switches the device's write cache on or off.
     WriteCache(bool),
-    /// Whether it still is what its name leads to.
-    Place,
+    /// Checks that the drive's path still leads to the open device or file.
+    CheckPath,
 }
 
-impl Behind {
-    /// `device`: how it takes commands, and the file of its light. `None`: there is no device.
-    pub(crate) fn new(device: Option<(Interface, Option<PathBuf>)>) -> Behind {
+impl BackingDevice {
+    /// `device`: the command interface, and the sysfs file of the locate light. `None`: there is no
+    /// device.
+    pub(crate) fn new(device: Option<(Interface, Option<PathBuf>)>) -> BackingDevice {
         let (interface, locate) = device.unwrap_or_default();
-        Behind { interface, locate, cache_type: None, worker: Mutex::new(None) }
+        BackingDevice { interface, locate, cache_type: None, worker: Mutex::new(None) }
     }
 
-    /// The same, with the file that switches its own write cache.
-    pub(crate) fn with_cache_type(self, cache_type: Option<PathBuf>) -> Behind {
-        Behind { cache_type, ..self }
+    /// Adds the sysfs file that switches the write cache.
+    pub(crate) fn with_cache_type(self, cache_type: Option<PathBuf>) -> BackingDevice {
+        BackingDevice { cache_type, ..self }
     }
 
-    /// The answer, where no device is needed for it.
-    pub(crate) fn known(&self, question: Question) -> Option<IoOutcome> {
-        match question {
-            Question::Locate(_) if self.locate.is_none() => {
+    /// The answer, if it needs no command.
+    pub(crate) fn known(&self, command: DeviceCommand) -> Option<IoOutcome> {
+        match command {
+            DeviceCommand::Locate(_) if self.locate.is_none() => {
                 Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
             }
-            Question::WriteCache(_) if self.cache_type.is_none() && self.interface != Interface::Nvme => {
+            DeviceCommand::WriteCache(_)
+                if self.cache_type.is_none() && self.interface != Interface::Nvme =>
+            {
                 Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
             }
             _ => None,
@@ -69,12 +73,12 @@ impl Behind {
 }
 
 impl OpenDrive {
-    /// Asks the device. The drive stays open until it has answered.
-    pub(crate) async fn ask(self: Arc<Self>, question: Question) -> IoOutcome {
-        // Of the device nothing is known then: this process has no thread left to ask it with.
+    /// Sends the command to the device. The drive stays open until the device has responded.
+    pub(crate) async fn ask(self: Arc<Self>, command: DeviceCommand) -> IoOutcome {
+        // This process cannot start a thread for the command, which says nothing about the device.
         let unasked = || IoError { kind: IoErrorKind::NotSupported, errno: libc::EAGAIN };
         let Ok(worker) = self.behind.worker() else { return IoOutcome::failed(unasked()) };
-        let answer = worker.run(move || self.answer(question)).await;
+        let answer = worker.run(move || self.answer(command)).await;
         match answer.unwrap_or_else(|_| Err(unasked())) {
             Ok(Some(health)) => IoOutcome::with_health(health),
             Ok(None) => IoOutcome::done(0),
@@ -82,11 +86,11 @@ impl OpenDrive {
         }
     }
 
-    /// Blocks until the device has answered.
-    fn answer(&self, question: Question) -> Result<Option<DriveHealth>, IoError> {
-        let Behind { interface, locate, .. } = &self.behind;
-        match (question, locate) {
-            (Question::Health, _) => {
+    /// Blocks until the device has responded.
+    fn answer(&self, command: DeviceCommand) -> Result<Option<DriveHealth>, IoError> {
+        let BackingDevice { interface, locate, .. } = &self.behind;
+        match (command, locate) {
+            (DeviceCommand::Health, _) => {
                 self.look()?;
                 if *interface == Interface::Unknown {
                     return Ok(Some(DriveHealth::default()));
@@ -95,19 +99,21 @@ impl OpenDrive {
                 let sector_bytes = self.info.logical_sector.bytes().0;
                 health::ask(&self.fd, *interface, model, sector_bytes).map(Some)
             }
-            (Question::Place, _) => self.look().map(|()| None),
-            (Question::WriteCache(on), _) => self.switch_cache(on).map(|()| None),
-            (Question::Locate(_), None) => Err(IoError::new(IoErrorKind::NotSupported)),
-            (Question::Locate(on), Some(light)) => match std::fs::write(light, if on { "1" } else { "0" }) {
-                Ok(()) => Ok(None),
-                Err(error) => Err(light_error(&error)),
-            },
+            (DeviceCommand::CheckPath, _) => self.look().map(|()| None),
+            (DeviceCommand::WriteCache(on), _) => self.switch_cache(on).map(|()| None),
+            (DeviceCommand::Locate(_), None) => Err(IoError::new(IoErrorKind::NotSupported)),
+            (DeviceCommand::Locate(on), Some(light)) => {
+                match std::fs::write(light, if on { "1" } else { "0" }) {
+                    Ok(()) => Ok(None),
+                    Err(error) => Err(light_error(&error)),
+                }
+            }
         }
     }
 }
 
 impl OpenDrive {
-    /// Switches the device's own write cache, and looks whether it went along.
+    /// Switches the device's write cache, and verifies the new state.
     fn switch_cache(&self, on: bool) -> Result<(), IoError> {
         let Some(file) = &self.behind.cache_type else { return health::switch_nvme_cache(&self.fd, on) };
         let wished = if on { "write back" } else { "write through" };
@@ -117,7 +123,7 @@ impl OpenDrive {
             return Ok(());
         }
         std::fs::write(file, wished).map_err(|error| match error.raw_os_error() {
-            // The device does not let it be changed.
+            // The device does not permit the change.
             Some(libc::EINVAL) => IoError { kind: IoErrorKind::NotSupported, errno: libc::EINVAL },
             _ => failed(error),
         })?;
@@ -127,20 +133,21 @@ impl OpenDrive {
         }
     }
 
-    /// Whether a file ends before that byte. It was truncated then, and to write there would make it as long as it was, with
-    /// zeroes for what is gone: nobody would notice any more.
+    /// Whether a file ends before that byte. It was truncated then, and a write would restore its
+    /// length with zeros in place of the lost data, so that the truncation would go undetected.
     pub(crate) fn ends_before(&self, end: ByteOffset) -> bool {
         rustix::fs::fstat(&self.fd)
             .is_ok_and(|file| u64::try_from(file.st_size).is_ok_and(|size| size < end.0))
     }
 
-    /// What a block device is that says that it is full: of one that was pulled out the kernel knows no size any more, and answers writes so. One
-    /// that is as long as it was is full indeed, as volumes of a thin pool are.
+    /// Whether a block device that reports "no space" was removed or has shrunk. The kernel sets
+    /// the size of a removed device to zero and reports its writes so. With an unchanged size the
+    /// device is really full, like a volume of a thin pool.
     pub(crate) fn is_cut(&self) -> Option<IoErrorKind> {
         if self.info.kind != DriveKind::BlockDevice {
             return None;
         }
-        // Nobody reads or writes at the place that this moves.
+        // No code uses the file position that this moves.
         match rustix::fs::seek(&self.fd, SeekFrom::End(0)) {
             Ok(0) => Some(IoErrorKind::Gone),
             Ok(size) if size < self.info.size.0 => Some(IoErrorKind::Changed),
@@ -149,10 +156,10 @@ impl OpenDrive {
         }
     }
 
-    /// Looks whether what was opened still is where it was opened, and as long.
+    /// Checks that the path still leads to the opened file or device, with its size.
     ///
     /// # Errors
-    /// `Changed`, when it is not.
+    /// `Changed` if not.
     fn look(&self) -> Result<(), IoError> {
         let changed = IoError::new(IoErrorKind::Changed);
         let system = |error: rustix::io::Errno| drive_error(error.raw_os_error());
@@ -162,7 +169,7 @@ impl OpenDrive {
             Ok(there) if self.info.kind == DriveKind::BlockDevice => there.st_rdev == open.st_rdev,
             Ok(there) => (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino),
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => false,
-            // Nobody can tell now: a directory that may not be read, say.
+            // Unknown, such as for an unreadable directory.
             Err(_) => true,
         };
         let size = match self.info.kind {
@@ -176,7 +183,7 @@ impl OpenDrive {
     }
 }
 
-/// The enclosure answers for its light, not the drive: nothing is wrong with the drive's blocks.
+/// The enclosure reports this error, not the drive: it does not concern the drive's blocks.
 fn light_error(error: &std::io::Error) -> IoError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     match drive_error(errno) {
@@ -193,16 +200,19 @@ mod tests {
 
     #[test]
     fn without_a_device_there_is_nothing_to_ask() {
-        for behind in [Behind::new(None), Behind::new(Some((Interface::Unknown, None)))] {
-            let light = behind.known(Question::Locate(true)).map(|outcome| outcome.result);
+        for behind in [BackingDevice::new(None), BackingDevice::new(Some((Interface::Unknown, None)))] {
+            let light = behind.known(DeviceCommand::Locate(true)).map(|outcome| outcome.result);
             assert_eq!(light, Some(Err(IoError::new(IoErrorKind::NotSupported))));
         }
-        let device = Behind::new(Some((Interface::Scsi, Some("/dev/null".into()))));
-        assert!(device.known(Question::Health).is_none() && device.known(Question::Locate(true)).is_none());
+        let device = BackingDevice::new(Some((Interface::Scsi, Some("/dev/null".into()))));
+        assert!(
+            device.known(DeviceCommand::Health).is_none()
+                && device.known(DeviceCommand::Locate(true)).is_none()
+        );
     }
 
-    /// Files below drives were truncated, deleted and replaced, and a controller went on writing to what nobody would find
-    /// again.
+    /// Files of drives were truncated, deleted and replaced, and the controller continued to write
+    /// to files without a name.
     #[test]
     fn a_file_that_is_not_what_it_was_is_told_from_one_that_is() {
         let path = std::env::temp_dir().join(format!("looked-at-{}", std::process::id()));
@@ -228,7 +238,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// A file was truncated, and the next write made it as long as it was: zeroes stood for what was gone, and no look told.
+    /// A file was truncated, and the next write restored its length: the lost data read as zeros,
+    /// and no check detected it.
     #[test]
     fn a_write_does_not_hide_that_a_file_was_truncated() {
         let path = std::env::temp_dir().join(format!("truncated-{}", std::process::id()));
@@ -261,7 +272,7 @@ mod tests {
         let light = std::env::temp_dir().join(format!("asked-light-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
         let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
-        let behind = Behind::new(Some((Interface::Scsi, Some(light.clone()))));
+        let behind = BackingDevice::new(Some((Interface::Scsi, Some(light.clone()))));
         let source = crate::file_drive::FileDrive { open: Arc::new(OpenDrive { behind, ..open }) };
         let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
         let env = shard.env().clone();
@@ -280,7 +291,7 @@ mod tests {
             assert_eq!(drive.outstanding(), 0);
             (health, lit)
         });
-        // A file takes no SCSI commands: asked, it turns out to be unknown.
+        // A file takes no SCSI commands, and so reports an unknown health.
         assert_eq!((health, lit), (Ok(DriveHealth::default()), Ok(0)));
         assert_eq!(std::fs::read_to_string(&light).unwrap(), "1");
         std::fs::remove_file(&light).unwrap();
@@ -294,23 +305,24 @@ mod tests {
         std::fs::write(&path, "write back\n").unwrap();
         std::fs::write(&drive, [0; 4096]).unwrap();
         let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
-        let behind = Behind::new(Some((Interface::Scsi, None))).with_cache_type(Some(path.clone()));
-        assert!(behind.known(Question::WriteCache(true)).is_none());
+        let behind = BackingDevice::new(Some((Interface::Scsi, None))).with_cache_type(Some(path.clone()));
+        assert!(behind.known(DeviceCommand::WriteCache(true)).is_none());
         let cached = OpenDrive { behind, ..open };
         for (on, content) in [(false, "write through"), (true, "write back"), (true, "write back")] {
-            assert_eq!(cached.answer(Question::WriteCache(on)), Ok(None));
+            assert_eq!(cached.answer(DeviceCommand::WriteCache(on)), Ok(None));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
-        // One that takes the words and does something else: every write to it is lost.
-        let liar = Behind::new(Some((Interface::Scsi, None))).with_cache_type(Some("/dev/null".into()));
+        // A device that accepts the command without effect: it loses every write.
+        let liar =
+            BackingDevice::new(Some((Interface::Scsi, None))).with_cache_type(Some("/dev/null".into()));
         let liar = OpenDrive { behind: liar, ..cached };
-        let refused = liar.answer(Question::WriteCache(false)).map_err(|error| error.kind);
+        let refused = liar.answer(DeviceCommand::WriteCache(false)).map_err(|error| error.kind);
         assert_eq!(refused, Err(IoErrorKind::NotSupported));
-        // A file takes no NVMe commands, and one without a device has no cache.
-        let nvme = OpenDrive { behind: Behind::new(Some((Interface::Nvme, None))), ..liar };
-        let refused = nvme.answer(Question::WriteCache(false)).map_err(|error| error.kind);
+        // A file takes no NVMe commands, and a drive without a device has no cache.
+        let nvme = OpenDrive { behind: BackingDevice::new(Some((Interface::Nvme, None))), ..liar };
+        let refused = nvme.answer(DeviceCommand::WriteCache(false)).map_err(|error| error.kind);
         assert_eq!(refused, Err(IoErrorKind::NotSupported));
-        assert!(Behind::new(None).known(Question::WriteCache(true)).is_some());
+        assert!(BackingDevice::new(None).known(DeviceCommand::WriteCache(true)).is_some());
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&drive).unwrap();
     }
@@ -322,14 +334,15 @@ mod tests {
         let drive = std::env::temp_dir().join(format!("lit-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
         let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
-        let lit = OpenDrive { behind: Behind::new(Some((Interface::Unknown, Some(path.clone())))), ..open };
+        let lit =
+            OpenDrive { behind: BackingDevice::new(Some((Interface::Unknown, Some(path.clone())))), ..open };
         for (on, content) in [(true, "1"), (false, "0")] {
-            assert_eq!(lit.answer(Question::Locate(on)), Ok(None));
+            assert_eq!(lit.answer(DeviceCommand::Locate(on)), Ok(None));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
         let gone = "/nowhere/locate".into();
-        let dark = OpenDrive { behind: Behind::new(Some((Interface::Unknown, Some(gone)))), ..lit };
-        assert!(dark.answer(Question::Locate(true)).is_err());
+        let dark = OpenDrive { behind: BackingDevice::new(Some((Interface::Unknown, Some(gone)))), ..lit };
+        assert!(dark.answer(DeviceCommand::Locate(true)).is_err());
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&drive).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Connecting, without ever blocking the shard.
+//! Outgoing connections, without blocking the shard.
 
 use crate::errno::system_error;
 use crate::ring::Ring;
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long to wait for a Unix listener whose queue of connections is full, and how often to look.
+/// The poll interval while the connection queue of a Unix listener is full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(2);
 const FULL_QUEUE_TRIES: usize = 2500;
 
@@ -30,7 +30,7 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
         .map_err(|error| system_error(error, "cannot make a socket"))
 }
 
-/// The ring waits by itself, and gives back at once what is marked as non-blocking.
+/// The ring waits itself, and would return at once for a non-blocking file.
 pub(crate) fn make_blocking(socket: &OwnedFd) -> Result<()> {
     rustix::io::ioctl_fionbio(socket, false).map_err(|error| system_error(error, "cannot set up a socket"))
 }
@@ -38,7 +38,7 @@ pub(crate) fn make_blocking(socket: &OwnedFd) -> Result<()> {
 /// The address of a socket file.
 pub(crate) fn unix_address(path: &str) -> Result<SocketAddrUnix> {
     SocketAddrUnix::new(path).map_err(|error| {
-        let sentence = format!("'{path}' is no name for a socket; at most 107 bytes are possible");
+        let sentence = format!("'{path}' is not a valid socket path; the maximum is 107 bytes");
         Error::new(ErrorKind::BadName, sentence).caused_by(error)
     })
 }
@@ -57,9 +57,11 @@ async fn connect_unix(ring: &Rc<Ring>, path: &str) -> Result<OwnedFd> {
     outcome.map_err(|error| match error {
         Errno::NOENT => Error::new(ErrorKind::NotFound, format!("there is no socket {path}")),
         Errno::CONNREFUSED => {
-            Error::new(ErrorKind::Unreachable, format!("nobody serves the socket {path} any more"))
+            Error::new(ErrorKind::Unreachable, format!("no server listens at the socket {path}"))
         }
-        Errno::AGAIN => Error::new(ErrorKind::Unreachable, format!("the server of {path} accepts nobody")),
+        Errno::AGAIN => {
+            Error::new(ErrorKind::Unreachable, format!("the server at {path} accepts no connections"))
+        }
         error => system_error(error, format!("cannot connect to the socket {path}")),
     })?;
     make_blocking(&socket)?;
@@ -75,7 +77,7 @@ async fn connect_tcp(ring: &Rc<Ring>, host: &str, port: u16) -> Result<OwnedFd> 
         match connect_one(ring, &socket, &address).await {
             Ok(()) => {
                 let Some(socket) = Rc::into_inner(socket) else {
-                    return Err(Error::new(ErrorKind::System, "a connected socket is still waited for"));
+                    return Err(Error::new(ErrorKind::System, "a connected socket is still in use"));
                 };
                 make_blocking(&socket)?;
                 set_no_delay(&socket)?;
@@ -88,8 +90,8 @@ async fn connect_tcp(ring: &Rc<Ring>, host: &str, port: u16) -> Result<OwnedFd> 
     Err(last)
 }
 
-/// A machine at the other end that has gone without a word is noticed after some ten seconds: by probes while
-/// nothing is sent, by the age of what was sent and not received otherwise.
+/// Detects a vanished peer after about ten seconds: by keep-alive probes while idle, by the age of
+/// unacknowledged data otherwise.
 fn notice_silence(socket: &OwnedFd) -> Result<()> {
     use rustix::net::sockopt;
     sockopt::set_socket_keepalive(socket, true)
@@ -100,7 +102,7 @@ fn notice_silence(socket: &OwnedFd) -> Result<()> {
         .map_err(|error| system_error(error, "cannot set up a socket"))
 }
 
-/// Small messages must not wait for one another.
+/// Small messages must not be delayed until earlier ones are acknowledged.
 pub(crate) fn set_no_delay(socket: &OwnedFd) -> Result<()> {
     rustix::net::sockopt::set_tcp_nodelay(socket, true)
         .map_err(|error| system_error(error, "cannot set up a socket"))

@@ -1,29 +1,30 @@
-//! Processes that are dead but not quite gone.
+//! Processes that have ended and still hold resources.
 //!
-//! The kernel takes a ring apart after its process has ended, and until then the ring holds on to files and
-//! sockets, and with them to their locks. Whoever starts a controller right after one was killed would find
-//! the drives held by a process that does not exist any more: so what such a process holds is waited for.
-//! A drive that this very process has just let go is waited for a moment, for the same reason.
+//! The kernel destroys a ring after its process has ended. Until then the ring keeps files and
+//! sockets open, and their locks held. A controller that starts right after another was killed
+//! would find its drives in use by a process that no longer exists, and so waits for them. It waits
+//! briefly for its own rings as well.
 
 use std::time::{Duration, Instant};
 
-/// How long a dead process may hold on to something before it counts as held.
+/// How long an ended process may hold a resource before it counts as in use.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How long this process itself may hold on to something that it let go: its rings take their time as well.
+/// How long this process may hold a resource after closing it: its rings are destroyed late as
+/// well.
 const OWN: Duration = Duration::from_millis(500);
 
-/// How long something may be busy without anybody to be seen who holds it: a lock goes a moment before the
-/// device, and the process a moment before both.
+/// How long to wait for a resource that is busy without a visible holder: a lock disappears just
+/// before its device is free, and the process just before both.
 const UNSEEN: Duration = Duration::from_millis(100);
 
-/// Between two looks.
+/// The interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether a process has ended, be it that its parent has not taken notice yet.
+/// Whether a process has ended, even if its parent has not reaped it.
 pub(crate) fn is_dead(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // PID (NAME) STATE …; the name may hold anything, so the state is what follows the last bracket.
+        // PID (NAME) STATE …; NAME may contain anything, so STATE is after the last bracket.
         Ok(stat) => {
             let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
             matches!(state, Some('Z' | 'X' | 'x'))
@@ -32,39 +33,40 @@ pub(crate) fn is_dead(pid: u32) -> bool {
     }
 }
 
-/// Who holds what cannot be had.
+/// The holder of a busy resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
-    /// That process, which may be dead.
+    /// A process, which may have ended.
     Process(u32),
-    /// Somebody who lives, or may live.
-    Somebody,
-    /// No process at all: what is left of one.
-    Nobody,
-    /// It cannot be told.
-    Unseen,
+    /// A process that is alive, or may be.
+    Living,
+    /// No process: the remains of an ended one.
+    Kernel,
+    /// Unknown.
+    Unknown,
 }
 
 impl Holder {
-    /// How long to wait for it to let go.
-    fn patience(self) -> Duration {
+    /// How long to wait for the holder to release it.
+    fn wait_limit(self) -> Duration {
         match self {
             Holder::Process(pid) if pid == std::process::id() => OWN,
             Holder::Process(pid) if is_dead(pid) => LONGEST,
-            Holder::Nobody => LONGEST,
-            Holder::Unseen => UNSEEN,
-            Holder::Process(_) | Holder::Somebody => Duration::ZERO,
+            Holder::Kernel => LONGEST,
+            Holder::Unknown => UNSEEN,
+            Holder::Process(_) | Holder::Living => Duration::ZERO,
         }
     }
 }
 
-/// Tries until it works, as long as it fails because of a process that has ended. Blocks: for worker threads.
+/// Repeats an attempt as long as an ended process is the cause of its failure. Blocks: for worker
+/// threads.
 pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Holder>) -> Result<T, Holder> {
     let start = Instant::now();
     loop {
         let outcome = attempt();
-        let patience = outcome.as_ref().err().map_or(Duration::ZERO, |holder| holder.patience());
-        if start.elapsed() >= patience {
+        let wait_limit = outcome.as_ref().err().map_or(Duration::ZERO, |holder| holder.wait_limit());
+        if start.elapsed() >= wait_limit {
             return outcome;
         }
         std::thread::sleep(PAUSE);
@@ -81,7 +83,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         let pid = child.id();
         while !is_dead(pid) {
-            std::thread::sleep(PAUSE); // It becomes a zombie, which is dead.
+            std::thread::sleep(PAUSE); // It becomes a zombie, which counts as ended.
         }
         child.wait().expect("it ended");
         assert!(is_dead(pid));
@@ -94,7 +96,7 @@ mod tests {
             left -= 1;
             match left {
                 0 => Ok("free"),
-                1 => Err(Holder::Nobody),
+                1 => Err(Holder::Kernel),
                 _ => Err(Holder::Process(u32::MAX)),
             }
         });
@@ -106,6 +108,6 @@ mod tests {
             Err::<(), _>(Holder::Process(living))
         });
         assert_eq!((held, looks), (Err(Holder::Process(living)), 1));
-        assert_eq!(outlive(|| Err::<(), _>(Holder::Somebody)), Err(Holder::Somebody));
+        assert_eq!(outlive(|| Err::<(), _>(Holder::Living)), Err(Holder::Living));
     }
 }

@@ -1,19 +1,20 @@
-//! The operating system's error numbers in the words of the seam.
+//! Maps error numbers of the operating system to errors of the platform.
 //!
 //! # Classes
-//! - *For now* ([`is_for_now`]): the system lacks memory, files or a free device. Nothing was done, and the same may work a moment
-//!   later: a request to a drive is repeated after pauses that grow ([`transfer`](crate::transfer)). What is still refused when its
-//!   time is up is `Busy`, which no drive fails for.
-//! - *The blocks*: the numbers that drives and file systems report for blocks they cannot read or write are `Medium`, and no others.
-//!   A read that ends so may be repaired, and its blocks may be listed as punctured.
-//! - *Without a known meaning*: `Unknown`. A read is served by redundancy, and nothing is concluded about its blocks: listed as
-//!   punctured, readable blocks would be lost. A write counts as refused, as after `Medium`: the drive may or may not hold it, and must
-//!   not be read there.
+//! - *Temporary* ([`is_for_now`]): the system lacks memory, files or a free device. Nothing was
+//!   done, and a repetition may succeed. A drive request is repeated after growing pauses
+//!   ([`transfer`](crate::transfer)). If it still fails at its time limit, it is `Busy`, which
+//!   never fails a drive.
+//! - *Blocks*: `Medium`, only for the numbers that drives and file systems report for unreadable or
+//!   unwritable blocks. A failed read may be repaired, and its blocks listed as punctured.
+//! - *Without a known meaning*: `Unknown`. Redundancy serves a read, and its blocks are not listed
+//!   as punctured, which would lose readable ones. A write counts as refused, as after `Medium`:
+//!   the drive may or may not hold it, and must not be read there.
 
 use platform::{ErrorKind, IoError, IoErrorKind};
 use std::io;
 
-/// What a failed operation on a drive means. `errno` is positive.
+/// The meaning of a failed drive operation. `errno` is positive.
 pub(crate) fn drive_error(errno: i32) -> IoError {
     let kind = match errno {
         libc::ENODEV
@@ -31,7 +32,7 @@ pub(crate) fn drive_error(errno: i32) -> IoError {
         libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => IoErrorKind::NotSupported,
         libc::EROFS | libc::EBADF | libc::EPERM | libc::EACCES | libc::ETXTBSY => IoErrorKind::ReadOnly,
         libc::EINVAL | libc::EFAULT => IoErrorKind::Invalid,
-        // The blocks themselves; the last is a file system's word for what does not agree with its checksum.
+        // Errors of blocks; file systems report the last one for a checksum error.
         libc::EIO | libc::EILSEQ | libc::EBADMSG | libc::ENODATA | libc::EREMOTEIO | libc::EUCLEAN => {
             IoErrorKind::Medium
         }
@@ -42,12 +43,12 @@ pub(crate) fn drive_error(errno: i32) -> IoError {
     IoError { kind, errno }
 }
 
-/// Whether the system could not carry out an operation for now: the same may work a moment later.
+/// Whether the system refused an operation temporarily: a repetition may succeed.
 pub(crate) fn is_for_now(errno: i32) -> bool {
     matches!(errno, libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::ENOBUFS | libc::ENFILE | libc::EMFILE)
 }
 
-/// What a failed operation on a stream means: the other side cannot be reached any more, or the caller erred.
+/// The meaning of a failed stream operation: the peer is unreachable, or the caller is wrong.
 pub(crate) fn stream_error(errno: i32) -> IoError {
     let kind = match errno {
         libc::EINVAL | libc::EFAULT | libc::EBADF | libc::ENOTSOCK => IoErrorKind::Invalid,
@@ -56,12 +57,12 @@ pub(crate) fn stream_error(errno: i32) -> IoError {
     IoError { kind, errno }
 }
 
-/// Whether the operating system asks for the same again, of a stream.
+/// Whether a stream operation must be repeated.
 pub(crate) fn is_transient(errno: i32) -> bool {
     errno == libc::EINTR || errno == libc::EAGAIN
 }
 
-/// A failure away from the hot path, with its cause: the kind follows from what the system said.
+/// An error off the I/O path, with its cause: the kind follows from the error number.
 pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<String>) -> platform::Error {
     let error = error.into();
     let kind = match error.raw_os_error() {

@@ -1,8 +1,8 @@
-//! Events that another process shares with this one (eventfd), as streams: a receive waits until the other side has signalled, a
-//! send signals it. What is received and sent is eight bytes, whatever they are.
+//! Events shared with another process (eventfd), as streams: a receive waits for a signal, a send
+//! gives one. Each transfers eight bytes of arbitrary content.
 //!
-//! The file is somebody else's, too, and may or may not be one that blocks: so both is left to the ring, and no call is made here
-//! that could wait.
+//! The other process may set the file to blocking or non-blocking at any time. So the ring does all
+//! I/O, and this module makes no call that could block.
 
 use crate::errno::{is_transient, stream_error};
 use crate::op::{Memory, Op, Step};
@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-/// The bytes of an event.
+/// The length of an event in bytes.
 const EVENT: u32 = 8;
 
 struct EventSource {
@@ -22,7 +22,7 @@ struct EventSource {
     peer: Peer,
 }
 
-/// An event that `peer` shares with this process, on its way to a shard.
+/// A stream over an event that `peer` shares with this process, not yet attached to a shard.
 pub fn event_stream(file: OwnedFd, peer: Peer) -> Box<dyn StreamSource> {
     Box::new(EventSource { file, peer })
 }
@@ -39,16 +39,16 @@ impl StreamSource for EventSource {
     }
 }
 
-/// What the ring holds of an event.
+/// The ring's state of an event.
 pub(crate) struct Event {
     file: OwnedFd,
     is_over: Cell<bool>,
 }
 
-/// What a slot waits for.
+/// The wait for an event in a slot of the ring.
 pub(crate) struct EventWait {
     event: Rc<Event>,
-    /// It has been signalled, as far as is known: what is left is to take that.
+    /// The event was signalled; the read that takes it comes next.
     is_ready: bool,
 }
 
@@ -56,7 +56,7 @@ impl EventWait {
     pub(crate) fn entry(&self, memory: &mut Memory) -> squeue::Entry {
         let fd = types::Fd(self.event.file.as_raw_fd());
         match self.is_ready {
-            // A file that does not block would answer at once that there is nothing.
+            // Poll first: the read of a non-blocking file would return at once without a signal.
             false => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
             true => opcode::Read::new(fd, memory.word(), EVENT).build(),
         }
@@ -67,7 +67,7 @@ impl EventWait {
             return Step::Done(Err(IoError::new(IoErrorKind::Gone)));
         }
         match (self.is_ready, result) {
-            // Somebody else took it.
+            // Another reader took it.
             (true, result) if is_transient(-result) => self.is_ready = false,
             (false, result) if is_transient(-result) => {}
             (_, result) if result < 0 => return Step::Done(Err(stream_error(-result))),
@@ -78,12 +78,12 @@ impl EventWait {
     }
 }
 
-/// The entry that signals.
+/// The ring entry that signals the event.
 pub(crate) fn signal_entry(event: &Event, memory: &mut Memory) -> squeue::Entry {
     opcode::Write::new(types::Fd(event.file.as_raw_fd()), memory.set_word(1), EVENT).build()
 }
 
-/// What a signal came to. An event that has been signalled so often that no more can be counted is signalled.
+/// The result of a signal. An event whose counter is full counts as signalled.
 pub(crate) fn signalled(result: i32) -> Step {
     match -result {
         libc::EINTR => Step::Again,
@@ -126,7 +126,7 @@ impl Stream for EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        // What is still in the ring holds the file open.
+        // Pending operations in the ring keep the file open.
         self.shutdown();
     }
 }

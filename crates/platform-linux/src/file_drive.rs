@@ -1,10 +1,11 @@
-//! File and block device drives, and how they take requests.
+//! Drives on files and block devices, and the start of their requests.
 //!
-//! Direct I/O where the file system allows it. A file drive stays preallocated, because out of space must
-//! never be a drive failure: zeroing and trimming a file both turn the range into *unwritten* extents
-//! (`FALLOC_FL_ZERO_RANGE`), which read as zeroes and keep their place. A block device really unmaps.
+//! They use direct I/O if the file system supports it. A file drive stays preallocated, because a
+//! full file system must never fail a drive: zeroing and trimming both convert the range to
+//! *unwritten* extents (`FALLOC_FL_ZERO_RANGE`), which read as zeros and keep their space. A block
+//! device really unmaps.
 
-use crate::behind::{Behind, Question};
+use crate::behind::{BackingDevice, DeviceCommand};
 use crate::errno::drive_error;
 use crate::op::Op;
 use crate::ring::Ring;
@@ -24,25 +25,25 @@ use units::{ByteCount, ByteRange};
 const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
 const ZERO_RANGE: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP;
 const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
-/// A plain discard, where the kernel still has it (before 6.9 or so).
+/// A plain discard, on kernels that still have it (before about 6.9).
 const DISCARD: i32 = PUNCH_HOLE | 0x04; // FALLOC_FL_NO_HIDE_STALE in linux/falloc.h
 
-/// The most runs that one status request walks through; the rest of its range is called data.
+/// The maximum number of extents per status request; the rest of its range counts as data.
 const STATUS_RUNS: usize = 4096;
 
 /// An open file or block device, locked against other controllers. Shared by its attachments.
 pub(crate) struct OpenDrive {
     pub(crate) fd: OwnedFd,
     pub(crate) info: DriveInfo,
-    /// Bytes of the file behind the last whole sector.
+    /// Bytes of the file after the last whole sector.
     pub(crate) odd_bytes: ByteCount,
-    /// What direct I/O asks of the address and length of memory; `None` where the file system refuses
-    /// direct I/O and pages are cached.
+    /// The alignment of memory addresses and lengths for direct I/O; `None` if the file system does
+    /// not support direct I/O and the page cache is used.
     pub(crate) memory_alignment: Option<u32>,
-    pub(crate) behind: Behind,
+    pub(crate) behind: BackingDevice,
 }
 
-/// What [`platform::World::open_drive`] gives.
+/// The drive source that [`platform::World::open_drive`] returns.
 pub(crate) struct FileDrive {
     pub(crate) open: Arc<OpenDrive>,
 }
@@ -58,8 +59,8 @@ impl DriveSource for FileDrive {
 
     fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
         Box::pin(async move {
-            match self.open.clone().ask(Question::Place).await.result {
-                // This process has no thread left to ask with.
+            match self.open.clone().ask(DeviceCommand::CheckPath).await.result {
+                // No thread is available for the check.
                 Err(error) if error.kind == IoErrorKind::NotSupported => Ok(()),
                 result => result.map(|_| ()),
             }
@@ -74,7 +75,7 @@ impl DriveSource for FileDrive {
     }
 }
 
-/// A drive's place in one shard's ring. Lives as long as an operation on it is in flight.
+/// A drive attached to one shard's ring. Lives as long as an operation on it is in flight.
 pub(crate) struct Attachment {
     open: Arc<OpenDrive>,
     ring: Rc<Ring>,
@@ -82,7 +83,7 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// What an entry names the file by, with the flag that goes with it.
+    /// The file of a ring entry, with its flag.
     pub(crate) fn target(&self) -> (types::Fd, squeue::Flags) {
         match self.registered {
             Some(index) => (types::Fd(index as i32), squeue::Flags::FIXED_FILE),
@@ -105,7 +106,7 @@ impl Attachment {
         self.open.is_cut()
     }
 
-    /// Memory that direct I/O can reach.
+    /// Memory with the alignment for direct I/O.
     pub(crate) fn aligned_memory(&self, len: ByteCount) -> Buf {
         self.ring.pool().take(len).unwrap_or_else(|| Buf::unpooled(len))
     }
@@ -148,9 +149,9 @@ impl Drive for AttachedDrive {
                 Work::Sync
             }
             IoRequest::Status { range } => return completion.complete(self.status(range)),
-            IoRequest::Health => return self.ask(Question::Health, completion),
-            IoRequest::Locate { on } => return self.ask(Question::Locate(on), completion),
-            IoRequest::WriteCache { on } => return self.ask(Question::WriteCache(on), completion),
+            IoRequest::Health => return self.ask(DeviceCommand::Health, completion),
+            IoRequest::Locate { on } => return self.ask(DeviceCommand::Locate(on), completion),
+            IoRequest::WriteCache { on } => return self.ask(DeviceCommand::WriteCache(on), completion),
         };
         if let Some(kind) = self.objection(&work, range) {
             return complete_unmoved(completion, work, Err(IoError::new(kind)));
@@ -173,19 +174,19 @@ fn complete_unmoved(completion: Completion, work: Work, result: std::result::Res
 }
 
 impl AttachedDrive {
-    /// Asks the device behind the drive, away from this thread.
-    fn ask(&self, question: Question, completion: Completion) {
+    /// Sends a command to the device behind the drive, on another thread.
+    fn ask(&self, command: DeviceCommand, completion: Completion) {
         let open = self.attachment.open.clone();
-        match open.behind.known(question) {
+        match open.behind.known(command) {
             Some(outcome) => completion.complete(outcome),
             None => {
-                self.env
-                    .spawn("drive question", async move { completion.complete(open.ask(question).await) });
+                self.env.spawn("drive command", async move { completion.complete(open.ask(command).await) });
             }
         }
     }
 
-    /// Why a request cannot be: found before the kernel is asked, so that it is told apart from a fault.
+    /// Checks a request before it reaches the kernel, so that a wrong request is not taken for a
+    /// fault.
     fn objection(&self, work: &Work, range: ByteRange) -> Option<IoErrorKind> {
         let info = self.info();
         let writes = matches!(work, Work::Write(..) | Work::Zero { .. } | Work::Trim { .. });
@@ -206,8 +207,8 @@ impl AttachedDrive {
         end.is_some_and(|end| end.0 <= self.info().size.0)
     }
 
-    /// What of a range reads as zeroes without having been written. Asks the file system, which answers out
-    /// of memory or by reading its extents: quick enough to do at once.
+    /// The allocation status of a range. The file system answers from memory or by reading its
+    /// extents, which is fast enough to do here.
     fn status(&self, range: ByteRange) -> IoOutcome {
         if !self.is_inside(range) {
             return IoOutcome::failed(IoError::new(IoErrorKind::Invalid));
@@ -221,7 +222,8 @@ impl AttachedDrive {
         outcome
     }
 
-    /// A hole of a file drive counts as zeroes that take space: whether they do, the file system does not say.
+    /// A hole of a file drive counts as allocated zeros: the file system does not report whether
+    /// its space is reserved.
     fn walk(&self, range: ByteRange, most: usize) -> rustix::io::Result<Vec<StatusExtent>> {
         let (mut at, end) = (range.start.0, range.end().0);
         let mut extents: Vec<StatusExtent> = Vec::new();
@@ -237,7 +239,7 @@ impl AttachedDrive {
                 Ok(data) => data.clamp(at, end),
                 // No data from here to the end of the file.
                 Err(rustix::io::Errno::NXIO) => end,
-                // A file system that cannot tell.
+                // The file system does not support the query.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => break,
                 Err(error) => return Err(error),
             };
@@ -265,10 +267,10 @@ pub(crate) mod tests {
     use std::future::Future;
     use std::time::Duration;
 
-    /// Keeps the drive's side of what it is asked.
-    struct Keeps(DriveInfo, RefCell<Option<Completion>>);
+    /// HoldingDrive the completions of its requests.
+    struct HoldingDrive(DriveInfo, RefCell<Option<Completion>>);
 
-    impl Drive for Keeps {
+    impl Drive for HoldingDrive {
         fn info(&self) -> &DriveInfo {
             &self.0
         }
@@ -284,7 +286,7 @@ pub(crate) mod tests {
         shard.run(body);
     }
 
-    /// A drive of zeros.
+    /// A drive full of zeros.
     fn attachment(env: &Env, memory_alignment: Option<u32>) -> Rc<Attachment> {
         let name = format!("zeros-{}-{:?}", std::process::id(), std::thread::current().id());
         let path = std::env::temp_dir().join(name);
@@ -295,9 +297,9 @@ pub(crate) mod tests {
         Rc::new(Attachment { open, ring: ring_of(env).expect("a ring"), registered: None })
     }
 
-    /// A transfer of `work`, and its waiter, with so much time.
+    /// A transfer of `work` with this time limit, and its waiter.
     fn transfer(env: &Env, drive: &Rc<Attachment>, work: Work, limit: Duration) -> (Transfer, platform::Io) {
-        let keeps = Rc::new(Keeps(drive.open.info.clone(), RefCell::default()));
+        let keeps = Rc::new(HoldingDrive(drive.open.info.clone(), RefCell::default()));
         let member = Member::with_time_limit(env, keeps.clone(), limit);
         let waits = member.flush();
         let completion = keeps.1.take().expect("it was asked");
@@ -308,14 +310,14 @@ pub(crate) mod tests {
         Work::Read(smallvec![Buf::unpooled(ByteCount(4096))])
     }
 
-    /// A read of a drive of zeros that a ring is to begin, and its waiter.
+    /// A read from a drive full of zeros, not yet started by a ring, and its waiter.
     pub(crate) fn read_of_zeros(env: &Env) -> (Op, platform::Io) {
         let drive = attachment(env, None);
         let (transfer, waits) = transfer(env, &drive, read(), Duration::from_secs(600));
         (Op::Drive(transfer), waits)
     }
 
-    /// ENOMEM was a medium error, and EAGAIN was repeated at once, over and over.
+    /// ENOMEM counted as a medium error, and EAGAIN was repeated at once, again and again.
     #[test]
     fn what_the_system_cannot_do_for_now_is_asked_for_again_after_pauses_that_grow() {
         on_a_shard(|env| async move {
@@ -331,7 +333,10 @@ pub(crate) mod tests {
                     pauses.push(pause);
                 }
                 assert!(pauses[0] > Duration::ZERO && pauses[1] == pauses[0] * 2, "{pauses:?}");
-                assert!(matches!(transfer.returned(-libc::EINTR), Step::Again), "that is no refusal");
+                assert!(
+                    matches!(transfer.returned(-libc::EINTR), Step::Again),
+                    "an interruption is repeated at once"
+                );
                 assert!(matches!(transfer.returned(4096), Step::Done(Ok(4096))));
                 transfer.finish(Ok(4096));
                 assert_eq!(waits.await.result, Ok(4096));
@@ -339,7 +344,7 @@ pub(crate) mod tests {
         });
     }
 
-    /// A drive that is fine would be blamed for the time in which the system refused to ask it.
+    /// The pauses must leave the drive its time: it must not be blamed for refusals of the system.
     #[test]
     fn what_is_refused_for_half_of_its_time_is_busy_and_not_late() {
         on_a_shard(|env| async move {
@@ -364,8 +369,8 @@ pub(crate) mod tests {
         });
     }
 
-    /// The page cache reports a failed write-back once, by whatever number. Asked again it says that all is well, and what was
-    /// acknowledged is lost.
+    /// The page cache reports a failed write-back once, by any error number. A repetition succeeds,
+    /// and acknowledged data is lost.
     #[test]
     fn a_flush_of_the_page_cache_is_not_asked_for_again() {
         on_a_shard(|env| async move {

@@ -1,11 +1,13 @@
-//! Folders and files that no other user of this machine can change.
+//! Folders and files that no other user of this computer can change.
 //!
 //! # Fault model
-//! - Another user may have made, renamed or replaced what has an expected name, also between two looks. So nothing is judged by its path:
-//!   it is opened relative to a folder that is open, links not followed, and judged by what the open file is.
-//! - A folder is guarded if it belongs to this user or to root and others cannot write to it. A folder above it may be open to all if it
-//!   is sticky, as /tmp is: others cannot rename there what is not theirs.
-//! - Root and this user's own processes are trusted.
+//! - Another user may create, rename or replace a file of an expected name at any time, also
+//!   between two checks. So no path is checked: a file is opened relative to an open folder,
+//!   without following links, and the open file is checked.
+//! - A folder is guarded if it belongs to this user or root, and no other user can write to it. A
+//!   folder above it may be writable for all if it is sticky, like /tmp: other users cannot rename
+//!   files there that they do not own.
+//! - Root and processes of this user are trusted.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -14,20 +16,20 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Symbolic links on the way to a folder: as many as the kernel follows.
+/// The maximum number of symbolic links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The permissions of others, the group's among them, to write.
+/// Write permission for the group and for others.
 const WRITE_OF_OTHERS: u32 = 0o022;
 
 const STICKY: u32 = 0o1000;
 
-/// Whether what belongs to that user is changed by nobody but root or this user.
+/// Whether the owner of a file is this user or root.
 pub(crate) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Why another user can change what `stat` describes: the rest of a sentence that begins with its path.
+/// Why another user can change the file of `stat`: the end of a sentence that starts with its path.
 pub(crate) fn open_to_others(stat: &Stat) -> Option<String> {
     if !is_trusted(stat.st_uid) {
         return Some(format!(
@@ -42,12 +44,12 @@ pub(crate) fn open_to_others(stat: &Stat) -> Option<String> {
     })
 }
 
-/// Why a folder cannot be relied on.
+/// Why a folder cannot be trusted.
 #[derive(Debug)]
 pub(crate) enum Unguarded {
-    /// Another user can change it, or what is above it: its path, and the rest of a sentence.
+    /// Another user can change it or a folder above it: its path, and the end of the sentence.
     Open(PathBuf, String),
-    /// The system's own word.
+    /// A system error.
     System(Errno),
 }
 
@@ -57,8 +59,8 @@ impl From<Errno> for Unguarded {
     }
 }
 
-/// Opens a folder that no other user can change, rename or replace; `make` makes what is missing of its path, for this user
-/// alone. `None`: it is not there.
+/// Opens a folder that no other user can change, rename or replace; `make` creates missing folders
+/// of its path, for this user only. `None`: it does not exist.
 pub(crate) fn open_folder(path: &Path, make: bool) -> Result<Option<OwnedFd>, Unguarded> {
     let Some(walk) = walk(path, make)? else { return Ok(None) };
     match open_to_others(&rustix::fs::fstat(&walk.folder)?) {
@@ -67,15 +69,16 @@ pub(crate) fn open_folder(path: &Path, make: bool) -> Result<Option<OwnedFd>, Un
     }
 }
 
-/// Opens a folder in which no other user can rename or replace what belongs to this one. `None`: it is not there.
+/// Opens a folder in which no other user can rename or replace this user's files. `None`: it does
+/// not exist.
 pub(crate) fn open_base(path: &Path) -> Result<Option<OwnedFd>, Unguarded> {
     walk(path, false)?.map(|walk| walk.opened()).transpose()
 }
 
-/// Goes to a folder; `make` makes what is missing.
+/// Walks to a folder; `make` creates missing ones.
 fn walk(path: &Path, make: bool) -> Result<Option<Walk>, Unguarded> {
     let mut walk = Walk::begin(path)?;
-    // A folder that is made and removed again and again is not waited for.
+    // Bounded: the folder might be created and removed again and again.
     let mut tries = MOST_LINKS;
     while let Some(name) = walk.names.pop() {
         match walk.step(&name) {
@@ -83,7 +86,7 @@ fn walk(path: &Path, make: bool) -> Result<Option<Walk>, Unguarded> {
             Err(Unguarded::System(Errno::NOENT)) if tries > 0 => {
                 tries -= 1;
                 match rustix::fs::mkdirat(&walk.folder, &*name, Mode::from_raw_mode(0o700)) {
-                    // Somebody else may have made it: the next look judges what is there.
+                    // Another process may have created it: the next step checks it.
                     Ok(()) | Err(Errno::EXIST) => walk.names.push(name),
                     Err(error) => return Err(error.into()),
                 }
@@ -94,12 +97,12 @@ fn walk(path: &Path, make: bool) -> Result<Option<Walk>, Unguarded> {
     Ok(Some(walk))
 }
 
-/// A way through folders, each of which is judged before the next one is opened.
+/// A walk through folders; each is checked before the next one is opened.
 struct Walk {
-    /// Where it is, and how that is called.
+    /// The current folder and its path.
     folder: OwnedFd,
     path: PathBuf,
-    /// What is left of the way, the next name last.
+    /// The remaining names, in reverse order.
     names: Vec<OsString>,
     links: usize,
 }
@@ -113,7 +116,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// What is to be walked next, before all that is left.
+    /// Inserts a path before the remaining names.
     fn go_on_with(&mut self, path: &Path) -> Result<(), Unguarded> {
         for component in path.components().rev() {
             match component {
@@ -126,7 +129,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The folder that it has come to, to be read.
+    /// Opens the current folder for reading.
     fn opened(&self) -> Result<OwnedFd, Unguarded> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.folder, ".", flags, Mode::empty())?)
@@ -167,7 +170,7 @@ fn root() -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Sets owner, group and permissions of a file that is open as a path alone.
+/// Sets the owner, group and permissions of a file that was opened with `O_PATH`.
 pub(crate) fn permit(file: &OwnedFd, mode: u32, group: Option<u32>) -> rustix::io::Result<()> {
     use std::os::fd::AsRawFd;
     if let Some(group) = group {

@@ -1,8 +1,9 @@
-//! Listening sockets that whoever started this process hands over, as systemd does for socket activation
-//! (sd_listen_fds(3)): `LISTEN_PID` is this process, and so many files as `LISTEN_FDS` says begin at number 3.
+//! Listening sockets that the parent process passes on, such as systemd for socket activation
+//! (sd_listen_fds(3)): `LISTEN_PID` is this process, and `LISTEN_FDS` files start at number 3.
 //!
-//! Such a socket outlives the process. Connections that come while nobody serves it wait in its queue, so that a
-//! restart is a pause to them. It is never shut down here, nor is its file removed: both belong to who made it.
+//! Such a socket outlives the process. Connections during a restart wait in its queue, so that a
+//! restart is only a pause. This process never shuts it down and never removes its file: the parent
+//! owns both.
 
 use crate::connect::make_blocking;
 use crate::errno::system_error;
@@ -14,10 +15,10 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of the first file that is handed over.
+/// The number of the first passed file.
 const FIRST: RawFd = 3;
 
-/// A listening socket that was handed over.
+/// A listening socket that the parent process passed on.
 #[derive(Clone, Debug)]
 pub struct InheritedSocket {
     socket: Arc<OwnedFd>,
@@ -25,12 +26,12 @@ pub struct InheritedSocket {
 }
 
 impl InheritedSocket {
-    /// Where it listens.
+    /// The address where it listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Another file of the same socket.
+    /// A duplicate file descriptor of the socket.
     pub(crate) fn file(&self) -> Result<OwnedFd> {
         self.socket.try_clone().map_err(|error| {
             Error::new(ErrorKind::System, format!("cannot take over the socket {}", self.address))
@@ -38,23 +39,23 @@ impl InheritedSocket {
         })
     }
 
-    /// Whether it is the socket of a file.
+    /// Whether it is the socket of that path.
     pub(crate) fn is_at_path(&self, path: &str) -> bool {
         let absolute = |path: &str| std::path::absolute(path).ok();
         matches!(&self.address, Address::Unix(own) if absolute(own).is_some_and(|own| absolute(path) == Some(own)))
     }
 
-    /// Whether it listens at an address of the network.
+    /// Whether it listens at that network address.
     pub(crate) fn is_at(&self, wanted: &SocketAddr) -> bool {
         let Address::Tcp { host, port } = &self.address else { return false };
         host.parse().is_ok_and(|host| SocketAddr::new(host, *port) == *wanted)
     }
 }
 
-/// The sockets that were handed to this process; none for whoever asks a second time.
+/// The passed sockets; empty at later calls.
 ///
 /// # Errors
-/// When what was handed over is no listening socket, or none that has an address here.
+/// If a passed file is not a listening socket, or has no supported address.
 pub fn inherited_sockets() -> Result<Vec<InheritedSocket>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let variable = |name| std::env::var(name).ok();
@@ -65,35 +66,34 @@ pub fn inherited_sockets() -> Result<Vec<InheritedSocket>> {
     (FIRST..FIRST + count).map(take).collect()
 }
 
-/// How many files were handed to this process.
+/// The number of passed files.
 fn count(pid: Option<&str>, files: Option<&str>) -> Result<RawFd> {
     let (Some(pid), Some(files)) = (pid, files) else { return Ok(0) };
-    // Variables that were meant for another process are left over.
+    // The variables were meant for another process.
     if pid.trim().parse() != Ok(std::process::id()) {
         return Ok(0);
     }
     let count = files.trim().parse().ok().filter(|count| (0..=1024).contains(count));
     count.ok_or_else(|| {
-        let sentence = format!("LISTEN_FDS is '{files}', which is no number of sockets; unset it");
+        let sentence = format!("LISTEN_FDS is '{files}', not a number of sockets; unset it");
         Error::new(ErrorKind::BadName, sentence)
     })
 }
 
 fn take(number: RawFd) -> Result<InheritedSocket> {
-    // SAFETY: the number is used for this one question, whose answer may be that there is no such file.
+    // SAFETY: the number is only used for this query, which fails if there is no such file.
     let there = rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
     there.map_err(|error| {
-        system_error(error, format!("LISTEN_FDS says that file {number} is a socket, and it cannot be used"))
+        system_error(error, format!("cannot use file {number}, which LISTEN_FDS lists as a socket"))
     })?;
-    // SAFETY: it is open, was handed to this process to own, and is taken once (`TAKEN`).
+    // SAFETY: it is open, was passed to this process to own, and is taken once (`TAKEN`).
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     let wrong = |why: &str| {
-        let sentence = format!(
-            "file {number}, which was handed over by LISTEN_FDS, {why}; hand over listening stream sockets alone"
-        );
+        let sentence = format!("file {number} of LISTEN_FDS {why}; pass only listening stream sockets");
         Error::new(ErrorKind::WrongKind, sentence)
     };
-    let is_stream = sockopt::socket_type(&socket).map_err(|_| wrong("is no socket"))? == SocketType::STREAM;
+    let is_stream =
+        sockopt::socket_type(&socket).map_err(|_| wrong("is not a socket"))? == SocketType::STREAM;
     if !is_stream || sockopt::socket_acceptconn(&socket) != Ok(true) {
         return Err(wrong("does not listen"));
     }

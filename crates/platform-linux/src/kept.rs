@@ -1,17 +1,18 @@
-//! Memory that outlives this process: files on a file system of memory, mapped.
+//! Persistent memory: mapped files on a memory file system, which survive this process.
 //!
-//! A file `NAME.kept` has a head of a page (what it is, how much of what), then the words, then the bytes, each from a page on.
+//! A file `NAME.kept` has a header page (format and sizes), then words, then bytes, each from a
+//! page.
 //!
 //! # Fault model
-//! - This process may be killed at any moment: the kernel has what it stored, and gives it to who maps the file next. A file is
-//!   made without a name, whole, and gets its name in one step; a kill before that leaves nothing.
-//! - All its room is reserved before it is mapped, so that no store can find that there is none.
-//! - It is locked as long as it is mapped; a second process is refused, and one that is dying is waited for.
-//! - The file is this user's alone, and no other user can rename or replace it or a folder above it ([`guarded`](crate::guarded)):
-//!   what another user made there is refused by name. Who has this user's rights may delete or spoil it: a head that is not whole is
-//!   refused, and nothing is deleted by itself.
-//! - The file system outlives the process ([`outlives`]): one that ends with it is refused.
-//! - When the power goes, the file system is empty, and the machine's boot is another one.
+//! - A kill at any moment: the kernel keeps all stores for the next process that maps the file. A
+//!   new file gets its name atomically when complete; a kill before that leaves nothing.
+//! - All its space is reserved before it is mapped, so that a store never lacks memory.
+//! - It is locked while mapped; a second process is refused, and the end of a dying one awaited.
+//! - Only this user can access it or replace its folders ([`guarded`](crate::guarded)); files of
+//!   other users are refused by name. A damaged header is an error; nothing is deleted
+//!   automatically.
+//! - The file system must outlive the process ([`outlives`]); otherwise it is refused.
+//! - A power cut empties the file system and changes the boot number.
 
 use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
@@ -30,33 +31,33 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::ByteCount;
 
-/// The first bytes of such a file.
+/// The first bytes of a file.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"SoftROC\x01");
-/// The form of the file. Who reads another one must not use it.
+/// The format version. A file of another version must not be used.
 pub(crate) const VERSION: u64 = 1;
-/// Magic, version, words, bytes, and a check of them.
+/// Magic, version, words, bytes, and their checksum.
 pub(crate) const HEAD_WORDS: usize = 5;
 pub(crate) const PAGE: u64 = ALIGNMENT as u64;
 
-/// File systems that are memory (`statfs(2)`).
+/// Memory file systems (`statfs(2)`).
 const TMPFS: u32 = 0x0102_1994;
 const RAMFS: u32 = 0x8584_58f6;
 const HUGETLBFS: u32 = 0x9584_58f6;
 
-/// What a way out is that begins with another folder.
+/// The advice to use another folder.
 const ANOTHER_FOLDER: &str = "give a folder on tmpfs with '--cache-folder DIR', such as /dev/shm/softroc";
 
-/// The same, where there is a tmpfs that this process alone has.
+/// The same, if this process has a private tmpfs.
 const A_SHARED_FOLDER: &str = "give a folder on the machine's own tmpfs with '--cache-folder DIR' (of a container: one that is mounted from the host)";
 
-/// Which start of the machine this is; `None` if the kernel does not tell.
+/// The kernel's boot number; `None` if it is not available.
 fn boot() -> Option<u128> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
-/// Which start of the machine this is. Where the kernel does not tell, each process takes it for another one, and is given no
-/// memory that outlives it.
+/// The boot number. Without one from the kernel each process uses a random one, and has no
+/// persistent memory.
 pub(crate) fn boot_id(random: impl Fn() -> u64) -> u128 {
     static BOOT: OnceLock<u128> = OnceLock::new();
     *BOOT.get_or_init(|| boot().unwrap_or_else(|| u128::from(random()) << 64 | u128::from(random())))
@@ -68,14 +69,14 @@ fn mapped() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file in memory, until this is dropped. The mapping holds the file, and with it the lock.
+/// A mapped file, until this is dropped. The mapping keeps the file open and locked.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
     file: (u64, u64),
 }
 
-// SAFETY: it is memory that is mapped into the process, whichever thread looks at it; it is only unmapped here.
+// SAFETY: the memory is mapped into the process, for all threads; only this type unmaps it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -83,9 +84,9 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     fn new(file: &OwnedFd, len: u64, stat: &Stat) -> rustix::io::Result<Mapping> {
         let len = usize::try_from(len).map_err(|_| Errno::NOMEM)?;
-        // Into memory at once: hosts do not wait for the kernel to find each page.
+        // Populated at once, so that hosts do not wait for page faults.
         let (access, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: it is mapped where nothing is, and the file is at least as long.
+        // SAFETY: the kernel chooses a free address, and the file is at least as long.
         let start = unsafe { mmap(std::ptr::null_mut(), len, access, how, file, 0) }?;
         let mapping = Mapping {
             start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?,
@@ -105,8 +106,9 @@ impl Mapping {
     fn views(self, sizes: Sizes, was_there: bool) -> KeptMemory {
         let (words, bytes) = (self.at(PAGE).cast(), self.at(sizes.bytes_from()));
         let keeper = Arc::new(self);
-        // SAFETY: the mapping holds so many words and bytes at these places (`Sizes`), and lives as long as its keeper. The file is
-        // locked, so that no other process of ours has it, and no other mapping in this one; its whole length is reserved.
+        // SAFETY: the mapping has these words and bytes at these offsets (`Sizes`), and lives as
+        // long as its keeper. The lock excludes other processes and other mappings in this one; the
+        // whole length is reserved.
         let (words, bytes) = unsafe {
             let words = Words::over(words, sizes.words, keeper.clone());
             (words, Buf::over(bytes, ByteCount(sizes.bytes), keeper))
@@ -118,22 +120,23 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         mapped().remove(&self.file);
-        // SAFETY: every view held this, so nobody looks at it any more. It cannot fail: the range is what was mapped.
+        // SAFETY: each view holds this, so that none is left. It cannot fail: the range is a
+        // mapping.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// How much is where in a file.
+/// The sizes and offsets in a file.
 #[derive(Clone, Copy)]
 struct Sizes {
     words: usize,
     bytes: u64,
-    /// Of the whole.
+    /// The length of the file.
     len: u64,
 }
 
 impl Sizes {
-    /// `None` where no file could be as long.
+    /// `None` if the file would be too long.
     fn new(words: u64, bytes: u64, page: u64) -> Option<Sizes> {
         let bytes_from = words.checked_mul(8)?.checked_add(PAGE)?.checked_next_multiple_of(PAGE)?;
         let len = bytes_from.checked_add(bytes)?.checked_next_multiple_of(page.max(PAGE))?;
@@ -151,38 +154,38 @@ impl Sizes {
     }
 }
 
-/// Tells a head that is whole from one that is not.
+/// The checksum of a header.
 fn check(head: &[u64]) -> u64 {
     head.iter().fold(0, |check, word| platform::sync::split_mix(check ^ word).1)
 }
 
-/// Where such files are: a folder that is open.
+/// The open folder of such files.
 struct Folder<'a> {
     path: &'a Path,
     fd: OwnedFd,
-    /// The page of its file system.
+    /// The page size of its file system.
     page: u64,
 }
 
-/// A file, locked by us.
+/// A file with our lock.
 struct Locked {
     fd: OwnedFd,
     stat: Stat,
 }
 
 fn no_folder() -> Error {
-    let sentence = format!("this process has no folder for memory that outlives it; {ANOTHER_FOLDER}");
+    let sentence = format!("this process has no folder for persistent memory; {ANOTHER_FOLDER}");
     Error::new(ErrorKind::NotFound, sentence)
 }
 
-/// The folder, or the nearest above it that is there: it will be on the same file system when it is made.
+/// The folder, or its nearest existing parent: a new folder will be on the same file system.
 fn nearest(path: &Path) -> &Path {
     let there = |path: &&Path| path.as_os_str().is_empty() || path.exists();
     let nearest = path.ancestors().find(there).filter(|path| !path.as_os_str().is_empty());
     nearest.unwrap_or(Path::new("."))
 }
 
-/// The file system that a folder is on, or will be when it is made.
+/// The file system of a folder, also before the folder exists.
 fn file_system_of(path: &Path) -> rustix::io::Result<StatFs> {
     rustix::fs::statfs(nearest(path))
 }
@@ -191,23 +194,27 @@ fn is_memory(file_system: &StatFs) -> bool {
     [TMPFS, RAMFS, HUGETLBFS].contains(&(file_system.f_type as u32))
 }
 
-/// Whether a folder is on a file system of memory, or will be when it is made: memory that outlives the process can lie there
-/// ([`Settings::kept`](crate::Settings::kept)).
+/// Whether a folder is on a memory file system, also before it exists: persistent memory can be
+/// there ([`Settings::kept`](crate::Settings::kept)).
 pub fn is_in_memory(folder: &Path) -> bool {
     file_system_of(folder).is_ok_and(|file_system| is_memory(&file_system))
 }
 
-/// Whether the file system of a folder outlives this process, as far as that can be found out: it is not that of a container or a
-/// sandbox which ends with the process.
+/// Whether the file system of a folder outlives this process, as far as that is known: it is not
+/// private to a container or a sandbox that ends with the process.
 pub fn outlives_process(folder: &Path) -> bool {
     rustix::fs::stat(nearest(folder)).is_ok_and(|stat| outlives::outlives_process(&stat).is_ok())
 }
 
-/// The file of that name: plain names alone.
+/// The file of that name. Only plain names are valid.
 pub(crate) fn file_name(name: &str) -> Result<String> {
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
-    let bad =
-        || Error::new(ErrorKind::BadName, format!("'{name}' cannot name memory; take letters and digits"));
+    let bad = || {
+        Error::new(
+            ErrorKind::BadName,
+            format!("'{name}' is not a valid name of persistent memory; use letters and digits"),
+        )
+    };
     plain.then(|| format!("{name}.kept")).ok_or_else(bad)
 }
 
@@ -220,12 +227,12 @@ pub(crate) fn take(
     let path = folder.ok_or_else(no_folder)?;
     let file = file_name(name)?;
     if boot().is_none() {
-        let sentence = "the kernel does not tell which start of the machine this is, so nothing can be kept in memory; \
+        let sentence = "the kernel does not report its boot number, so no memory is persistent; \
                         make /proc/sys/kernel/random/boot_id readable";
         return Err(Error::new(ErrorKind::System, sentence));
     }
     let Some(folder) = Folder::open(&path, size.is_some())? else { return Ok(None) };
-    // Somebody may forget or make it between two looks.
+    // Another process may create or remove it between two steps.
     for _ in 0..8 {
         if let Some(locked) = folder.lock(&file)? {
             return folder.map_what_is_there(&file, &locked).map(Some);
@@ -244,7 +251,7 @@ pub(crate) fn forget(folder: Option<PathBuf>, name: &str) -> Result<()> {
     let Some(path) = folder else { return Ok(()) };
     let Some(folder) = Folder::open(&path, false)? else { return Ok(()) };
     let ours = folder.stat(&file)?.is_some_and(|stat| mapped().contains(&(stat.st_dev, stat.st_ino)));
-    // Held while it is removed, unless this process views it.
+    // Locked while it is removed, unless this process has it mapped.
     let locked = if ours { None } else { folder.lock(&file)? };
     if !ours && locked.is_none() {
         return Ok(());
@@ -256,16 +263,16 @@ pub(crate) fn forget(folder: Option<PathBuf>, name: &str) -> Result<()> {
 }
 
 impl Folder<'_> {
-    /// Opens the folder; makes it if it is missing and `make` says so. `None`: there is none.
+    /// Opens the folder; `make` creates it if it is missing. `None`: it does not exist.
     fn open(path: &Path, make: bool) -> Result<Option<Folder<'_>>> {
         let shown = path.display();
         let cannot = |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
-        // First whose it is: another user's link may lead to any file system.
+        // Check the owner first: a link of another user may lead to any file system.
         let there = guarded::open_folder(path, false).map_err(|error| refused(path, error))?;
         let file_system = file_system_of(path).map_err(cannot)?;
         if !is_memory(&file_system) {
             let sentence =
-                format!("the cache folder {shown} is not on a file system of memory; {ANOTHER_FOLDER}");
+                format!("the cache folder {shown} is not on a memory file system; {ANOTHER_FOLDER}");
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         let stat = rustix::fs::stat(nearest(path)).map_err(cannot)?;
@@ -279,7 +286,7 @@ impl Folder<'_> {
             there => there,
         };
         let Some(fd) = made else { return Ok(None) };
-        // What was looked at before may have been replaced meanwhile.
+        // The path may have changed since the check.
         if !is_memory(&rustix::fs::fstatfs(&fd).map_err(cannot)?) {
             return Err(cannot(Errno::NOTDIR));
         }
@@ -290,7 +297,7 @@ impl Folder<'_> {
         self.path.join(file).display().to_string()
     }
 
-    /// What has that name, links not followed.
+    /// The status of that file, without following links.
     fn stat(&self, file: &str) -> Result<Option<Stat>> {
         match rustix::fs::statat(&self.fd, file, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -299,7 +306,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Opens and locks the file of that name. `None`: there is none, or not any more.
+    /// Opens and locks the file of that name. `None`: it does not exist, or not any more.
     fn lock(&self, file: &str) -> Result<Option<Locked>> {
         let shown = self.shown(file);
         let cannot = |error: Errno| system_error(error, format!("cannot open {shown}"));
@@ -312,7 +319,7 @@ impl Folder<'_> {
         };
         let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(foreign(&shown, "is no file"));
+            return Err(foreign(&shown, "is not a file"));
         }
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(foreign(&shown, &format!("belongs to another user (uid {})", stat.st_uid)));
@@ -345,7 +352,7 @@ impl Folder<'_> {
         let shown = self.shown(file);
         let damaged = |why: &str| {
             let sentence = format!(
-                "{shown} {why}; what it holds cannot be used. If nothing in it is needed any more, remove it with 'rm {shown}'"
+                "{shown} {why}; its data cannot be used. If the data is not needed, remove the file with 'rm {shown}'"
             );
             Error::new(ErrorKind::WrongKind, sentence)
         };
@@ -357,32 +364,33 @@ impl Folder<'_> {
         let mut next = || head.next().expect("a word of the head");
         let head: [u64; HEAD_WORDS] = std::array::from_fn(|_| next());
         if read < bytes.len() || head[0] != MAGIC {
-            return Err(damaged("is not memory of softroc"));
+            return Err(damaged("is not persistent memory of SoftROC"));
         }
         if head[1] != VERSION {
             return Err(damaged(&format!(
-                "is of version {}, which another softroc made (this one knows {VERSION})",
+                "has version {} of another SoftROC (this one supports {VERSION})",
                 head[1]
             )));
         }
         let sizes = Sizes::new(head[2], head[3], self.page);
         let sizes = sizes
             .filter(|sizes| head == sizes.head())
-            .ok_or_else(|| damaged("is damaged: its head is not whole"))?;
+            .ok_or_else(|| damaged("is damaged: its header is invalid"))?;
         if (locked.stat.st_size as u64) < sizes.len {
             return Err(damaged(&format!(
                 "is damaged: it has {} of {} bytes",
                 locked.stat.st_size, sizes.len
             )));
         }
-        // What was cut out of it would have no room when it is stored into.
+        // A hole in the file would have no space when it is stored into.
         self.reserve(file, &locked.fd, sizes.len)?;
         let mapping = Mapping::new(&locked.fd, sizes.len, &locked.stat)
             .map_err(|error| system_error(error, format!("cannot map {shown}")))?;
         Ok(mapping.views(sizes, true))
     }
 
-    /// Makes a file, whole and locked before it has its name. `None`: somebody else made one of that name meanwhile.
+    /// Creates a file, complete and locked before it has its name. `None`: another process has
+    /// created one of that name.
     fn make(&self, file: &str, size: KeptSize) -> Result<Option<KeptMemory>> {
         let shown = self.shown(file);
         let cannot = |error: Errno| system_error(error, format!("cannot make {shown}"));
@@ -394,7 +402,7 @@ impl Folder<'_> {
         let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
         let mapping = Mapping::new(&fd, sizes.len, &stat).map_err(cannot)?;
         for (index, word) in sizes.head().into_iter().enumerate() {
-            // SAFETY: the head is in the first page of the mapping, which nobody else has.
+            // SAFETY: the header is in the first page of the mapping, which no other code uses yet.
             unsafe { mapping.at(0).cast::<u64>().add(index).write(word) };
         }
         rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(cannot)?;
@@ -406,11 +414,12 @@ impl Folder<'_> {
         }
     }
 
-    /// Gives the whole length of a file its room, as zeroes where there is nothing yet.
+    /// Reserves the whole length of a file; new parts read as zeros.
     fn reserve(&self, file: &str, fd: &OwnedFd, len: u64) -> Result<()> {
         let reserved = rustix::io::retry_on_intr(|| {
             match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
-                // ramfs: what is written has its room. What is there already has been written.
+                // ramfs cannot reserve, but written space stays: the file has its whole length
+                // already.
                 Err(Errno::OPNOTSUPP) if rustix::fs::fstat(fd)?.st_size as u64 >= len => Ok(()),
                 Err(Errno::OPNOTSUPP) => write_zeroes(fd, ByteCount(len)),
                 outcome => outcome,
@@ -430,14 +439,14 @@ impl Folder<'_> {
     fn no_room(&self, file: &str, wanted: ByteCount, free: Option<ByteCount>) -> Error {
         let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
         let sentence = format!(
-            "no room in memory for {}: {wanted} wanted{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'",
+            "not enough memory for {}: {wanted} needed{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'",
             self.shown(file)
         );
         Error::new(ErrorKind::OutOfSpace, sentence)
     }
 }
 
-/// Why a folder for memory is not used, and the way out.
+/// Why a folder for persistent memory is refused, and what to do.
 pub(crate) fn refused(path: &Path, error: Unguarded) -> Error {
     let shown = path.display();
     match error {
@@ -450,7 +459,7 @@ pub(crate) fn refused(path: &Path, error: Unguarded) -> Error {
     }
 }
 
-/// Why memory that outlives this process cannot lie in a folder, or below it if that is not there yet; `None`: it can.
+/// Why a folder, existing or not, cannot hold persistent memory; `None`: it can.
 pub fn trouble_with_kept(folder: &Path) -> Option<Error> {
     Folder::open(folder, false).err()
 }

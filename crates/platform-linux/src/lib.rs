@@ -1,7 +1,7 @@
-//! The real world: io_uring, the monotonic clock, threads, sockets and files.
+//! The Linux platform: io_uring, the monotonic clock, threads, sockets and files.
 //!
-//! A binary makes one [`Shard`] on its own thread and, if it wants more, others with [`spawn_shard`]; each
-//! runs a future that sees the world through its [`platform::Env`]:
+//! A binary creates one [`Shard`] on its own thread, and others with [`spawn_shard`]. Each runs a
+//! future that uses the platform through its [`platform::Env`]:
 //!
 //! ```
 //! use platform_linux::{Settings, Shard};
@@ -15,26 +15,27 @@
 //! # Ok::<(), platform::Error>(())
 //! ```
 //!
-//! | where to look | for |
+//! | module | content |
 //! | --- | --- |
 //! | `shard` | the loop: run, submit, wait, reap, fire timers |
-//! | `ring`, `op`, `wait` | the ring and what is in it |
-//! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
-//! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
-//! | `listener`, `inherited`, `connect`, `pair`, `stream`, `peer` | sockets, those that are handed over or made in pairs, and who is at their other end |
-//! | `event` | events that another process shares with this one |
-//! | `ublk` | block devices of the kernel that are served from here |
-//! | `dying`, `ports` | waiting for what a killed process still holds |
+//! | `ring`, `op`, `wait` | the ring and its operations |
+//! | `open`, `file_drive`, `transfer` | drives: opening and locking, requests, one transfer |
+//! | `sysfs`, `behind`, `health` | the device behind a drive: properties, light, health |
+//! | `listener`, `inherited`, `connect` | sockets: listening, passed on by the parent, connecting |
+//! | `pair`, `stream`, `peer` | socket pairs, connected streams, the other end |
+//! | `event` | events shared with another process |
+//! | `ublk` | kernel block devices served by this process |
+//! | `dying`, `ports` | waiting for resources of a killed process |
 //! | `state`, `state_folder` | the directory of durable state, and its files |
-//! | `guarded` | folders and files that no other user of the machine can change |
-//! | `kept` | memory that outlives the process |
-//! | `other_kept` | such memory of other processes |
-//! | `outlives` | whether a file system does |
-//! | `parking`, `worker` | waking a shard; threads for what blocks |
+//! | `guarded` | folders and files that no other user can change |
+//! | `kept` | persistent memory |
+//! | `other_kept` | persistent memory of other processes |
+//! | `outlives` | whether a file system outlives the process |
+//! | `parking`, `worker` | waking a shard; threads for blocking calls |
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "this is the world that everybody else reaches through env"
+    reason = "this is the platform that other crates use through env"
 )]
 
 mod behind;

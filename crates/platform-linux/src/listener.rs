@@ -1,11 +1,11 @@
 //! Listening sockets.
 //!
-//! A socket's file is open to whom its permissions say before anybody can connect: it is made for this user alone, is given its group and
-//! its permissions, and listens then.
+//! A socket's file has its final permissions before a host can connect: it is created for this user
+//! only, gets its group and permissions, and only then listens.
 //!
-//! A Unix socket's file outlives a server that was killed. Whoever comes next finds out by connecting: if
-//! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use. A socket that was
-//! handed to this process (`inherited`) is taken over instead, where it listens at the address.
+//! A Unix socket's file outlives a killed server. The next server tries to connect: if that is
+//! refused, it replaces the leftover file, otherwise the address is in use. A socket that the
+//! parent process passed on (`inherited`) is taken over if it listens at the address.
 
 use crate::connect::{set_no_delay, unix_address};
 use crate::dying::{is_dead, outlive};
@@ -32,22 +32,23 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// How long to wait before accepting again when the machine is out of files or memory.
+/// The pause before the next accept if the computer has no free files or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-/// To whom a socket's file is open.
+/// Access permissions of a socket's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketPermissions {
-    /// As `chmod` takes them: who may write to it may connect.
+    /// The mode, as for `chmod`: users with write permission may connect.
     pub mode: u32,
-    /// The number of its group; otherwise it is that of the process, or of a folder with the set-group-ID bit.
+    /// The group number; default: the group of the process, or of a folder with the set-group-ID
+    /// bit.
     pub group: Option<u32>,
 }
 
 impl Default for SocketPermissions {
-    /// This user alone.
+    /// Only this user.
     fn default() -> SocketPermissions {
         SocketPermissions { mode: 0o600, group: None }
     }
@@ -61,7 +62,7 @@ pub struct UnixSocket {
     pub file: SocketFile,
 }
 
-/// The file of a socket: another file that has got its name meanwhile is not it.
+/// The file of a socket. Another file that has taken its name since does not count.
 #[derive(Debug)]
 pub struct SocketFile {
     path: String,
@@ -70,10 +71,10 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Removes it, if it is there.
+    /// Removes it, if it exists.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove(&self) -> std::io::Result<()> {
         match rustix::fs::lstat(&self.path) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == self.is => std::fs::remove_file(&self.path),
@@ -86,12 +87,13 @@ struct SocketListener {
     socket: Rc<OwnedFd>,
     ring: Rc<Ring>,
     address: Address,
-    /// The socket's file, which is removed in the end.
+    /// The socket's file, removed when this is dropped.
     file: Option<SocketFile>,
-    /// Others have it too, so that it must go on listening when this listener does not any more.
+    /// Other processes have the socket too, so that it must stay listening after this listener
+    /// closes.
     is_inherited: bool,
     closed: Cell<bool>,
-    /// Who waits for a connection.
+    /// The task that waits for a connection.
     acceptor: Cell<Option<TaskId>>,
 }
 
@@ -118,7 +120,7 @@ pub(crate) async fn listen(
     Ok(SocketListener::at(ring, Rc::new(socket), address, file, false))
 }
 
-/// The socket at that address, if one was handed to this process.
+/// The socket at that address, if the parent process passed one on.
 async fn handed_over<'a>(
     address: &Address,
     inherited: &'a [InheritedSocket],
@@ -138,27 +140,29 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
         .map_err(|error| system_error(error, "cannot make a socket"))
 }
 
-/// A socket that listens at `path`, open to whom `permissions` say. A file there that nobody serves any more is replaced.
+/// A socket that listens at `path` with these permissions. A leftover file of an ended server is
+/// replaced.
 ///
 /// # Errors
-/// When somebody serves there, the file is no leftover of this user, or the socket cannot be made.
+/// If a server listens there, the file is not a leftover of this user, or the socket cannot be
+/// created.
 pub fn listen_unix(path: &str, permissions: SocketPermissions) -> Result<UnixSocket> {
     let socket = bind_unix(path)?;
     let file = open_to(path, permissions)?;
     let listens = rustix::net::listen(&socket, BACKLOG);
     listens.map_err(|error| {
-        // Nobody could connect yet. The first error is the one to tell.
+        // No host has connected yet. Report the first error.
         let _ = file.remove();
         cannot_serve(path, error)
     })?;
     Ok(UnixSocket { socket, file })
 }
 
-/// A socket whose file is open to this user alone. Nobody can connect before it listens.
+/// A socket whose file only this user can access. Connections fail until it listens.
 fn bind_unix(path: &str) -> Result<OwnedFd> {
     let address = unix_address(path)?;
     let socket = new_socket(AddressFamily::UNIX)?;
-    // Its file gets the socket's own permissions, less those that the umask takes.
+    // The file gets the socket's permissions, less the umask.
     let own = rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600));
     own.map_err(|error| cannot_serve(path, error))?;
     let mut bound = rustix::net::bind(&socket, &address);
@@ -177,7 +181,7 @@ fn cannot_serve(path: &str, error: Errno) -> Error {
     }
 }
 
-/// Gives the file of a socket that was just bound its group and permissions.
+/// Sets the group and permissions of a newly bound socket's file.
 fn open_to(path: &str, permissions: SocketPermissions) -> Result<SocketFile> {
     let cannot =
         |error: Errno| system_error(error, format!("cannot set the permissions of the socket {path}"));
@@ -241,12 +245,14 @@ fn remove_leftover(path: &str) -> Result<()> {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
             .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
         Err(Errno::NOENT) => Ok(()),
-        // It answers, unless that is only the ring of a server which has ended.
+        // It accepts, unless only the ring of an ended server is left.
         Ok(()) if listener_is_dead(&probe) => std::fs::remove_file(path)
             .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
-        // It answers, or is too busy to.
+        // It accepts, or its queue is full.
         Ok(()) | Err(Errno::AGAIN) => Err(in_use(path)),
-        Err(error) => Err(system_error(error, format!("cannot tell whether the socket {path} is in use"))),
+        Err(error) => {
+            Err(system_error(error, format!("cannot determine whether the socket {path} is in use")))
+        }
     }
 }
 
@@ -273,8 +279,8 @@ async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
     Err(last)
 }
 
-/// Listens. A port that nobody holds any more but the kernel, for a process that has ended, is waited for:
-/// `SO_REUSEADDR` helps with connections that are left, not with a socket that still listens.
+/// Listens. Waits for a port that only the kernel still holds, for an ended process: `SO_REUSEADDR`
+/// helps with remaining connections, not with a socket that still listens.
 async fn listen_alone(address: SocketAddr) -> Result<rustix::io::Result<(OwnedFd, u16)>> {
     match listen_at(&address) {
         Err(Errno::ADDRINUSE) => {}
@@ -310,7 +316,7 @@ impl Listener for SocketListener {
     fn close(&self) {
         self.closed.set(true);
         if !self.is_inherited {
-            // It fails only if it was done before.
+            // Fails only if it was shut down before.
             let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
         }
         if let Some(acceptor) = self.acceptor.take() {
@@ -331,8 +337,8 @@ impl SocketListener {
         Rc::new(SocketListener { socket, ring, address, file, is_inherited, closed, acceptor })
     }
 
-    /// The next connection, as the ring gives it; `None` when it is closed. What comes afterwards is for whoever else has
-    /// the socket.
+    /// The next connection from the ring; `None` if the listener is closed. Later connections are
+    /// left to other holders of the socket.
     async fn next(&self) -> Option<i32> {
         let mut connection = self.ring.wait_for(WaitFor::Connection(self.socket.clone()));
         poll_fn(|context| {
@@ -348,10 +354,13 @@ impl SocketListener {
     async fn accept_one(&self) -> Result<Box<dyn StreamSource>> {
         loop {
             let Some(result) = self.next().await else {
-                return Err(Error::new(ErrorKind::System, format!("{} is served no more", self.address)));
+                return Err(Error::new(
+                    ErrorKind::System,
+                    format!("the listener at {} is closed", self.address),
+                ));
             };
             if result >= 0 {
-                // SAFETY: the kernel gave us this file with the result, and nobody else has it.
+                // SAFETY: the kernel returned this file as the result, and no other code has it.
                 return self.accepted(unsafe { OwnedFd::from_raw_fd(result) });
             }
             match -result {
@@ -376,7 +385,7 @@ impl SocketListener {
                 set_no_delay(&socket)?;
                 let peer = rustix::net::getpeername(&socket).ok().flatten();
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Peer::at(peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string()))
+                Peer::at(peer.map_or_else(|| "a disconnected peer".to_owned(), |peer| peer.to_string()))
             }
         };
         Ok(Box::new(SocketSource { socket, peer }))
@@ -386,7 +395,7 @@ impl SocketListener {
 impl Drop for SocketListener {
     fn drop(&mut self) {
         self.close();
-        // A leftover would be harmless: the next server replaces it.
+        // A leftover file is harmless: the next server replaces it.
         let _ = self.file.as_ref().map(SocketFile::remove);
     }
 }

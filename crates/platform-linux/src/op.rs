@@ -1,4 +1,4 @@
-//! What an entry in the ring can be, and how each kind goes on when the kernel answers.
+//! The kinds of ring operations, and how each continues when the kernel completes an entry.
 
 use crate::errno::{is_transient, stream_error};
 use crate::event::{self, Event, EventWait};
@@ -14,10 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most pieces of one vectored call (IOV_MAX); longer ones go on like short transfers.
+/// The maximum number of pieces of one vectored call (IOV_MAX); longer ones continue like short
+/// transfers.
 const PIECES: usize = 1024;
 
-/// Memory of a slot that the kernel reads or writes while an entry is with it: never moves, is reused.
+/// A slot's memory that the kernel accesses while an entry is in progress: never moves, is reused.
 pub(crate) struct Memory {
     pub(crate) pieces: Vec<libc::iovec>,
     header: libc::msghdr,
@@ -34,25 +35,25 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Where eight bytes may be put.
+    /// The address of an eight-byte buffer.
     pub(crate) fn word(&mut self) -> *mut u8 {
         (&raw mut self.word).cast()
     }
 
-    /// Where eight bytes are, with that number in them.
+    /// The address of an eight-byte buffer that holds this number.
     pub(crate) fn set_word(&mut self, word: u64) -> *const u8 {
         self.word = word;
         self.word()
     }
 }
 
-/// How an operation goes on after an answer.
+/// The next step of an operation after a completion.
 pub(crate) enum Step {
     /// Another entry is needed.
     Again,
-    /// Another entry is needed, after that pause: the system could not carry it out for now.
+    /// Another entry is needed after a pause: the system refused the operation temporarily.
     AgainAfter(Duration),
-    /// It is over.
+    /// The operation is complete.
     Done(Result<u64, IoError>),
 }
 
@@ -63,7 +64,7 @@ pub(crate) enum Step {
 )]
 pub(crate) enum Op {
     Free,
-    /// The read of the eventfd that other threads wake this one by.
+    /// The read of the eventfd by which other threads wake this one.
     Wakeup {
         parking: Arc<Parking>,
     },
@@ -72,7 +73,7 @@ pub(crate) enum Op {
         completion: Completion,
         socket: Rc<OwnedFd>,
         buf: Buf,
-        /// Those of `recv`.
+        /// The flags of `recv`.
         flags: i32,
     },
     Send {
@@ -81,7 +82,7 @@ pub(crate) enum Op {
         slices: Slices,
         sent: u64,
     },
-    /// Waits until an event has been signalled.
+    /// Waits for the signal of an event.
     Event {
         completion: Completion,
         wait: EventWait,
@@ -92,19 +93,19 @@ pub(crate) enum Op {
         completion: Completion,
         event: Rc<Event>,
     },
-    /// Answers a request of a device that is served from here, and waits for the next.
+    /// Completes a request of a served block device, and waits for the next.
     Command {
         completion: Completion,
         file: Arc<OwnedFd>,
         number: u32,
         bytes: [u8; 16],
     },
-    /// Anything whose bare result a task waits for.
+    /// An operation for a task that waits for the plain result.
     Wait(Rc<Waiter>),
 }
 
 impl Op {
-    /// The entry for what is left to do.
+    /// The entry for the rest of the operation.
     pub(crate) fn entry(&mut self, memory: &mut Memory) -> squeue::Entry {
         match self {
             Op::Free => unreachable!("a free slot has nothing to submit"),
@@ -127,7 +128,7 @@ impl Op {
         }
     }
 
-    /// Takes the kernel's answer: a count, or a negative error number.
+    /// Handles a completion: a count, or a negative error number.
     pub(crate) fn returned(&mut self, result: i32) -> Step {
         match self {
             Op::Free => unreachable!("the kernel answers every entry once"),
@@ -163,13 +164,13 @@ impl Op {
         }
     }
 
-    /// An entry that is answered after a pause. The operation keeps its slot meanwhile.
+    /// An entry that completes after a pause. The operation keeps its slot meanwhile.
     pub(crate) fn pause_entry(memory: &mut Memory, pause: Duration) -> squeue::Entry {
         memory.time = types::Timespec::from(pause);
         opcode::Timeout::new(&raw const memory.time).build()
     }
 
-    /// Tells whoever waits.
+    /// Completes the operation for its waiter.
     pub(crate) fn finish(self, result: Result<u64, IoError>, executor: &Executor) {
         match self {
             Op::Free | Op::Wakeup { .. } => {}
@@ -186,18 +187,20 @@ impl Op {
         }
     }
 
-    /// Whether the kernel keeps it until the ring is closed, whatever it is asked; it touches no memory of ours.
+    /// Whether it can only end with the ring: the kernel does not cancel it, and it uses no memory
+    /// of ours.
     pub(crate) fn ends_with_the_ring(&self) -> bool {
         matches!(self, Op::Command { .. })
     }
 
-    /// Whether it may wait for ever unless it is cancelled: everything but drives.
+    /// Whether it may wait forever unless it is cancelled: all operations except those of drives.
     pub(crate) fn waits_for_the_outside(&self) -> bool {
         !matches!(self, Op::Free | Op::Drive(_))
     }
 }
 
-/// The pieces of `slices` from `done` bytes on, zero slices out of the shared zeroes. At most [`PIECES`].
+/// The pieces of `slices` after `done` bytes; zero slices use the shared block of zeros. At most
+/// [`PIECES`].
 pub(crate) fn gather(slices: &[Slice], done: u64, pieces: &mut Vec<libc::iovec>) {
     pieces.clear();
     let mut skip = done as usize;
@@ -223,7 +226,7 @@ pub(crate) fn gather(slices: &[Slice], done: u64, pieces: &mut Vec<libc::iovec>)
     }
 }
 
-/// The pieces of `buffers` from `done` bytes on. At most [`PIECES`].
+/// The pieces of `buffers` after `done` bytes. At most [`PIECES`].
 pub(crate) fn scatter(buffers: &mut [Buf], done: u64, pieces: &mut Vec<libc::iovec>) {
     pieces.clear();
     let mut skip = done as usize;
@@ -242,10 +245,10 @@ pub(crate) fn scatter(buffers: &mut [Buf], done: u64, pieces: &mut Vec<libc::iov
     }
 }
 
-/// Sends as much of `slices` as the socket takes at once: how much that was.
+/// Sends as much of `slices` as the socket accepts at once; returns the number of bytes.
 ///
 /// # Errors
-/// The number of the error, `EAGAIN` among them.
+/// The error number, such as `EAGAIN`.
 pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc::iovec>) -> Result<u64, i32> {
     gather(slices, 0, pieces);
     // SAFETY: a message header of zeroes is a valid empty one.
@@ -253,25 +256,25 @@ pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc:
     header.msg_iov = pieces.as_mut_ptr();
     header.msg_iovlen = pieces.len() as _;
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the pieces are those of slices that outlive the call, and the call only reads them.
+    // SAFETY: the pieces point to slices that outlive the call, and the call only reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     u64::try_from(sent).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// Receives what is there at once: how much that was, zero at the end of the stream.
+/// Receives the available bytes; returns their number, zero at the end of the stream.
 ///
 /// # Errors
-/// The number of the error, `EAGAIN` among them.
+/// The error number, such as `EAGAIN`.
 pub(crate) fn receive_now(socket: &OwnedFd, buf: &mut Buf) -> Result<u64, i32> {
     let bytes = buf.bytes_mut();
-    // SAFETY: the call writes to those bytes alone.
+    // SAFETY: the call writes only to these bytes.
     let received =
         unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
     u64::try_from(received).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn send_entry(fd: types::Fd, slices: &Slices, sent: u64, memory: &mut Memory) -> squeue::Entry {
-    // MSG_WAITALL: the kernel goes on by itself after a short send.
+    // MSG_WAITALL: the kernel continues by itself after a short send.
     let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
     if let [slice] = slices.as_slice()
         && let Some(bytes) = slice.solid()

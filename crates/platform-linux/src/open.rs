@@ -1,8 +1,9 @@
-//! Opening and making drives: what they are, how they are aligned, and that nobody else has them.
+//! Opening and creating drives: their kind, their alignment, and exclusive access.
 //!
-//! Everything in here may block (a sleeping disk, a network file system), so it runs on a worker thread.
+//! All functions may block (a sleeping disk, a network file system), so they run on a worker
+//! thread.
 
-use crate::behind::Behind;
+use crate::behind::BackingDevice;
 use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
@@ -16,18 +17,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use units::{ByteCount, SectorSize};
 
-/// What a drive is opened for.
+/// The access for which a drive is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reading, and writing where it may be written.
+    /// Read, and write if that is permitted.
     Writing,
-    /// Reading alone: it could not be written by mistake.
+    /// Read-only: a write by mistake is impossible.
     Reading,
 }
 
-/// Opens `path` for one controller alone.
+/// Opens `path` exclusively for one controller.
 pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
-    // Looked at before it is opened: opening a pipe would wait for its other end.
+    // Checked before it is opened: opening a pipe would wait for its other end.
     let before = rustix::fs::stat(path).map_err(|error| cannot_open(path, error))?;
     let kind = drive_kind(path, &before)?;
     let (fd, read_only, direct) = open_alone(path, kind, access, &before)?;
@@ -71,10 +72,10 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
         rotational: device.rotational,
         read_only: read_only || (is_device && device.read_only),
         exclusive: true,
-        // What lies below a file's file system is no drive of ours.
+        // The device below a file's file system is not the drive.
         hardware: if is_device { device.hardware } else { Hardware::default() },
     };
-    let behind = Behind::new(is_device.then_some((device.interface, device.locate)));
+    let behind = BackingDevice::new(is_device.then_some((device.interface, device.locate)));
     let behind = behind.with_cache_type(device.cache_type.filter(|_| is_device));
     Ok(OpenDrive { fd, info, odd_bytes: ByteCount(all.0 - size.0), memory_alignment, behind })
 }
@@ -107,10 +108,10 @@ fn drive_kind(path: &str, stat: &Stat) -> Result<DriveKind> {
 /// An open file, whether it is read-only, and whether it is for direct I/O.
 type Opened = (OwnedFd, bool, bool);
 
-/// Opens it. A block device is opened for one alone: one that a process still holds which has ended is waited for.
-/// Whoever that is, is told by its lock.
+/// Opens it. A block device is opened exclusively; the end of a dying holder is awaited. The holder
+/// is found by its lock.
 fn open_alone(path: &str, kind: DriveKind, access: Access, stat: &Stat) -> Result<Opened> {
-    let busy = || lock_holder(stat).map_or(Holder::Unseen, Holder::Process);
+    let busy = || lock_holder(stat).map_or(Holder::Unknown, Holder::Process);
     let opened = outlive(|| match open_file(path, kind, access) {
         Err(Errno::BUSY) => Err(busy()),
         outcome => Ok(outcome),
@@ -125,16 +126,15 @@ fn open_alone(path: &str, kind: DriveKind, access: Access, stat: &Stat) -> Resul
     opened.map_err(refused)?.map_err(|error| cannot_open(path, error))
 }
 
-/// What is said of the process that holds a drive.
+/// A description of the process that holds a drive.
 fn held_by(process: u32) -> String {
     match process == std::process::id() {
-        true => "in use by this very process: under another name, or operations on it have not returned"
-            .to_owned(),
+        true => "in use by this process: under another name, or with outstanding operations".to_owned(),
         false => format!("held by another controller (process {process})"),
     }
 }
 
-/// Opens for writing if it may and is wanted, directly if it can.
+/// Opens for writing if that is permitted and wanted, with direct I/O if possible.
 fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<Opened> {
     let mut base = OFlags::CLOEXEC | OFlags::NONBLOCK;
     if kind == DriveKind::BlockDevice {
@@ -148,11 +148,11 @@ fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<
         for (caching, direct) in [(OFlags::DIRECT, true), (OFlags::empty(), false)] {
             match rustix::fs::open(path, base | access | caching, Mode::empty()) {
                 Ok(fd) => {
-                    // Non-blocking was for the opening alone.
+                    // Non-blocking was only for the open.
                     rustix::fs::fcntl_setfl(&fd, caching)?;
                     return Ok((fd, read_only, direct));
                 }
-                // The file system does not do direct I/O.
+                // The file system does not support direct I/O.
                 Err(Errno::INVAL) if direct => {}
                 Err(error) => {
                     refusal = error;
@@ -167,8 +167,8 @@ fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<
     Err(refusal)
 }
 
-/// Both kinds of lock: `flock` tells another controller of ours (and who holds it), the lock on the open
-/// file tells programs such as QEMU. They end with the file.
+/// Takes two locks: `flock` excludes other controllers (and identifies the holder), the lock on the
+/// open file excludes programs such as QEMU. Both end with the file.
 fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Result<()> {
     let held = || {
         let holder = lock_holder(stat).map_or_else(|| "held by another controller".to_owned(), held_by);
@@ -179,24 +179,24 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
         Ok(Err(error)) => return Err(system_error(error, format!("cannot lock drive {path}"))),
         Err(_) => return held(),
     }
-    // SAFETY: a lock record of zeroes is valid: the whole file, from its start.
+    // SAFETY: a zeroed lock record is valid: the whole file, from its start.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = if read_only { libc::F_RDLCK } else { libc::F_WRLCK } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    // SAFETY: the file is open and the record lives through the call.
+    // SAFETY: the file is open and the record outlives the call.
     if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
         return Ok(());
     }
     match std::io::Error::last_os_error().raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => held(),
-        // A file system without such locks: the other lock stands.
+        // The file system has no such locks: the other lock suffices.
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOLCK) => Ok(()),
         _ => Err(system_error(std::io::Error::last_os_error(), format!("cannot lock drive {path}"))),
     }
 }
 
-/// Takes the `flock`, or says that somebody holds it, and who. A holder that went away between the two looks is
-/// none: then it is tried again.
+/// Takes the `flock`, or returns its holder. If the holder ended between the two steps, it tries
+/// again.
 pub(crate) fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Holder> {
     for _ in 0..8 {
         match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
@@ -207,10 +207,10 @@ pub(crate) fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix
             return Err(Holder::Process(pid));
         }
     }
-    Err(Holder::Somebody)
+    Err(Holder::Living)
 }
 
-/// The process that holds a `flock` on that file, if the kernel tells.
+/// The process that holds a `flock` on that file, if the kernel reports it.
 pub(crate) fn lock_holder(stat: &Stat) -> Option<u32> {
     let inode = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
@@ -223,7 +223,7 @@ pub(crate) fn lock_holder(stat: &Stat) -> Option<u32> {
     })
 }
 
-/// The logical and physical sector, and what direct I/O asks of memory.
+/// The logical and physical sector, and the memory alignment for direct I/O.
 fn sectors(
     path: &str,
     fd: &OwnedFd,
@@ -261,12 +261,12 @@ fn block_size(path: &str, fd: &OwnedFd, request: libc::c_ulong) -> Result<u64> {
     // SAFETY: both requests write one int.
     if unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut size) } != 0 {
         let error = std::io::Error::last_os_error();
-        return Err(system_error(error, format!("cannot ask block device {path} for its sectors")));
+        return Err(system_error(error, format!("cannot read the sector size of block device {path}")));
     }
     Ok(u64::from(size))
 }
 
-/// Makes a new file drive with all its space reserved; leaves nothing behind if it cannot.
+/// Creates a file drive with all its space reserved; removes it after an error.
 pub(crate) fn create_drive(path: &str, size: ByteCount) -> Result<()> {
     if size.is_zero() || !size.is_aligned(SectorSize::B512.bytes()) {
         return Err(Error::new(
@@ -285,7 +285,7 @@ pub(crate) fn create_drive(path: &str, size: ByteCount) -> Result<()> {
         error => system_error(error, format!("cannot make drive file {path}")),
     })?;
     reserve(path, &fd, size).and_then(|()| make_durable(path, &fd)).inspect_err(|_| {
-        // What could not be made whole must not be mistaken for a drive; the first error is the one to tell.
+        // An incomplete file must not be mistaken for a drive. Report the first error.
         let _ = std::fs::remove_file(path);
     })
 }
@@ -305,7 +305,7 @@ fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
     })
 }
 
-/// For file systems that cannot reserve: written is reserved.
+/// For file systems that cannot reserve space: written space is reserved.
 pub(crate) fn write_zeroes(fd: &OwnedFd, size: ByteCount) -> rustix::io::Result<()> {
     let mut at = 0;
     while at < size.0 {

@@ -1,10 +1,12 @@
-//! Memory that other processes of this machine have, or left behind: the files of that name in the folders beside this process's own.
+//! Persistent memory that other processes of this computer have, or left behind: files of the same
+//! name in the folders next to this process's own.
 //!
 //! # Fault model
-//! - A file that a process has is locked. It may be taken or removed between a look and an act: what is removed is locked first.
-//! - Nothing of a file is believed but its head, and numbers within its length.
-//! - No other user can change the folder that holds those folders ([`guarded`](crate::guarded)). A folder in it that another user can
-//!   change is none: what is looked at and removed is relative to folders that are open.
+//! - A file in use is locked. It may be taken or removed at any time: it is locked before it is
+//!   removed.
+//! - Only its header is trusted, and numbers within its length.
+//! - No other user can change the parent of those folders ([`guarded`](crate::guarded)). A folder
+//!   in it that another user can change is ignored: all access is relative to open folders.
 
 use crate::errno::system_error;
 use crate::guarded;
@@ -21,14 +23,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use units::ByteCount;
 
-/// The most numbers that are read of a file: more than those of the largest memory.
+/// The maximum number of words read from a file: more than the largest memory has.
 const MOST_WORDS: u64 = 1 << 28;
 
-/// A folder beside that of this process, and its file.
-struct Beside {
+/// A folder next to this process's own.
+struct SiblingFolder {
     base: Rc<OwnedFd>,
     folder: OwnedFd,
-    /// How the folder is called in its base.
+    /// The folder's name in its parent.
     called: OsString,
     path: PathBuf,
 }
@@ -37,7 +39,7 @@ struct Beside {
 pub(crate) fn list(own: Option<&Path>, name: &str) -> Result<Vec<OtherMemory>> {
     let mut memories = Vec::new();
     for beside in folders(own, name)? {
-        // One that is gone by now is none.
+        // Ignored if it was removed meanwhile.
         if let Some((file, stat)) = beside.open(name)? {
             memories.push(look(&beside.path, &file, &stat));
         }
@@ -52,11 +54,11 @@ pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> 
     let beside = found.ok_or_else(none)?;
     let (file, stat) = beside.open(name)?.ok_or_else(none)?;
     if !lock(&file) {
-        let sentence = format!("{other} is in use by a 'softroc serve'; stop that one first");
+        let sentence = format!("{other} is in use by a 'softroc serve'; stop it first");
         return Err(Error::new(ErrorKind::InUse, sentence));
     }
     let cannot = |error: Errno| system_error(error, format!("cannot remove {other}"));
-    // Another file may have got its name before it was locked.
+    // Another file may have taken its name before the lock.
     let file = file_name(name)?;
     let now = rustix::fs::statat(&beside.folder, &*file, AtFlags::SYMLINK_NOFOLLOW).map_err(cannot)?;
     if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
@@ -64,14 +66,14 @@ pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> 
     }
     rustix::fs::unlinkat(&beside.folder, &*file, AtFlags::empty()).map_err(cannot)?;
     match rustix::fs::unlinkat(&*beside.base, &*beside.called, AtFlags::REMOVEDIR) {
-        // Somebody keeps something else there.
+        // The folder has other files: keep it.
         Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(()),
         Err(error) => Err(cannot(error)),
     }
 }
 
-/// The folders beside this one that may have a file of that name.
-fn folders(own: Option<&Path>, name: &str) -> Result<Vec<Beside>> {
+/// The folders next to this one that may have a file of that name.
+fn folders(own: Option<&Path>, name: &str) -> Result<Vec<SiblingFolder>> {
     let file = file_name(name)?;
     let Some((own, path)) = own.and_then(|own| Some((own, own.parent()?))) else { return Ok(Vec::new()) };
     let cannot = |error: Errno| system_error(error, format!("cannot read the folder {}", path.display()));
@@ -90,19 +92,25 @@ fn folders(own: Option<&Path>, name: &str) -> Result<Vec<Beside>> {
             true => continue,
             false => rustix::fs::openat(&*base, &*called, flags, Mode::empty()),
         };
-        // What is no folder, or is closed to this user, has no memory of theirs.
+        // Not a folder, or not accessible: it has no memory of this user.
         if let Ok(folder) = folder
             && rustix::fs::fstat(&folder).is_ok_and(|stat| guarded::open_to_others(&stat).is_none())
         {
-            folders.push(Beside { base: base.clone(), folder, path: path.join(&called).join(&file), called });
+            folders.push(SiblingFolder {
+                base: base.clone(),
+                folder,
+                path: path.join(&called).join(&file),
+                called,
+            });
         }
     }
     folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(folders)
 }
 
-impl Beside {
-    /// A file of this user, links not followed. `None`: there is none, or it is no memory of this user.
+impl SiblingFolder {
+    /// A file of this user, without following links. `None`: there is none, or it is not persistent
+    /// memory of this user.
     fn open(&self, name: &str) -> Result<Option<(File, Stat)>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let cannot = |error: Errno| system_error(error, format!("cannot open {}", self.path.display()));
@@ -118,7 +126,7 @@ impl Beside {
     }
 }
 
-/// Whether nobody has it; this process has it then, until the file is closed.
+/// Locks a free file for this process, until it is closed; false if it is in use.
 fn lock(file: &File) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
@@ -130,7 +138,7 @@ fn look(path: &Path, file: &File, stat: &Stat) -> OtherMemory {
     OtherMemory { name: path.display().to_string(), len: ByteCount(len), in_use, words }
 }
 
-/// The numbers that a file says it has.
+/// The words of a file, as many as its header says.
 fn read_words(file: &File, len: u64) -> std::result::Result<Vec<u64>, String> {
     let read = |at: u64, count: u64| -> std::result::Result<Vec<u64>, String> {
         let mut bytes = vec![0; count as usize * 8];
@@ -141,7 +149,7 @@ fn read_words(file: &File, len: u64) -> std::result::Result<Vec<u64>, String> {
     let head = read(0, HEAD_WORDS as u64)?;
     match head[..] {
         [MAGIC, VERSION, words, ..] if words <= MOST_WORDS && words * 8 + PAGE <= len => read(PAGE, words),
-        [MAGIC, ..] => Err("it is damaged, or another version made it".to_owned()),
-        _ => Err("it is not memory of softroc".to_owned()),
+        [MAGIC, ..] => Err("it is damaged, or of another version".to_owned()),
+        _ => Err("it is not persistent memory of SoftROC".to_owned()),
     }
 }

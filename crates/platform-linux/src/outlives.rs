@@ -1,31 +1,33 @@
-//! Whether a file system in memory outlives this process, or ends with the mount namespace that the process is in.
+//! Whether a memory file system outlives this process, or ends with its mount namespace.
 //!
-//! A container, a sandbox (`PrivateTmp=`, `TemporaryFileSystem=`) or `unshare -m` may have a tmpfs of its own: it is gone with
-//! the last process there. A file system outlives this process if the machine's first process has it mounted. In another PID
-//! namespace the first process is that of the container, and outlives nothing, unless it is an init that runs services; a folder
-//! that the host gave the container is a part of a file system of which no whole is mounted there.
+//! A container, a sandbox (`PrivateTmp=`, `TemporaryFileSystem=`) or `unshare -m` may have a
+//! private tmpfs, which ends with the last process there. A file system outlives this process if
+//! the computer's first process has it mounted. In another PID namespace the first process is that
+//! of the container. It does not outlive this process, unless it is an init that runs services. A
+//! folder from the host is a part of a file system that is not mounted there as a whole.
 //!
 //! # Fault model
-//! What cannot be found out counts as private: a cache that is write-through loses nothing.
+//! If the answer is unknown, the file system counts as private: a write-through cache loses
+//! nothing.
 
 use rustix::fs::{Stat, major, minor};
 use std::path::Path;
 
-/// The PID namespace in which the machine's first process is (`PROC_PID_INIT_INO` of the kernel).
+/// The PID namespace of the computer's first process (`PROC_PID_INIT_INO` of the kernel).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// What the kernel shows of namespaces.
+/// The namespaces, as the kernel reports them.
 struct Namespaces {
-    /// This process and the machine's first one have the same PID namespace.
+    /// This process and the computer's first one are in the same PID namespace.
     is_first: bool,
-    /// The first process of the PID namespace is an init that runs services, and outlives them.
+    /// The first process of the PID namespace is an init that runs services and outlives them.
     has_init: bool,
-    /// `mountinfo` of this process, and of the first one of its PID namespace.
+    /// `mountinfo` of this process, and of the first one in its PID namespace.
     own_mounts: Option<String>,
     first_mounts: Option<String>,
 }
 
-/// A file system ends with this process, or may: why.
+/// Why a file system ends, or may end, with this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Private(&'static str);
 
@@ -37,22 +39,22 @@ impl Private {
         "may be private to this process: /proc/1/mountinfo, which shows the machine's file systems, cannot be read",
     );
 
-    /// The rest of a sentence that begins with the folder.
+    /// The end of a sentence that starts with the folder.
     pub(crate) fn why(self) -> &'static str {
         self.0
     }
 }
 
-/// Whether a file system in memory, of which this is a file, outlives the process.
+/// Whether the memory file system of a file outlives the process.
 ///
 /// # Errors
-/// Why not, or why that is not known.
+/// Why not, or why that is unknown.
 pub(crate) fn outlives_process(stat: &Stat) -> Result<(), Private> {
     let read = |path| std::fs::read_to_string(path).ok();
     let namespace = std::fs::read_link("/proc/self/ns/pid");
     let namespaces = Namespaces {
         is_first: namespace.is_ok_and(|link| link == Path::new(FIRST_PID_NAMESPACE)),
-        // As sd_booted(3) finds out.
+        // The check of sd_booted(3).
         has_init: Path::new("/run/systemd/system").is_dir() && std::process::id() != 1,
         own_mounts: read("/proc/self/mountinfo"),
         first_mounts: read("/proc/1/mountinfo"),
@@ -60,7 +62,7 @@ pub(crate) fn outlives_process(stat: &Stat) -> Result<(), Private> {
     judge(&format!("{}:{}", major(stat.st_dev), minor(stat.st_dev)), &namespaces)
 }
 
-/// `device`: that of the file system, as `mountinfo` has it.
+/// `device`: the file system's device in `mountinfo`.
 fn judge(device: &str, namespaces: &Namespaces) -> Result<(), Private> {
     let Namespaces { is_first, has_init, own_mounts, first_mounts } = namespaces;
     let is_mounted = |mounts: &String| roots_of(device, mounts).next().is_some();
@@ -81,7 +83,7 @@ fn judge(device: &str, namespaces: &Namespaces) -> Result<(), Private> {
     }
 }
 
-/// Which parts of a file system are mounted: the fourth field of each line whose third is its device.
+/// The mounted parts of a file system: the fourth field of each line whose third is its device.
 fn roots_of<'a>(device: &str, mounts: &'a str) -> impl Iterator<Item = &'a str> {
     mounts.lines().filter_map(move |line| {
         let mut fields = line.split(' ').skip(2);
@@ -132,7 +134,8 @@ mod tests {
         assert_eq!(judged("0:23", true, true, HOST, None), Err(Private::UNKNOWN));
     }
 
-    /// `docker run -v /run/softroc:/run/softroc`: the host's folder outlives the container, and its own `/dev/shm` does not.
+    /// `docker run -v /run/softroc:/run/softroc`: the host's folder outlives the container; the
+    /// container's own `/dev/shm` does not.
     #[test]
     fn a_container_outlives_nothing_but_has_folders_of_the_host() {
         let own = "700 690 0:60 / /dev/shm rw,nosuid - tmpfs shm rw,size=65536k\n\

@@ -1,4 +1,4 @@
-//! A connection whose two ends are made at once: one for a shard, the other to be given away, as to the kernel's NBD client.
+//! Socket pairs: one end for a shard, the other for another owner, such as the kernel's NBD client.
 
 use crate::errno::system_error;
 use crate::stream::SocketSource;
@@ -7,15 +7,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::OwnedFd;
 
-/// This process' end of a [`stream_pair`].
+/// This process's end of a [`stream_pair`].
 pub struct NearEnd {
     socket: OwnedFd,
 }
 
-/// A connected pair of stream sockets: the end for a shard, and the file to be given away.
+/// A connected pair of stream sockets: the end for a shard, and the file for another owner.
 ///
 /// # Errors
-/// When the machine has no sockets left.
+/// If the computer has no free sockets.
 pub fn stream_pair() -> Result<(NearEnd, OwnedFd)> {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (near, far) = pair.map_err(|error| system_error(error, "cannot make a pair of sockets"))?;
@@ -23,15 +23,15 @@ pub fn stream_pair() -> Result<(NearEnd, OwnedFd)> {
 }
 
 impl NearEnd {
-    /// Whether somebody holds the other end.
+    /// Whether the other end is open.
     pub fn is_held(&self) -> bool {
         let mut files = [PollFd::new(&self.socket, PollFlags::IN)];
-        // What cannot be asked is taken to be held: a receive finds out.
+        // If the poll fails, it counts as open: a receive finds out.
         let asked = poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         asked.is_err() || !files[0].revents().contains(PollFlags::HUP)
     }
 
-    /// The end on its way to a shard; `peer` holds the other one.
+    /// Converts the end for a shard; `peer` holds the other one.
     pub fn into_source(self, peer: Peer) -> Box<dyn StreamSource> {
         Box::new(SocketSource { socket: self.socket, peer })
     }

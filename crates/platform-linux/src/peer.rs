@@ -1,14 +1,15 @@
-//! Who is at the other end of a socket, as the system tells.
+//! The process at the other end of a socket.
 
 use platform::{Address, Peer, Process};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The process at the other end of a Unix socket, and its user; `None` if it cannot be seen from here, as one of another
-/// machine or of another namespace. (`rustix` has a type for this which cannot be zero, and the kernel's number can.)
+/// The process at the other end of a Unix socket, and its user; `None` if it is not visible: on
+/// another computer or in another namespace. (`rustix` has a type for this that cannot be zero; the
+/// kernel's number can.)
 pub(crate) fn credentials(socket: &OwnedFd) -> Option<(u32, u32)> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which `found` has.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `found`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -22,13 +23,13 @@ pub(crate) fn credentials(socket: &OwnedFd) -> Option<(u32, u32)> {
     pid.filter(|_| result == 0 && len as usize == size_of::<libc::ucred>()).map(|pid| (pid, found.uid))
 }
 
-/// Who connected to a Unix socket.
+/// The peer of a Unix socket.
 pub fn of_unix(socket: &OwnedFd, address: &Address) -> Peer {
     let process = credentials(socket).map(|(pid, uid)| Process { pid, uid, command: command(pid) });
     Peer { address: address.to_string(), process }
 }
 
-/// What runs in a process, as `ps` abbreviates it. Whoever runs it may have chosen the text.
+/// The command of a process, as `ps` abbreviates it. Its user may have chosen the text.
 fn command(pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     let text = units::printable(text.trim_end_matches('\n'));

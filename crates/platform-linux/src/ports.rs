@@ -1,7 +1,7 @@
-//! Who listens at a TCP port: found out from `/proc`, when an address is in use.
+//! The holder of a TCP port that is in use, from `/proc`.
 //!
-//! A listening socket that no process has among its open files is one that only the kernel still holds, for a
-//! process that has ended. Sockets of other users, whose open files cannot be seen, count as held.
+//! If no process has a listening socket open, only the kernel still holds it, for an ended process.
+//! Sockets of other users, whose open files are not visible, count as held.
 
 use crate::dying::Holder;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ struct Listening {
     inode: u64,
 }
 
-/// Who keeps others from listening at `address`. Blocks for a moment.
+/// The holder of the port of `address`. Blocks briefly.
 pub(crate) fn port_holder(address: &SocketAddr) -> Holder {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let in_the_way: Vec<Listening> = tables
@@ -29,14 +29,14 @@ pub(crate) fn port_holder(address: &SocketAddr) -> Holder {
         .filter(|other| other.is_in_the_way_of(address))
         .collect();
     if in_the_way.is_empty() {
-        return Holder::Unseen;
+        return Holder::Unknown;
     }
     let user = rustix::process::geteuid().as_raw();
     let hidden = |other: &Listening| user != 0 && other.user != user;
     let open = open_sockets();
     match in_the_way.iter().any(|other| hidden(other) || open.contains(&other.inode)) {
-        true => Holder::Somebody,
-        false => Holder::Nobody,
+        true => Holder::Living,
+        false => Holder::Kernel,
     }
 }
 
@@ -48,13 +48,13 @@ impl Listening {
     }
 }
 
-/// A line of `/proc/net/tcp`: number, local address, remote address, state, queues, timer, retransmits, user,
-/// timeout, inode.
+/// A line of `/proc/net/tcp`: number, local address, remote address, state, queues, timer,
+/// retransmits, user, timeout, inode.
 fn parse(line: &str) -> Option<Listening> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let [_, local, _, LISTENING, _, _, _, user, _, inode, ..] = fields[..] else { return None };
     let (ip, port) = local.split_once(':')?;
-    // Words of four bytes, each a number of this machine, whose bytes in memory are the address.
+    // Words of four bytes in host byte order; their bytes in memory are the address.
     let mut bytes = Vec::with_capacity(16);
     for word in ip.as_bytes().chunks(8) {
         let word = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
@@ -68,7 +68,7 @@ fn parse(line: &str) -> Option<Listening> {
     Some(Listening { address, user: user.parse().ok()?, inode: inode.parse().ok()? })
 }
 
-/// The sockets that processes have open, by inode; of processes that let us see.
+/// The open sockets of all visible processes, by inode.
 fn open_sockets() -> BTreeSet<u64> {
     let entries = |path: &str| fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
     let mut sockets = BTreeSet::new();
@@ -100,7 +100,7 @@ mod tests {
                     00000000:00000000 00:00000000 00000000     0        0 12 1 0 100 0 0 10 0";
         assert_eq!(parse(line).unwrap().address, "[::ffff:127.0.0.1]:80".parse().unwrap());
         assert!(parse(line).unwrap().is_in_the_way_of(&"127.0.0.1:80".parse().unwrap()));
-        assert_eq!(parse(&line.replace(" 0A ", " 01 ")), None, "a connection is in nobody's way");
+        assert_eq!(parse(&line.replace(" 0A ", " 01 ")), None, "a connection does not block a listener");
         assert_eq!(parse("  sl  local_address rem_address   st tx_queue rx_queue"), None);
     }
 
@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn a_socket_of_this_process_is_held_by_somebody() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert_eq!(port_holder(&listener.local_addr().unwrap()), Holder::Somebody);
+        assert_eq!(port_holder(&listener.local_addr().unwrap()), Holder::Living);
     }
 }

@@ -1,16 +1,17 @@
-//! One io_uring and the table of what it is working on.
+//! One io_uring and the table of its operations.
 //!
 //! # Fault model and invariants
-//! - The kernel answers every entry exactly once, in any order, at any time; short transfers and interrupted
-//!   calls are ordinary answers, and the operation goes on from where it stands.
-//! - Whatever an entry points to (buffers, vectors of pieces, message headers) lives in the operation's slot,
-//!   or on the heap owned by it, until the answer; a slot is given away only then.
-//! - An operation that the system could not carry out for now keeps its slot while it pauses: a timer in the ring, whose answer has
-//!   [`PAUSE_OVER`] beside the slot's index, has it begin again. A ring that closes begins nothing again.
-//! - A file stays open while an operation on it is in its slot: the slot holds a count of it.
-//! - Entries reach the kernel in the order they were pushed, so that cancelling slot *n* never hits a later
-//!   operation in the same slot.
-//! - One thread: the ring is set up for a single issuer, and nothing here is `Send`.
+//! - The kernel completes every entry exactly once, in any order, at any time. Short transfers and
+//!   interrupted calls are ordinary results; the operation continues from there.
+//! - All memory that an entry uses (buffers, vectors, message headers) is in the operation's slot,
+//!   or owned by it, until its completion; only then the slot is reused.
+//! - A temporarily refused operation keeps its slot during a pause: a timer in the ring, whose
+//!   completion has [`PAUSE_OVER`] with the slot's index, restarts it. A closing ring restarts
+//!   none.
+//! - A file stays open while a slot has an operation on it: the slot holds a reference.
+//! - Entries reach the kernel in order, so that a cancellation of slot *n* never hits a later
+//!   operation in that slot.
+//! - One thread: the ring has a single issuer, and nothing here is `Send`.
 
 use crate::op::{Memory, Op, Step};
 use crate::parking::Parking;
@@ -25,22 +26,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Entries of the submission queue: a batch that is longer is submitted in parts.
+/// Entries of the submission queue: a longer batch is submitted in parts.
 const SUBMISSIONS: u32 = 512;
-/// Entries of the completion queue; more answers than that wait in the kernel.
+/// Entries of the completion queue; further completions wait in the kernel.
 const COMPLETIONS: u32 = 4096;
-/// Drives that may be registered with the ring at a time; further ones are used unregistered.
+/// The maximum number of drives registered with the ring; further ones are used unregistered.
 const REGISTERED_FILES: u32 = 256;
-/// A wait that may last longer than this is ended by a timer that stays in the ring over many waits, and may end some
-/// of them early. A limit of the wait itself has the kernel set up a timer and take it away again for every one: with
-/// one request outstanding to a file in memory that made 12 % fewer requests, and the slowest of 100 took 9.4 µs instead of
-/// 5.5. A timer in the ring costs an entry and an answer: too much for what comes sooner.
+/// A timer in the ring ends longer waits. It stays over many waits, and may end some early. With a
+/// limit on the wait itself, the kernel sets and cancels a timer each time: 12 % fewer requests
+/// with one outstanding request to a file in memory, and a p99 of 9.4 µs instead of 5.5. A timer in
+/// the ring costs an entry and a completion: too much for shorter waits.
 const SHORTEST_TIMER: Duration = Duration::from_millis(10);
-/// Answers to what nobody waits for (cancelling).
+/// The user data of entries whose completion is ignored (cancellations).
 const IGNORED: u64 = u64::MAX;
-/// What the answer to a pause has beside the index of its slot.
+/// Marks the completion of a pause, combined with the slot's index.
 const PAUSE_OVER: u64 = 1 << 32;
-/// How long a closing ring waits for the kernel before it gives up the memory the kernel may still write to.
+/// How long a closing ring waits for the kernel before it leaks the memory that the kernel may
+/// still write to.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 struct Slot {
@@ -61,15 +63,15 @@ struct Slots {
     free: Vec<u32>,
 }
 
-/// See the [module](self).
+/// A shard's ring. See the [module](self).
 pub(crate) struct Ring {
     uring: RefCell<Option<IoUring>>,
     slots: RefCell<Slots>,
-    /// Entries that did not fit into the submission queue, first come first served.
+    /// Entries that did not fit into the submission queue, in order.
     backlog: RefCell<VecDeque<squeue::Entry>>,
-    /// Indexes of the registered file table that are free.
+    /// Free indexes of the registered file table.
     free_files: RefCell<Vec<u32>>,
-    /// The latest timer that was put into the ring.
+    /// The latest timer in the ring.
     timer: RefCell<Option<Timer>>,
     closing: Cell<bool>,
     executor: Rc<Executor>,
@@ -86,7 +88,7 @@ fn unavailable(error: io::Error) -> Error {
     Error::new(ErrorKind::System, what).caused_by(error)
 }
 
-/// What of io_uring is not to be had, and what to do. `disabled` is the kernel's own switch, where it is not zero.
+/// Why io_uring is not available, and what to do. `disabled`: the kernel's setting, if not zero.
 fn what_is_missing(disabled: Option<u32>, errno: Option<i32>) -> String {
     match (disabled, errno) {
         (Some(1), Some(libc::EPERM)) => {
@@ -96,12 +98,12 @@ fn what_is_missing(disabled: Option<u32>, errno: Option<i32>) -> String {
             "io_uring is switched off (/proc/sys/kernel/io_uring_disabled is 2); run 'sysctl kernel.io_uring_disabled=0' as root"
         }
         (_, Some(libc::EPERM)) => {
-            "io_uring is forbidden by a container's or a service's filter of system calls; for a container, run it with '--security-opt seccomp=unconfined' or a profile that allows io_uring_setup, io_uring_enter and io_uring_register; for a service, set 'SystemCallFilter=@system-service'"
+            "io_uring is blocked by the system call filter of a container or service; for a container, run it with '--security-opt seccomp=unconfined' or a profile that allows io_uring_setup, io_uring_enter and io_uring_register; for a service, set 'SystemCallFilter=@system-service'"
         }
         (_, Some(libc::ENOMEM)) => {
-            "io_uring has no memory that it may lock; run 'ulimit -l unlimited' first, or for a service set 'LimitMEMLOCK=infinity'"
+            "io_uring cannot lock memory; run 'ulimit -l unlimited' first, or for a service set 'LimitMEMLOCK=infinity'"
         }
-        _ => "Linux 6.1 or newer with io_uring is needed; 'uname -r' says which one runs (a container's filter of system calls looks like an old one)",
+        _ => "Linux 6.1 or newer with io_uring is needed; 'uname -r' prints the version (a container's system call filter has the same symptom)",
     }
     .to_owned()
 }
@@ -118,7 +120,7 @@ fn set_up() -> io::Result<IoUring> {
         .setup_defer_taskrun()
         .build(SUBMISSIONS);
     match deferred {
-        // A kernel that does not know deferred task runs: the same ring, a little slower.
+        // The kernel lacks deferred task runs: use a ring without them, which is a little slower.
         Err(error) if refused(&error) => {
             IoUring::builder().setup_clamp().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)
         }
@@ -127,7 +129,7 @@ fn set_up() -> io::Result<IoUring> {
 }
 
 impl Ring {
-    /// A ring for the thread that calls, whose completions wake tasks of `executor`.
+    /// A ring for the calling thread, whose completions wake tasks of `executor`.
     pub(crate) fn new(
         executor: &Rc<Executor>,
         parking: &Arc<Parking>,
@@ -164,13 +166,13 @@ impl Ring {
         &self.pool
     }
 
-    /// What wakes this ring's thread.
+    /// Wakes this ring's thread.
     pub(crate) fn parking(&self) -> &Arc<Parking> {
         &self.parking
     }
 
-    /// Hands an operation to the kernel with the next submission. Returns its slot, to cancel it by; `None`
-    /// if it ended at once.
+    /// Starts an operation with the next submission. Returns its slot, for cancellation; `None` if
+    /// it completed at once.
     pub(crate) fn start(&self, op: Op) -> Option<u32> {
         if self.closing.get() {
             op.finish(Err(IoError::new(IoErrorKind::Gone)), &self.executor);
@@ -189,12 +191,12 @@ impl Ring {
         Some(index)
     }
 
-    /// Asks the kernel to end the operation in that slot soon.
+    /// Requests the cancellation of the operation in that slot.
     pub(crate) fn cancel(&self, index: u32) {
         self.push(opcode::AsyncCancel::new(u64::from(index)).build().user_data(IGNORED));
     }
 
-    /// Asks the kernel to end all operations on that file soon.
+    /// Requests the cancellation of all operations on that file.
     pub(crate) fn cancel_file(&self, fd: RawFd) {
         let these = types::CancelBuilder::fd(types::Fd(fd)).all();
         self.push(opcode::AsyncCancel2::new(these).build().user_data(IGNORED));
@@ -210,7 +212,7 @@ impl Ring {
     fn try_push(&self, entry: &squeue::Entry) -> bool {
         let mut uring = self.uring.borrow_mut();
         let Some(uring) = uring.as_mut() else { return true };
-        // SAFETY: what the entry points to lives in its slot until the kernel answers (module invariant).
+        // SAFETY: all memory of the entry is in its slot until its completion (module invariant).
         unsafe { uring.submission().push(entry) }.is_ok()
     }
 
@@ -221,7 +223,7 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel is owed a call: entries to submit, or its own deferred work to run.
+    /// Whether a kernel call is due: to submit entries, or to run the kernel's deferred work.
     pub(crate) fn needs_enter(&self) -> bool {
         let mut uring = self.uring.borrow_mut();
         let Some(uring) = uring.as_mut() else { return false };
@@ -229,23 +231,24 @@ impl Ring {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether the kernel has answered something that nobody has looked at.
+    /// Whether there are completions to reap.
     pub(crate) fn has_answers(&self) -> bool {
         self.uring.borrow_mut().as_mut().is_some_and(|uring| !uring.completion().is_empty())
     }
 
-    /// Submits what is queued and lets the kernel do its deferred work, without waiting.
+    /// Submits queued entries and runs the kernel's deferred work, without waiting.
     pub(crate) fn submit(&self) {
         let mut uring = self.uring.borrow_mut();
         let Some(uring) = uring.as_mut() else { return };
         let queued = uring.submission().len() as u32;
         let flags = io_uring::EnterFlags::GETEVENTS.bits();
-        // SAFETY: no argument is passed, and the entries' memory is held by their slots.
+        // SAFETY: no argument is passed, and the slots keep the entries' memory.
         let entered = unsafe { uring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) };
         check_entered(entered);
     }
 
-    /// Submits what is queued and waits for an answer, until `until` at most; it is `now`.
+    /// Submits queued entries and waits for a completion, at most until `until`. `now` is the
+    /// current time.
     pub(crate) fn submit_and_wait(&self, now: platform::Instant, until: Option<platform::Instant>) {
         match until {
             Some(until) if !self.timer_ends_by(until, now) => self.enter(Some(until.since(now))),
@@ -253,8 +256,8 @@ impl Ring {
         }
     }
 
-    /// Whether the timer in the ring ends a wait by `until`: one is put there, in place of a later one, unless it is to go
-    /// off soon.
+    /// Whether the timer in the ring ends a wait by `until`. Sets one if it is not due soon,
+    /// replacing a later one.
     fn timer_ends_by(&self, until: platform::Instant, now: platform::Instant) -> bool {
         let pending = self.timer.take().filter(|timer| !timer.waiter.is_over());
         let left = until.since(now);
@@ -273,7 +276,7 @@ impl Ring {
         is_timed
     }
 
-    /// Submits what is queued and waits for an answer, for `limit` at most.
+    /// Submits queued entries and waits for a completion, at most for `limit`.
     fn enter(&self, limit: Option<Duration>) {
         self.push_backlog();
         let mut uring = self.uring.borrow_mut();
@@ -288,7 +291,7 @@ impl Ring {
         check_entered(entered);
     }
 
-    /// Takes every answer that is there.
+    /// Handles all available completions.
     pub(crate) fn reap(&self) {
         while let Some((user_data, result)) = self.next_answer() {
             self.returned(user_data, result);
@@ -333,7 +336,7 @@ impl Ring {
         op.finish(outcome, &self.executor);
     }
 
-    /// Registers a file with the ring, so that operations on it need not look it up; `None` if the table is
+    /// Registers a file with the ring, which saves a lookup per operation; `None` if the table is
     /// full or the kernel refuses.
     pub(crate) fn register_file(&self, fd: RawFd) -> Option<u32> {
         let index = self.free_files.borrow_mut().pop()?;
@@ -346,7 +349,7 @@ impl Ring {
         None
     }
 
-    /// Gives up a registration.
+    /// Removes a registration.
     pub(crate) fn unregister_file(&self, index: u32) {
         if let Some(uring) = self.uring.borrow().as_ref()
             && uring.submitter().register_files_update(index, &[-1]).is_ok()
@@ -355,8 +358,8 @@ impl Ring {
         }
     }
 
-    /// Ends the ring: operations that wait for the outside (streams, accepts) are cancelled, those with the
-    /// drives are waited for. What a drive has not returned by [`DRAIN_LIMIT`] keeps its memory for ever,
+    /// Closes the ring: cancels operations that may wait forever (streams, accepts), and waits for
+    /// those of drives. Memory of operations that have not returned by [`DRAIN_LIMIT`] is leaked,
     /// because the kernel may still write to it.
     pub(crate) fn close(&self) {
         if self.closing.replace(true) {
@@ -376,7 +379,7 @@ impl Ring {
         if self.in_flight() > 0 {
             std::mem::forget(std::mem::take(&mut *self.slots.borrow_mut()));
         }
-        // Closing the file ends whatever is left.
+        // Closing the file ends the remaining operations.
         drop(self.uring.borrow_mut().take());
     }
 
@@ -393,8 +396,8 @@ impl Drop for Ring {
     }
 }
 
-/// A call into the ring may be cut short, time out, or be refused for the moment; it cannot fail otherwise
-/// unless this module is wrong.
+/// A call into the ring may be interrupted, time out, or be refused temporarily. Any other error is
+/// a defect of this module.
 fn check_entered(entered: io::Result<usize>) {
     if let Err(error) = entered {
         let expected = [libc::EINTR, libc::ETIME, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
@@ -412,7 +415,7 @@ mod tests {
     use crate::shard::{Settings, Shard, ring_of};
     use units::ByteCount;
 
-    /// A shard whose ring the system has answered a read in that way, which it was never given.
+    /// A shard whose ring gets this error for a read that the kernel never received.
     fn refused(errno: i32) -> (Shard, Rc<Ring>, platform::Io) {
         let shard = Shard::new(&Settings::with_memory(ByteCount(1 << 20))).expect("io_uring");
         let ring = ring_of(shard.env()).expect("a ring");

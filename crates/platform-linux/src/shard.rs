@@ -1,4 +1,4 @@
-//! A shard: one thread with its ring, its executor and its memory; and the loop that drives them.
+//! A shard: one thread with its ring, executor and memory; and its main loop.
 
 use crate::inherited::InheritedSocket;
 use crate::listener::SocketPermissions;
@@ -15,64 +15,66 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Polls between two looks at the clock and the ring: enough to batch what they start, few enough that drives
-/// begin early and no completion waits long. With 32 outstanding requests and a budget as large, all of them were
-/// handed over at once and came back at once, and the drive stood still in between: 16 % fewer random reads of
-/// 4 KiB from a virtual disk than fio had of it; with 8, 5 % fewer, at the same cost of a core per request.
+/// Polls between two checks of the clock and the ring: enough to batch their requests, few enough
+/// that drives start early and completions do not wait. With 32 outstanding requests and a budget
+/// of 32, all were submitted together and returned together, and the drive idled in between: 16 %
+/// fewer random 4 KiB reads from a virtual disk than fio; with 8, 5 % fewer, at the same CPU time
+/// per request.
 const POLL_BUDGET: usize = 8;
 
-/// How long a shard with operations in flight may sleep before it looks at their time limits.
+/// How long a shard with operations in flight may sleep before it checks their time limits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A shard that looks at the clock later than it was about to by more than this did not run meanwhile: the process was stopped or frozen, its
-/// memory was swapped out, or the machine was suspended. Only a processor that is busy with others delays a shard, by less.
+/// A longer delay than this between two clock checks means that the process did not run: it was
+/// stopped, frozen or swapped out, or the computer was suspended. A busy processor causes shorter
+/// delays.
 const STOOD_STILL: Duration = Duration::from_millis(500);
 
-/// A shard that another one woke less than this ago may be asked for something, or answered, again at once.
+/// How recent a wake by another shard must be for the next one to be likely at once.
 const SHORTLY: Duration = Duration::from_micros(50);
 
-/// How long it looks for that before it sleeps: about as long as it takes to be woken. Where shards serve a volume together, each was put to
-/// sleep and woken for every few requests.
+/// How long it polls for that wake before it sleeps: about the time of a wake-up. Without it,
+/// shards that serve a volume together slept and woke every few requests.
 const LOOK_FOR_WAKES: Duration = Duration::from_micros(5);
 
-/// What a shard is built from.
+/// The settings of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The most memory its buffers may take.
+    /// The maximum memory of its buffers.
     pub memory: ByteCount,
-    /// The folder of the durable state, for the one shard that the controller lives on. Without one, what is
-    /// stored lasts as long as the shard.
+    /// The folder of the durable state, only for the controller's shard. Without one, state lasts
+    /// as long as the shard.
     pub state: Option<PathBuf>,
-    /// The folder of memory that outlives this process, on a file system of memory. Without one there is no such memory.
+    /// The folder of persistent memory, on a memory file system. Without one there is none.
     pub kept: Option<PathBuf>,
-    /// Listening sockets that were handed to this process: who listens at the address of one takes it over.
+    /// Listening sockets from the parent process; a listener at the address of one takes it over.
     pub sockets: Vec<InheritedSocket>,
-    /// To whom the files of sockets are open that it listens at.
+    /// The permissions of the files of its listening sockets.
     pub permissions: SocketPermissions,
 }
 
 impl Settings {
-    /// A shard with that much memory for buffers and no durable state.
+    /// A shard with that much buffer memory and no durable state.
     pub fn with_memory(memory: ByteCount) -> Settings {
         Settings { memory, ..Settings::default() }
     }
 }
 
-/// One thread's part of the real world. It is made, used and dropped on that thread.
+/// One thread's part of the Linux platform. It is created, used and dropped on that thread.
 pub struct Shard {
     env: Env,
     executor: Rc<Executor>,
     ring: Rc<Ring>,
-    /// When it looked at the clock, or was to wake up if that is earlier.
+    /// When it last checked the clock, or was due to wake, if that is earlier.
     looked: Cell<Instant>,
 }
 
 thread_local! {
-    /// The rings of this thread's shards, by their executor.
+    /// The rings of this thread's shards, by executor.
     static RINGS: RefCell<Vec<(*const Executor, Weak<Ring>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The ring of the shard that `env` belongs to.
+/// The ring of `env`'s shard.
 pub(crate) fn ring_of(env: &Env) -> Result<Rc<Ring>> {
     let executor = Rc::as_ptr(env.executor());
     RINGS
@@ -80,14 +82,14 @@ pub(crate) fn ring_of(env: &Env) -> Result<Rc<Ring>> {
             let rings = rings.borrow();
             rings.iter().find(|(owner, _)| *owner == executor).and_then(|(_, ring)| ring.upgrade())
         })
-        .ok_or_else(|| Error::new(ErrorKind::WrongKind, "this drive or stream belongs to the real world"))
+        .ok_or_else(|| Error::new(ErrorKind::WrongKind, "this drive or stream belongs to the Linux platform"))
 }
 
 impl Shard {
-    /// A shard for the thread that calls.
+    /// Creates a shard for the calling thread.
     ///
     /// # Errors
-    /// When the kernel has no io_uring for us, or the state directory cannot be used.
+    /// If the kernel refuses io_uring, or the state directory cannot be used.
     pub fn new(settings: &Settings) -> Result<Shard> {
         let state: Box<dyn StateStore> = match &settings.state {
             Some(directory) => Box::new(StateDirectory::open(directory)?),
@@ -108,13 +110,13 @@ impl Shard {
         Ok(Shard { env, executor, ring, looked })
     }
 
-    /// The handle that tasks on this shard see the world through.
+    /// The platform handle for tasks on this shard.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// Runs `main` and every task it starts until `main` ends. What the other tasks have in flight then goes
-    /// on when a shard is run again, and ends with the shard.
+    /// Runs `main` and all tasks it starts until `main` ends. Operations of other tasks continue at
+    /// the next run, and end with the shard.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
         let main = self.env.spawn("main", main);
         self.looked.set(now());
@@ -135,31 +137,31 @@ impl Shard {
                 }
             } else if !self.is_woken_soon(now) {
                 self.park(now);
-                // What returned while we slept took until now: operations are timed by the tick.
+                // Completions during the sleep are timed by the tick, which must be current.
                 self.executor.fire_timers(crate::world::now());
             }
             self.ring.reap();
         }
     }
 
-    /// Looks at the clock, and finds whether the process stood still.
+    /// Reads the clock, and detects times in which the process did not run.
     fn look(&self) -> Instant {
         let now = now();
         let late = now.since(self.looked.replace(now));
         if late > STOOD_STILL {
-            tracing::warn!("this process did not run for {late:?}: no drive is blamed for that");
+            tracing::warn!("this process did not run for {late:?}; time limits of drives exclude that time");
             self.executor.stand_still(late);
         }
         now
     }
 
-    /// Takes what drives have answered, before anything counts as late.
+    /// Takes completions of drives, before any operation counts as late.
     fn take_answers(&self) {
         self.ring.submit();
         self.ring.reap();
     }
 
-    /// Whether another thread woke a task while this one, woken shortly before, looked for that.
+    /// Whether a wake or a completion arrives while this recently woken shard polls for it.
     fn is_woken_soon(&self, now: Instant) -> bool {
         if now.since(self.executor.woken_at()) > SHORTLY {
             return false;
@@ -176,7 +178,8 @@ impl Shard {
         false
     }
 
-    /// Sleeps until an operation returns, a timer or time limit is near, or another thread wakes us.
+    /// Sleeps until an operation returns, a timer or time limit is near, or another thread wakes
+    /// the shard.
     fn park(&self, now: Instant) {
         let parking = self.ring.parking();
         parking.announce();
@@ -205,18 +208,17 @@ impl Drop for Shard {
     }
 }
 
-/// A shard on a thread of its own.
+/// A shard on its own thread.
 pub struct ShardHandle<T> {
     thread: std::thread::JoinHandle<Result<T>>,
 }
 
-/// Starts a thread named `name` with a shard, and runs there the future that `main` makes, to its end.
+/// Starts a thread named `name` with a shard, and runs the future of `main` there to its end.
 ///
-/// `main` itself runs on the new thread before the future: the place to make mailboxes and hand their senders
-/// out.
+/// `main` itself runs first on the new thread: it can create mailboxes and pass their senders out.
 ///
 /// # Errors
-/// When the thread cannot be started. What the shard itself fails of comes out of [`ShardHandle::join`].
+/// If the thread cannot start. [`ShardHandle::join`] reports errors of the shard itself.
 pub fn spawn_shard<T, F>(
     name: &str,
     settings: Settings,
@@ -240,10 +242,10 @@ where
 }
 
 impl<T> ShardHandle<T> {
-    /// Waits for the shard to end. A panic over there goes on here.
+    /// Waits for the shard to end. Continues its panic, if it panicked.
     ///
     /// # Errors
-    /// When the shard could not be made.
+    /// If the shard could not be created.
     pub fn join(self) -> Result<T> {
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

@@ -1,7 +1,7 @@
-//! Small durable state: a directory that one controller holds, or memory where nothing need last.
+//! Small durable state: a directory locked by one controller, or memory if it need not last.
 //!
-//! Fault model: that of its files ([`state_folder`](crate::state_folder)). What is stored takes the place of the old content in one
-//! step; what is appended is made durable before the future is done.
+//! Fault model: that of its files ([`state_folder`](crate::state_folder)). A store replaces the old
+//! content atomically; an append is durable when its future completes.
 
 use crate::errno::system_error;
 use crate::state_folder::{Files, make_state_folder};
@@ -16,20 +16,20 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file whose lock says that a controller has the directory; its process number is written in it.
+/// The file whose lock reserves the directory for a controller; it contains the process number.
 const LOCK: &str = "lock";
 
-/// A directory held by this process.
+/// A directory locked by this process.
 pub(crate) struct StateDirectory {
     files: Arc<Files>,
-    /// Held as long as this lives.
+    /// Keeps the lock.
     _lock: File,
-    /// One thread, so that what is stored and appended keeps its order.
+    /// A single thread, which keeps stores and appends in order.
     worker: Worker,
 }
 
 impl StateDirectory {
-    /// Takes the directory for this process alone; makes it if it is missing.
+    /// Locks the directory for this process; creates it if it is missing.
     pub(crate) fn open(path: &Path) -> Result<StateDirectory> {
         make_state_folder(path)?;
         let files = Files::open(path)?;
@@ -57,7 +57,8 @@ impl StateDirectory {
         let noted = rustix::fs::ftruncate(&lock, 0)
             .and_then(|()| rustix::io::pwrite(&lock, format!("{}\n", std::process::id()).as_bytes(), 0));
         match noted {
-            // The lock is what counts; the number is for people. A controller starts where the folder is full.
+            // Only the lock matters; the number is for people. A controller starts even if the file
+            // system is full.
             Ok(_) | Err(Errno::NOSPC | Errno::DQUOT) => {}
             Err(error) => {
                 return Err(system_error(error, format!("cannot write to the state directory {shown}")));
@@ -67,12 +68,12 @@ impl StateDirectory {
     }
 }
 
-/// Plain file names that are not ours.
+/// Accepts plain file names, except those that this module uses.
 fn check_name(name: &str) -> Result<String> {
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && name != LOCK;
     match plain {
         true => Ok(name.to_owned()),
-        false => Err(Error::new(ErrorKind::BadName, format!("'{name}' cannot name a state"))),
+        false => Err(Error::new(ErrorKind::BadName, format!("'{name}' is not a valid name of a state file"))),
     }
 }
 
@@ -118,8 +119,8 @@ impl StateStore for StateDirectory {
     }
 }
 
-/// A folder whose files are read and written at once, on the thread that asks, which may block. Another part of this process holds the
-/// folder: these are files that no other part writes.
+/// A folder with synchronous file access, which blocks the calling thread. Another part of this
+/// process holds the folder's lock; no other part writes these files.
 #[derive(Clone, Debug)]
 pub struct StateFolder(PathBuf);
 
@@ -129,10 +130,10 @@ impl StateFolder {
         StateFolder(path.to_owned())
     }
 
-    /// What is stored under `name`, links not followed; `None`: nothing.
+    /// The content of `name`, without following links; `None`: it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read, is no file, or belongs to another user.
+    /// If it cannot be read, is not a file, or belongs to another user.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let name = check_name(name)?;
         match Files::open(&self.0) {
@@ -141,18 +142,18 @@ impl StateFolder {
         }
     }
 
-    /// Replaces what is stored under `name`, durably.
+    /// Replaces the content of `name`, durably.
     ///
     /// # Errors
-    /// When it cannot be stored.
+    /// If it cannot be stored.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         Files::open(&self.0)?.store(&check_name(name)?, content)
     }
 
-    /// Removes what is stored under `name`, if there is something.
+    /// Removes `name`, if it exists.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<()> {
         let name = check_name(name)?;
         match Files::open(&self.0) {

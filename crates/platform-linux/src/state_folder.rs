@@ -1,9 +1,11 @@
 //! The files of a state folder, each replaced as a whole.
 //!
 //! # Fault model
-//! - Power may fail at any moment: new content is written beside the old one, made durable, and takes its place in one step.
-//! - The folder belongs to this user or to root, and others cannot write to it ([`guarded`](crate::guarded)). Its files are opened
-//!   relative to the open folder. A symbolic link, or a file of another user, is not opened: it may have been put there before.
+//! - Power may fail at any moment: new content is written to a separate file, made durable, and
+//!   renamed atomically.
+//! - The folder belongs to this user or to root, and other users cannot write to it
+//!   ([`guarded`](crate::guarded)). Its files are opened relative to the open folder. A symbolic
+//!   link, or a file of another user, is not opened: it may be older than the folder's protection.
 
 use crate::errno::system_error;
 use crate::guarded::{is_trusted, open_to_others};
@@ -16,19 +18,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// This user alone.
+/// Only this user.
 const OWN: Mode = Mode::from_raw_mode(0o600);
 
-/// A state folder that is open.
+/// An open state folder.
 pub(crate) struct Files {
     path: PathBuf,
     folder: OwnedFd,
 }
 
-/// Makes the directory of a durable state if it is missing. The one path that it has, whichever way it was named.
+/// Creates the directory of a durable state if it is missing. Returns its canonical path.
 ///
 /// # Errors
-/// When it cannot be made, is no directory, or can be changed by another user.
+/// If it cannot be created, is not a directory, or can be changed by another user.
 pub fn make_state_folder(path: &Path) -> Result<PathBuf> {
     let shown = path.display();
     let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
@@ -44,19 +46,19 @@ pub fn make_state_folder(path: &Path) -> Result<PathBuf> {
         .map_err(|error| system_error(error, format!("cannot find the state directory {shown}")))
 }
 
-/// Why a state directory is not used, and the ways out.
+/// Why a state directory is refused, and what to do.
 fn refused(path: &Path, why: &str) -> Error {
     let shown = path.display();
     let sentence = format!(
-        "the state directory {shown} {why}, who could change what is kept there; run 'chown -R {} {shown}' and \
-         'chmod go-w {shown}', or give another one with '--state DIR'",
+        "the state directory {shown} {why}, so another user could change its files; run \
+         'chown -R {} {shown}' and 'chmod go-w {shown}', or give another one with '--state DIR'",
         rustix::process::geteuid().as_raw()
     );
     Error::new(ErrorKind::Denied, sentence)
 }
 
 impl Files {
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     pub(crate) fn open(path: &Path) -> Result<Files> {
         let cannot =
             |error: Errno| system_error(error, format!("cannot use the state directory {}", path.display()));
@@ -82,7 +84,7 @@ impl Files {
         move |error| system_error(error, sentence)
     }
 
-    /// Opens a file of this user or of root, links not followed; `None`: it is not there.
+    /// Opens a file of this user or of root, without following links; `None`: it does not exist.
     pub(crate) fn open_file(&self, name: &str, how: OFlags, what: &str) -> Result<Option<File>> {
         let not_ours = |is: &str| {
             let shown = self.shown(name);
@@ -91,7 +93,7 @@ impl Files {
             );
             Error::new(ErrorKind::Denied, sentence)
         };
-        // What is no file does not keep the opening waiting.
+        // Opening a pipe must not block.
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.folder, name, flags, OWN) {
             Ok(file) => file,
@@ -101,7 +103,7 @@ impl Files {
         };
         let stat = rustix::fs::fstat(&file).map_err(self.failed(what, name))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            let sentence = format!("cannot {what} {}: it is no file", self.shown(name));
+            let sentence = format!("cannot {what} {}: it is not a file", self.shown(name));
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         if !is_trusted(stat.st_uid) {
@@ -118,7 +120,7 @@ impl Files {
         Ok(Some(content))
     }
 
-    /// Whether something has that name, whatever it is.
+    /// Whether a file of any kind has that name.
     fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
@@ -127,7 +129,7 @@ impl Files {
         rustix::fs::fsync(&self.folder)
     }
 
-    /// Makes a file that is not there yet, for this user alone, and makes it durable with that content.
+    /// Creates a new file with that content, for this user only, and makes it durable.
     fn write_new(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
         self.unlink(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -148,7 +150,7 @@ impl Files {
         })
     }
 
-    /// The new content takes the place of the old one, which has a second name from then on: at no moment there is none under `name`.
+    /// Replaces the content, and keeps the old file as `previous`: `name` always exists.
     pub(crate) fn replace(&self, name: &str, previous: &str, content: &[u8]) -> Result<()> {
         if self.has(name) {
             self.keep_as(name, previous)?;
@@ -156,20 +158,20 @@ impl Files {
         self.store(name, content)
     }
 
-    /// Gives a file a second name, in the place of what had that before.
+    /// Gives a file a second name, replacing the file that had it.
     fn keep_as(&self, name: &str, previous: &str) -> Result<()> {
         let beside = format!(".{previous}.new");
         let failed = |error: Errno| self.failed("keep the previous version of", name)(error);
         self.unlink(&beside).map_err(failed)?;
         if rustix::fs::linkat(&self.folder, name, &self.folder, &*beside, AtFlags::empty()).is_err() {
-            // A file system without second names: a copy is as good, and takes room.
+            // The file system has no hard links: a copy does the same, and takes space.
             let content = self.load(name)?.unwrap_or_default();
             self.write_new(&beside, &content).map_err(|error| {
                 system_error(error, format!("cannot keep the previous version of {}", self.shown(name)))
             })?;
         }
         rustix::fs::renameat(&self.folder, &*beside, &self.folder, previous).map_err(failed)?;
-        // Where the two were one file already, nothing was moved.
+        // If both were the same file already, the rename did nothing.
         self.unlink(&beside).map_err(failed)
     }
 
@@ -180,12 +182,12 @@ impl Files {
         }
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.unlink(name).map_err(self.failed("remove", name))
     }
 
-    /// Gives what has a name another one, unless something has that already (`false`). A link itself is moved.
+    /// Renames a file, unless the new name exists (`false`). A link itself is renamed.
     pub(crate) fn set_aside(&self, name: &str, aside: &str) -> Result<bool> {
         if self.has(aside) {
             return Ok(false);

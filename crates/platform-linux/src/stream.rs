@@ -1,7 +1,7 @@
-//! Connected streams, TCP and Unix alike.
+//! Connected streams, TCP and Unix.
 //!
-//! They are not registered with the ring: a receive may wait there for ever, and older kernels keep every
-//! file that was unregistered later open until it returns, drives with their locks included.
+//! They are not registered with the ring: a receive may wait forever, and older kernels then keep
+//! every file that is unregistered later open until it returns, including drives and their locks.
 
 use crate::errno::{is_transient, stream_error};
 use crate::op::{Op, receive_now, send_now};
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A connected socket on its way to a shard.
+/// A connected socket that is not yet attached to a shard.
 pub(crate) struct SocketSource {
     pub(crate) socket: OwnedFd,
     pub(crate) peer: Peer,
@@ -37,7 +37,7 @@ struct SocketStream {
     socket: Rc<OwnedFd>,
     ring: Rc<Ring>,
     env: Env,
-    /// Where the pieces of a send are put together.
+    /// The vector of a send's pieces.
     pieces: RefCell<Vec<libc::iovec>>,
 }
 
@@ -53,7 +53,8 @@ impl SocketStream {
         io
     }
 
-    /// Receives what has come, which is often all, without an entry of the ring: the outcome, or nothing where nothing has.
+    /// Receives the available bytes, often all, without a ring entry: the outcome, or `None` if
+    /// there are none.
     fn receive_now(&self, buf: &mut Buf) -> Option<std::result::Result<u64, IoError>> {
         match receive_now(&self.socket, buf) {
             Ok(received) => Some(Ok(received)),
@@ -62,8 +63,8 @@ impl SocketStream {
         }
     }
 
-    /// Sends what the socket takes at once, which is nearly always all: without an entry of the ring, and without a turn of the
-    /// shard that takes its answer. The outcome, or how much is left to the ring.
+    /// Sends what the socket accepts at once, nearly always all: without a ring entry and its
+    /// completion. Returns the outcome, or the bytes sent so far; the ring sends the rest.
     fn send_now(&self, slices: &Slices) -> std::result::Result<IoOutcome, u64> {
         let total = total_len(slices).0;
         match send_now(&self.socket, slices, &mut self.pieces.borrow_mut()) {
@@ -91,7 +92,7 @@ impl Stream for SocketStream {
             });
             return io;
         }
-        // The kernel goes on by itself after a short receive.
+        // The kernel continues by itself after a short receive.
         self.start_receive(buf, libc::MSG_WAITALL)
     }
 
@@ -114,14 +115,14 @@ impl Stream for SocketStream {
     }
 
     fn shutdown(&self) {
-        // It fails only if the other side has ended the connection already.
+        // Fails only if the other side has closed the connection already.
         let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
     }
 
     fn abort(&self) {
-        // A socket that does not linger throws away what it has not sent when it is closed, and it is closed when
-        // the last operation in the ring has returned, which the shutdown sees to. Unix sockets have delivered
-        // what they were given, and refuse the option.
+        // With a linger time of zero, closing the socket discards unsent data; the shutdown ends
+        // the last ring operation, which closes it. Unix sockets deliver at once, and refuse the
+        // option.
         let _ = rustix::net::sockopt::set_socket_linger(&*self.socket, Some(Duration::ZERO));
         self.shutdown();
     }
@@ -129,7 +130,7 @@ impl Stream for SocketStream {
 
 impl Drop for SocketStream {
     fn drop(&mut self) {
-        // What is still in the ring holds the socket open: it ends now.
+        // Pending operations in the ring keep the socket open: end them now.
         self.shutdown();
     }
 }

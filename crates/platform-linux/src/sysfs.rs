@@ -1,24 +1,25 @@
-//! What the kernel tells of a block device under `/sys`: what it is, what it hangs on, and where it sits.
+//! Properties of block devices from `/sys`: the device, its connection and its location.
 //!
-//! Attributes are as `Documentation/ABI` of the kernel has them (`stable/sysfs-block`, `testing/sysfs-class-enclosure`
-//! and the SES driver behind it). One that is missing or empty is unknown; none of them is needed to serve data.
+//! The kernel's `Documentation/ABI` describes the attributes (`stable/sysfs-block`,
+//! `testing/sysfs-class-enclosure`, and the SES driver). A missing or empty one is unknown; none is
+//! needed to serve data.
 
 use platform::{Hardware, Partition};
 use rustix::fs::{major, minor};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How commands reach a device beyond reading and writing.
+/// The command interface of a device, beyond reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Interface {
-    /// It takes none, or none that we know.
+    /// None, or an unknown one.
     #[default]
     Unknown,
     /// NVMe admin commands.
     Nvme,
     /// SCSI commands.
     Scsi,
-    /// ATA commands in SCSI ones.
+    /// ATA commands in SCSI pass-throughs.
     Ata,
 }
 
@@ -27,26 +28,27 @@ pub(crate) enum Interface {
 pub(crate) struct Device {
     pub interface: Interface,
     pub hardware: Hardware,
-    /// The file that turns the light of its slot on and off.
+    /// The file that switches the locate light of its bay.
     pub locate: Option<PathBuf>,
-    /// The file that switches its own write cache. The kernel sends the command for that itself (SCSI MODE SELECT, which it translates for
-    /// ATA; a field of virtio's configuration) and knows then whether flushes are needed: a command past it would leave it wrong.
-    /// `queue/write_cache` is not it: that changes what the kernel believes, and nothing in the device.
+    /// The file that switches its write cache. The kernel sends the command itself (SCSI MODE
+    /// SELECT, translated for ATA; a field of virtio's configuration), and so knows whether flushes
+    /// are needed. A direct command would leave it with the wrong state. `queue/write_cache` only
+    /// changes the kernel's state, not the device.
     pub cache_type: Option<PathBuf>,
-    /// Whether it has a spindle.
+    /// Whether it rotates.
     pub rotational: bool,
-    /// Whether the kernel refuses writes to it; opening it for writing succeeds all the same.
+    /// Whether the kernel refuses writes to it; opening it for writing still succeeds.
     pub read_only: bool,
 }
 
-/// How long a block device is now: the kernel counts in 512 bytes, whatever the device's sectors are.
+/// The current size of a block device: the kernel counts 512-byte units, whatever the sector size.
 pub(crate) fn size_of(device: u64) -> Option<u64> {
     let file = format!("/sys/dev/block/{}:{}/size", major(device), minor(device));
     let sectors: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     sectors.checked_mul(512)
 }
 
-/// What `/sys` tells of the block device with that number.
+/// The properties of the block device with that number.
 pub(crate) fn look_up(device: u64) -> Device {
     look_up_in(Path::new("/sys"), device)
 }
@@ -54,7 +56,7 @@ pub(crate) fn look_up(device: u64) -> Device {
 fn look_up_in(sys: &Path, device: u64) -> Device {
     let node = sys.join(format!("dev/block/{}:{}", major(device), minor(device)));
     let Ok(node) = fs::canonicalize(node) else { return Device::default() };
-    // A partition is a directory within that of its disk.
+    // A partition is a subdirectory of its disk.
     let number = text(&node, "partition").and_then(|number| number.parse().ok());
     let disk = match (number, node.parent()) {
         (Some(_), Some(parent)) => parent,
@@ -75,7 +77,7 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
             partition: part,
             backing: backing_of(disk),
             firmware: text(&behind, "firmware_rev").or_else(|| text(&behind, "rev")),
-            // SES enclosures have an identifier of their own; the directory is named by a bus address.
+            // SES enclosures have their own identifier; the directory's name is a bus address.
             enclosure: enclosure.and_then(|enclosure| text(enclosure, "id").or_else(|| name_of(enclosure))),
             slot: slot.and_then(|slot| {
                 let number = text(slot, "slot").filter(|number| number.parse::<u32>().is_ok());
@@ -89,7 +91,7 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
     }
 }
 
-/// An attribute without the blanks that pad it.
+/// An attribute without its padding.
 fn text(directory: &Path, attribute: &str) -> Option<String> {
     let text = fs::read_to_string(directory.join(attribute)).ok()?;
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -104,7 +106,7 @@ fn interface_of(behind: &Path) -> Interface {
     let subsystem = fs::canonicalize(behind.join("subsystem")).ok().and_then(|path| name_of(&path));
     match subsystem.as_deref() {
         Some("nvme" | "nvme-subsystem") => Interface::Nvme,
-        // SAT (SCSI / ATA Translation) has every ATA device name this vendor.
+        // SAT (SCSI / ATA Translation) reports this vendor for every ATA device.
         Some("scsi") if text(behind, "vendor").as_deref() == Some("ATA") => Interface::Ata,
         Some("scsi") => Interface::Scsi,
         _ => Interface::Unknown,
@@ -121,15 +123,16 @@ fn unit_serial(behind: &Path) -> Option<String> {
     (!serial.is_empty()).then(|| serial.to_owned())
 }
 
-/// The world-wide identifier of a disk: `wwid` of an NVMe namespace, or of a SCSI device (vital product data page 83h). One that is made of a
-/// vendor's name and a serial number (`t10.`) is no better than these.
+/// The world-wide identifier of a disk: `wwid` of an NVMe namespace, or of a SCSI device (vital
+/// product data page 83h). Identifiers made of a vendor's name and a serial number (`t10.`) are not
+/// used: they are no better than these.
 fn wwn_of(disk: &Path, behind: &Path) -> Option<String> {
     let wwn = text(disk, "wwid").or_else(|| text(behind, "wwid"))?;
     (!wwn.starts_with("t10.")).then_some(wwn)
 }
 
-/// What a loop device lies on: `file:MAJOR:MINOR:INODE`, with the offset behind it where that is not 0. `None` for what is no loop device, and where
-/// its file has no name any more.
+/// The backing file of a loop device: `file:MAJOR:MINOR:INODE`, with the offset if it is not 0.
+/// `None` if it is not a loop device, or its file was deleted.
 fn backing_of(disk: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let file = fs::metadata(text(disk, "loop/backing_file")?).ok()?;
@@ -146,7 +149,7 @@ fn cache_type_of(disk: &Path, behind: &Path) -> Option<PathBuf> {
     of_scsi.chain([disk.join("cache_type")]).find(|file| file.exists())
 }
 
-/// The directory of the enclosure's component that the device sits in.
+/// The directory of the enclosure component (bay) that holds the device.
 fn slot_of(behind: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(behind).ok()?;
     let link = entries
@@ -162,7 +165,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A tree like `/sys`, removed when dropped.
+    /// A directory tree like `/sys`, removed when dropped.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -243,7 +246,8 @@ mod tests {
         assert_eq!(partition, Device { read_only: true, hardware, ..disk });
     }
 
-    /// Two loop devices over one file were two drives, and a mirror of them was one copy.
+    /// Two loop devices over one file counted as two drives, so that their mirror was a single
+    /// copy.
     #[test]
     fn what_a_loop_device_lies_on_and_what_identifies_nothing() {
         use std::os::unix::fs::MetadataExt;

@@ -1,13 +1,15 @@
-//! One request to a file or block device, from its start until the last byte is moved.
+//! One request to a file or block device, from its start until the last byte is transferred.
 //!
-//! Fault model: the kernel may move less than asked (the rest is asked for again), may refuse a way of doing
-//! it (another way is tried), and reports what went wrong by number. Reading past the end of a drive that
-//! has shrunk gives nothing: that it changed is told, never silence. One that was pulled out says that it is full: it is told apart from one that is.
+//! Fault model: the kernel may transfer less than requested (the rest is requested again), may
+//! refuse a method (another is tried), and reports errors by number. A read past the end of a
+//! shrunken drive returns nothing: reported as `Changed`. A removed device reports "no space", and
+//! is distinguished from a full one.
 //!
-//! What the system cannot carry out for now (no memory, a busy device) is asked for again, after pauses that grow, for half of the
-//! time that was left: the other half is for the drive, so that no drive is blamed for the pauses. One thing is never asked for
-//! again: to make durable what lies in the page cache. The kernel reports a failed write-back once, by any number, and
-//! forgets it; the same again would succeed, and what was acknowledged would be lost. That is an error without a known meaning.
+//! A temporarily refused request (no memory, a busy device) is repeated after growing pauses, for
+//! half of its remaining time. The other half is for the drive, so that it is not blamed for the
+//! pauses. A sync of the page cache is never repeated: the kernel reports a failed write-back once,
+//! by any number, and forgets it. A repetition would succeed, and acknowledged data would be lost.
+//! That is an error without a known meaning.
 
 use crate::errno::{drive_error, is_for_now};
 use crate::file_drive::Attachment;
@@ -19,27 +21,28 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// The most bytes of one call.
+/// The maximum length of one call, in bytes.
 const LARGEST_CALL: u64 = 1 << 30;
-/// The pause before something is asked for again that the system could not carry out. Each is twice as long as the one before.
+/// The pause before the first repetition of a temporarily refused request; each further one is
+/// twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// What is to be done.
+/// The operation.
 pub(crate) enum Work {
-    /// Fill these.
+    /// Read into these buffers.
     Read(Bufs),
-    /// Write these.
+    /// Write these slices.
     Write(Slices, Durability),
-    /// Make the range read as zeroes, by the first of these ways that works, else by writing zeroes.
+    /// Make the range read as zeros, by the first method that works, else by writing zeros.
     Zero { ways: &'static [i32], durability: Durability },
-    /// Give the range up, by the first of these ways that works.
+    /// Discard the range, by the first method that works.
     Trim { ways: &'static [i32] },
-    /// Everything written so far is to be safe from a power cut: a flush, or the end of durable zeroing.
+    /// Make all earlier writes durable: a flush, or the end of durable zeroing.
     Sync,
 }
 
-/// See the [module](self).
+/// A request in progress. See the [module](self).
 pub(crate) struct Transfer {
     completion: Completion,
     drive: Rc<Attachment>,
@@ -47,17 +50,17 @@ pub(crate) struct Transfer {
     offset: u64,
     total: u64,
     done: u64,
-    /// Aligned memory in place of the caller's, where the drive cannot reach that directly.
+    /// Aligned memory in place of the caller's, if direct I/O cannot use that.
     bounce: Option<Buf>,
-    /// Once the system could not carry it out.
+    /// Set after the first temporary refusal.
     pausing: Option<Pausing>,
 }
 
-/// How a transfer goes on that the system could not carry out for now.
+/// The repetition of a temporarily refused transfer.
 #[derive(Clone, Copy)]
 struct Pausing {
     next: Duration,
-    /// The part of its time that belongs to the drive: without that left it is given up.
+    /// The time reserved for the drive: with less left, the transfer fails.
     reserve: Duration,
 }
 
@@ -75,7 +78,7 @@ impl Transfer {
         transfer
     }
 
-    /// Direct I/O needs aligned memory: whatever is not goes through a buffer that is.
+    /// Direct I/O needs aligned memory: other memory is replaced by an aligned bounce buffer.
     fn make_reachable(&mut self) {
         let Some(align) = self.drive.memory_alignment() else { return };
         let is_reachable =
@@ -103,7 +106,7 @@ impl Transfer {
         self.bounce = Some(bounce);
     }
 
-    /// The entry for what is left to do.
+    /// The entry for the rest of the transfer.
     pub(crate) fn entry(&mut self, memory: &mut Memory) -> squeue::Entry {
         let Transfer { drive, work, offset, total, done, bounce, .. } = self;
         let (position, left) = (*offset + *done, *total - *done);
@@ -150,7 +153,7 @@ impl Transfer {
         entry.flags(flags)
     }
 
-    /// Takes the kernel's answer.
+    /// Handles a completion.
     pub(crate) fn returned(&mut self, result: i32) -> Step {
         if -result == libc::EINTR {
             return Step::Again;
@@ -171,7 +174,7 @@ impl Transfer {
         }
     }
 
-    /// The system could not carry it out for now: a pause, as long as its time allows one.
+    /// Handles a temporary refusal: a pause, if the time suffices.
     fn again_later(&mut self, errno: i32) -> Step {
         if self.reports_write_back() {
             return Step::Done(Err(IoError { kind: IoErrorKind::Unknown, errno }));
@@ -187,7 +190,7 @@ impl Transfer {
         Step::AgainAfter(next)
     }
 
-    /// Whether its result may be that of an earlier write, which the page cache had taken.
+    /// Whether the result may be that of an earlier write from the page cache.
     fn reports_write_back(&self) -> bool {
         let makes_durable = matches!(self.work, Work::Sync | Work::Write(_, Durability::Durable));
         makes_durable && self.drive.memory_alignment().is_none()
@@ -200,13 +203,13 @@ impl Transfer {
             return Step::Done(Ok(self.total));
         }
         if self.drive.memory_alignment().is_some() {
-            // Direct I/O goes on at a sector.
+            // Direct I/O continues at a sector boundary.
             self.done -= self.done % self.drive.sector();
         }
         if self.done > before {
             return Step::Again;
         }
-        // Only past the end of what it is on is there nothing to be read.
+        // A read returns nothing only past the end of the drive.
         let is_read = matches!(self.work, Work::Read(_));
         let kind = if is_read { IoErrorKind::Changed } else { IoErrorKind::Medium };
         Step::Done(Err(IoError::new(kind)))
@@ -237,7 +240,7 @@ impl Transfer {
         Step::Done(Err(error))
     }
 
-    /// Tells whoever waits, with the buffers of a read.
+    /// Completes the request, with the buffers of a read.
     pub(crate) fn finish(self, result: Result<u64, IoError>) {
         let buffers = match self.work {
             Work::Read(mut buffers) => {
@@ -257,7 +260,7 @@ impl Transfer {
     }
 }
 
-/// Whether a request has bytes where this world needs them: nothing hollow.
+/// Whether a request has all its bytes: this platform needs them, and accepts no data-less buffer.
 pub(crate) fn is_solid(work: &Work) -> bool {
     match work {
         Work::Read(buffers) => buffers.iter().all(|buf| !buf.is_hollow()),

@@ -1,9 +1,10 @@
-//! Block devices of the kernel that are served from here (ublk, linux/ublk_cmd.h): the device that makes and removes them, and the
-//! queues of one. Data are copied by reads and writes of the device's own file (`UBLK_F_USER_COPY`, Linux 6.5), and a device that
-//! lost its process waits for the next one (`UBLK_F_USER_RECOVERY`, with requests given out once more).
+//! Kernel block devices served by this process (ublk, linux/ublk_cmd.h): the control device, and
+//! the queues of a device. Data is copied by reads and writes of the device's file
+//! (`UBLK_F_USER_COPY`, Linux 6.5). A device whose process ended waits for the next one, which gets
+//! its requests again (`UBLK_F_USER_RECOVERY`).
 //!
-//! A command that waits for a request names the slot; when it comes back, the request stands in memory that the kernel shares. The
-//! answer goes with the next command of the slot.
+//! A command that waits for a request names its slot. When it completes, the request is in memory
+//! shared with the kernel. The slot's next command carries the result.
 
 use crate::errno::{drive_error, system_error};
 use crate::op::Op;
@@ -41,7 +42,7 @@ const UPDATE_SIZE: u32 = 0x15;
 const FETCH_REQ: u32 = 0x20;
 const COMMIT_AND_FETCH_REQ: u32 = 0x21;
 
-/// The bytes of a command to the control device, and of one to a queue: part of their numbers.
+/// The bytes of a control command, and of a queue command: part of their numbers.
 const CONTROL_BYTES: u32 = 32;
 const QUEUE_BYTES: u32 = 16;
 
@@ -52,11 +53,11 @@ const USER_COPY: u64 = 1 << 7;
 const CAN_UPDATE_SIZE: u64 = 1 << 10;
 const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | USER_COPY;
 
-/// What a device says of itself: it has no disk, or has lost its process and waits for another one.
+/// Device states: it has no disk, or its process ended and it waits for another.
 const DEAD: u16 = 0;
 const QUIESCED: u16 = 2;
 
-/// How the kernel refuses a command that it does not know, in one of its numbers that programs have no name for (`ENOTSUPP`).
+/// The kernel's error number for an unknown command, without a name in user space (`ENOTSUPP`).
 const UNKNOWN_COMMAND: i32 = 524;
 
 const READ_ONLY: u32 = 1;
@@ -64,17 +65,17 @@ const ROTATIONAL: u32 = 1 << 1;
 const VOLATILE_CACHE: u32 = 1 << 2;
 const FUA: u32 = 1 << 3;
 
-/// Requests of a queue at a time.
+/// The queue depth.
 const DEPTH: u16 = 64;
-/// The longest request.
+/// The longest request, in bytes.
 const LONGEST: u32 = 1 << 20;
-/// The longest range to be given up or zeroed, in sectors of 512 bytes: a gibibyte.
+/// The longest range for trims and zeroing, in sectors of 512 bytes: 1 GiB.
 const LONGEST_RANGE: u32 = 1 << 21;
-/// A request in the memory that the kernel shares, and how many of them a queue has room for there.
+/// The size of a request in shared memory, and the number of requests that a queue reserves there.
 const REQUEST: usize = 24;
 const ROOM: usize = 4096;
 const PAGE: usize = 4096;
-/// Where in the device's file data lie; queue and slot are in the bits above a request's bytes.
+/// The offset of data in the device's file; queue and slot are in the bits above a request's bytes.
 const DATA: u64 = 0x8000_0000;
 const SLOT_BIT: u32 = 25;
 const QUEUE_BIT: u32 = 41;
@@ -83,55 +84,55 @@ const fn number(direction: u32, bytes: u32, command: u32) -> u32 {
     direction << 30 | bytes << 16 | (b'u' as u32) << 8 | command
 }
 
-/// A device that is to be.
+/// The properties of a new device.
 #[derive(Clone, Copy, Debug)]
 pub struct NewUblk {
-    /// Queues, at most; there are as many as processors at the most.
+    /// The maximum number of queues; the kernel limits it to the number of processors.
     pub queues: u16,
-    /// Kept by the kernel for whoever made it: what it is known by.
+    /// A value that the kernel stores for the creator, to recognise the device.
     pub mark: u64,
-    /// Its size.
+    /// The capacity.
     pub capacity: ByteCount,
-    /// The logical sector, and the smallest request that needs nothing read first.
+    /// The logical sector, and the smallest request that needs no read first.
     pub sector: ByteCount,
     /// See [`NewUblk::sector`].
     pub minimum_io: ByteCount,
-    /// A strip.
+    /// The strip.
     pub strip: ByteCount,
-    /// A stripe.
+    /// The full stripe.
     pub optimal_io: ByteCount,
-    /// Nothing can be written to it.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// Some of it rotates.
+    /// Whether any drive rotates.
     pub rotational: bool,
 }
 
-/// What the kernel says of a device.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UblkInfo {
-    /// Its queues.
+    /// The number of queues.
     pub queues: u16,
-    /// Requests of a queue at a time.
+    /// The queue depth.
     pub depth: u16,
-    /// It has lost its process, and may be given another one.
+    /// Its process ended, and another may take over.
     pub waits: bool,
-    /// It has no disk: it was not started, or stopped.
+    /// It has no disk: not started, or stopped.
     pub has_no_disk: bool,
     /// See [`NewUblk::mark`].
     pub mark: u64,
 }
 
-/// The device that makes and removes devices. Its calls wait.
+/// The control device, which creates and removes devices. Its calls block.
 pub struct UblkControl {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     file: OwnedFd,
 }
 
 impl UblkControl {
-    /// Opens it.
+    /// Opens the control device.
     ///
     /// # Errors
-    /// When this kernel has none, or too old a one; when this process may not.
+    /// If the kernel has none, or is too old; if this process lacks the permission.
     pub fn open() -> Result<UblkControl> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(CONTROL, flags, Mode::empty()).map_err(|error| match error {
@@ -162,7 +163,7 @@ impl UblkControl {
 
     fn features(&mut self) -> Result<u64> {
         let mut bytes = [0; 8];
-        // Kernels that do not know the question have not what is needed, either.
+        // Kernels without this command lack the features as well.
         let asked = self.ask(2, GET_FEATURES, u32::MAX, &mut bytes, 0);
         Ok(asked.map_or(0, |()| u64::from_ne_bytes(bytes)))
     }
@@ -201,12 +202,13 @@ impl UblkControl {
         }
     }
 
-    /// Makes a device, which has no disk yet. Its number, and its queues.
+    /// Creates a device without a disk. Returns its number and its number of queues.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn add(&mut self, new: &NewUblk) -> Result<(u32, u16)> {
-        let refused = |error| system_error(error, "the kernel makes no ublk device; 'dmesg' may say more");
+        let refused =
+            |error| system_error(error, "the kernel does not create the ublk device; 'dmesg' may say more");
         let mut info = [0; 64];
         let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &new.queues.to_ne_bytes());
@@ -226,10 +228,10 @@ impl UblkControl {
         Ok((index, queues))
     }
 
-    /// What a device is.
+    /// The state of a device.
     ///
     /// # Errors
-    /// When there is none of that number.
+    /// If it does not exist.
     pub fn info(&mut self, index: u32) -> Result<UblkInfo> {
         let mut info = [0; 64];
         self.ask(2, GET_DEV_INFO, index, &mut info, 0)
@@ -246,60 +248,60 @@ impl UblkControl {
         })
     }
 
-    /// Makes the disk, when its queues are served: waits for that.
+    /// Creates the disk, once its queues are served: waits for that.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn start(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, START_DEV, index, &mut [], std::process::id().into());
         asked.map_err(|error| system_error(error, format!("the kernel does not start ublk device {index}")))
     }
 
-    /// Gives a device that waits to this process: its queues may be served from now on.
+    /// Assigns a waiting device to this process: its queues may be served from now on.
     ///
     /// # Errors
-    /// When the last process still has it.
+    /// If the previous process still has it.
     pub fn begin_recovery(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, START_USER_RECOVERY, index, &mut [], 0);
         asked.map_err(|error| {
-            system_error(error, format!("the last process has not let go of ublk device {index} yet"))
+            system_error(error, format!("the previous process still holds ublk device {index}"))
         })
     }
 
-    /// Has the disk go on, when its queues are served: waits for that.
+    /// Resumes the disk, once its queues are served: waits for that.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn end_recovery(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, END_USER_RECOVERY, index, &mut [], std::process::id().into());
-        asked.map_err(|error| {
-            system_error(error, format!("the kernel does not let ublk device {index} go on"))
-        })
+        asked.map_err(|error| system_error(error, format!("the kernel does not resume ublk device {index}")))
     }
 
-    /// Gives a disk another size, whoever uses it. Whether this kernel can.
+    /// Changes a disk's size, also while it is in use. False if this kernel cannot.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn resize(&mut self, index: u32, size: ByteCount) -> Result<bool> {
         if self.features()? & CAN_UPDATE_SIZE == 0 {
             return Ok(false);
         }
         let asked = self.ask(3, UPDATE_SIZE, index, &mut [], size.0 / 512);
-        asked.map(|()| true).map_err(|error| {
-            system_error(error, format!("the kernel does not give ublk device {index} another size"))
-        })
+        asked
+            .map(|()| true)
+            .map_err(|error| system_error(error, format!("the kernel does not resize ublk device {index}")))
     }
 
-    /// Removes disk and device: waits until what is under way of the disk has ended. The device goes when nobody has it open any more.
+    /// Removes disk and device: waits for the disk's outstanding requests. The device disappears
+    /// when its last user closes it.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn remove(&mut self, index: u32) -> Result<()> {
         let refused = |error| system_error(error, format!("the kernel does not remove ublk device {index}"));
         self.ask(3, STOP_DEV, index, &mut [], 0).map_err(refused)?;
         let removed = match self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0) {
-            // Before Linux 6.9 there is only the one that waits until nobody has the device open any more. No feature tells.
+            // Before Linux 6.9 only the blocking command exists, which waits until the last user
+            // closes the device. No feature flag reports it.
             Err(error) if is_unknown(error) => remove_later(index),
             removed => removed,
         };
@@ -312,21 +314,22 @@ fn is_unknown(error: Errno) -> bool {
     error == Errno::OPNOTSUPP || error.raw_os_error() == UNKNOWN_COMMAND
 }
 
-/// Removes a device whose disk is stopped, when nobody has it open any more: that may be whoever asks, who cannot wait for it.
+/// Removes a stopped device in the background, once its last user closes it: that may be the
+/// caller, which cannot wait.
 fn remove_later(index: u32) -> rustix::io::Result<()> {
     let wait = move || {
         let removed = UblkControl::open().map_err(|error| error.to_string()).and_then(|mut control| {
             control.ask(3, DEL_DEV, index, &mut [], 0).map_err(|error| error.to_string())
         });
         if let Err(why) = removed {
-            tracing::warn!("ublk device {index} is stopped, and still there: {why}");
+            tracing::warn!("ublk device {index} is stopped but not removed: {why}");
         }
     };
     let thread = std::thread::Builder::new().name("ublk-removal".into()).spawn(wait);
     thread.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }
 
-/// What the kernel is told of a disk: length and kinds, then the parameters of each kind.
+/// The parameters of a disk for the kernel: length and kinds, then those of each kind.
 fn parameters(new: &NewUblk) -> [u8; 60] {
     let mut bytes = [0; 60];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
@@ -334,7 +337,7 @@ fn parameters(new: &NewUblk) -> [u8; 60] {
     attributes |= if new.read_only { READ_ONLY } else { 0 };
     attributes |= if new.rotational { ROTATIONAL } else { 0 };
     let shift = |size: ByteCount| size.0.max(512).ilog2() as u8;
-    // A stripe that is no power of two cannot be told.
+    // The kernel accepts only a power of two.
     let optimal = if new.optimal_io.0.is_power_of_two() { new.optimal_io } else { new.strip };
     put(0, &60_u32.to_ne_bytes());
     put(4, &3_u32.to_ne_bytes());
@@ -349,10 +352,10 @@ fn parameters(new: &NewUblk) -> [u8; 60] {
     bytes
 }
 
-/// The queues of a device: only one process has them at a time.
+/// Opens the queues of a device; one process can have them at a time.
 ///
 /// # Errors
-/// When the device is not there, or another process has it.
+/// If the device does not exist, or another process has it.
 pub fn ublk_queues(index: u32, queues: u16, depth: u16) -> Result<Vec<Box<dyn KernelQueueSource>>> {
     let path = PathBuf::from(format!("/dev/ublkc{index}"));
     let refused = |error: Errno| system_error(error, format!("cannot serve {}", path.display()));
@@ -371,7 +374,8 @@ struct Requests {
     len: usize,
 }
 
-// SAFETY: the memory is a mapping of its own, which any thread may read; the kernel writes a slot's request before it says so.
+// SAFETY: the mapping is readable from any thread; the kernel writes a slot's request before its
+// command completes.
 unsafe impl Send for Requests {}
 
 impl Requests {
@@ -388,14 +392,15 @@ impl Requests {
     fn word(&self, slot: u16, at: usize) -> u32 {
         let offset = usize::from(slot) * REQUEST + at;
         debug_assert!(offset + 4 <= self.len);
-        // SAFETY: the slot lies in the mapping, its words are aligned; the kernel may write, so that they are read as such.
+        // SAFETY: the slot is in the mapping and its words are aligned; volatile, because the
+        // kernel writes them.
         unsafe { self.memory.as_ptr().add(offset).cast::<u32>().read_volatile() }
     }
 }
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody else has it.
+        // SAFETY: it was mapped with this length, and no other code uses it.
         let unmapped = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), self.len) };
         debug_assert_eq!(unmapped, Ok(()), "a mapping of ours");
     }
@@ -422,7 +427,7 @@ struct UblkQueue {
     queue: u16,
     depth: u16,
     requests: Requests,
-    /// Which slots have had a command.
+    /// Which slots have had their first command.
     is_fetched: Vec<Cell<bool>>,
     ring: Rc<Ring>,
     env: Env,
@@ -464,7 +469,7 @@ impl KernelQueue for UblkQueue {
             5 => KernelWork::Zeroes,
             _ => KernelWork::Unknown,
         };
-        // A flush is of the whole disk: the kernel names no place that there is.
+        // A flush covers the whole disk: the kernel gives no valid range.
         let range = match work {
             KernelWork::Flush => ByteRange::new(ByteOffset(0), ByteCount::ZERO),
             _ => ByteRange::new(ByteOffset(start.saturating_mul(512)), ByteCount(sectors * 512)),
@@ -499,10 +504,10 @@ impl KernelQueue for UblkQueue {
     }
 }
 
-/// Of a request's flags, which are above its kind: it is to be durable (`UBLK_IO_F_FUA`).
+/// Flag of a durable write (`UBLK_IO_F_FUA`), above the operation in the flags.
 const FORCED: u32 = 1 << 5;
 
-/// The entry of a command to a queue.
+/// The ring entry of a queue command.
 pub(crate) fn command_entry(file: &OwnedFd, number: u32, bytes: [u8; QUEUE_BYTES as usize]) -> squeue::Entry {
     opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), number).cmd(bytes).build()
 }
@@ -513,7 +518,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_told_in_its_own_numbers() {
-        // As the macros of linux/ublk_cmd.h make them.
+        // The numbers from the macros of linux/ublk_cmd.h.
         assert_eq!(number(3, CONTROL_BYTES, ADD_DEV), 0xC020_7504);
         assert_eq!(number(2, CONTROL_BYTES, GET_DEV_INFO), 0x8020_7502);
         assert_eq!(number(3, QUEUE_BYTES, FETCH_REQ), 0xC010_7520);

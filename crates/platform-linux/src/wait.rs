@@ -1,4 +1,4 @@
-//! Ring operations whose bare result a task waits for: accepting, connecting, short pauses.
+//! Ring operations for tasks that wait for the plain result: accepting, connecting, short pauses.
 
 use crate::op::{Memory, Op};
 use crate::ring::Ring;
@@ -12,17 +12,17 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What is waited for.
+/// The awaited event.
 pub(crate) enum WaitFor {
     /// The next connection of a listening socket: the result is its file.
     Connection(Rc<OwnedFd>),
-    /// That a socket can be written to: connected, or failed to.
+    /// A socket becomes writable: connected, or failed.
     Writable(Rc<OwnedFd>),
-    /// Time to pass.
+    /// A pause.
     Pause(Duration),
 }
 
-/// Shared by the slot in the ring and the task that waits.
+/// Shared by the slot in the ring and the waiting task.
 pub(crate) struct Waiter {
     what: WaitFor,
     result: Cell<Option<i32>>,
@@ -34,7 +34,7 @@ impl Waiter {
         Rc::new(Waiter { what, result: Cell::new(None), task: Cell::new(None) })
     }
 
-    /// Whether there is a result that nobody has taken.
+    /// Whether there is a result that was not taken.
     pub(crate) fn is_over(&self) -> bool {
         self.result.get().is_some()
     }
@@ -73,15 +73,16 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        // A connection that came when nobody waited any more.
+        // A connection that arrived after the wait was dropped.
         if let (WaitFor::Connection(_), Some(fd @ 0..)) = (&self.what, self.result.get()) {
-            // SAFETY: the kernel gave us this file, and whoever waits takes the result out when it takes over.
+            // SAFETY: the kernel returned this file; a waiter that uses it takes the result out
+            // first.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
 }
 
-/// Waits for the result: a count or file, or a negative error number. Dropping it cancels.
+/// Waits for the result: a count or file, or a negative error number. Cancelled when dropped.
 pub(crate) struct Wait {
     ring: Rc<Ring>,
     waiter: Rc<Waiter>,

@@ -1,4 +1,4 @@
-//! Threads for what may block: opening drives, resolving names, durable state, asking devices.
+//! Threads for blocking calls: opening drives, resolving names, durable state, device commands.
 
 use crate::errno::system_error;
 use platform::{Error, ErrorKind, Result};
@@ -8,42 +8,42 @@ use std::task::{Poll, Waker};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that does its jobs one after the other, and ends when the worker and its jobs are gone.
+/// A thread that runs its jobs in order, and ends when the worker and its jobs are gone.
 pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
 }
 
-struct Place<T> {
-    state: Mutex<State<T>>,
+struct JobResult<T> {
+    state: Mutex<JobState<T>>,
 }
 
-enum State<T> {
+enum JobState<T> {
     Working(Option<Waker>),
     Done(T),
     /// The job ended without a result: it panicked.
     Lost,
 }
 
-impl<T> Place<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+impl<T> JobResult<T> {
+    fn state(&self) -> MutexGuard<'_, JobState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, state: State<T>) {
+    fn set(&self, state: JobState<T>) {
         let before = std::mem::replace(&mut *self.state(), state);
-        if let State::Working(Some(waker)) = before {
+        if let JobState::Working(Some(waker)) = before {
             waker.wake();
         }
     }
 }
 
-/// The job's side of a place: whatever becomes of the job, whoever waits is told.
-struct Reporter<T>(Arc<Place<T>>);
+/// The job's side: notifies the waiter in any case, also if the job panics.
+struct Reporter<T>(Arc<JobResult<T>>);
 
 impl<T> Drop for Reporter<T> {
     fn drop(&mut self) {
-        if matches!(*self.0.state(), State::Working(_)) {
-            self.0.set(State::Lost);
+        if matches!(*self.0.state(), JobState::Working(_)) {
+            self.0.set(JobState::Lost);
         }
     }
 }
@@ -58,33 +58,33 @@ impl Worker {
         Ok(Worker { jobs })
     }
 
-    /// Does `job` on the worker's thread; the task that waits leaves its own thread free. The job is done
-    /// even if nobody waits for it any more.
+    /// Runs `job` on the worker's thread, without blocking the task's thread. The job runs even if
+    /// the waiter is dropped.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let place = Arc::new(Place { state: Mutex::new(State::Working(None)) });
+        let place = Arc::new(JobResult { state: Mutex::new(JobState::Working(None)) });
         let reporter = Reporter(place.clone());
         let lost = || Error::new(ErrorKind::System, "a worker thread failed");
         self.jobs
             .send(Box::new(move || {
                 let done = job();
-                reporter.0.set(State::Done(done));
+                reporter.0.set(JobState::Done(done));
             }))
             .map_err(|_| lost())?;
         poll_fn(|context| {
             let mut state = place.state();
-            match std::mem::replace(&mut *state, State::Lost) {
-                State::Working(_) => {
-                    *state = State::Working(Some(context.waker().clone()));
+            match std::mem::replace(&mut *state, JobState::Lost) {
+                JobState::Working(_) => {
+                    *state = JobState::Working(Some(context.waker().clone()));
                     Poll::Pending
                 }
-                State::Done(done) => Poll::Ready(Ok(done)),
-                State::Lost => Poll::Ready(Err(lost())),
+                JobState::Done(done) => Poll::Ready(Ok(done)),
+                JobState::Lost => Poll::Ready(Err(lost())),
             }
         })
         .await
     }
 
-    /// The same on a thread of its own.
+    /// The same on a separate thread.
     pub(crate) async fn run_alone<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         Worker::start()?.run(job).await
     }

@@ -1,4 +1,4 @@
-//! The real world's answers to [`platform::World`].
+//! The Linux implementation of [`platform::World`].
 
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
@@ -20,13 +20,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use units::ByteCount;
 
-/// The monotonic clock, in nanoseconds since this process first looked at it: the same on every shard.
+/// The monotonic clock, in nanoseconds since the first call in this process: the same on all
+/// shards.
 pub(crate) fn now() -> Instant {
     static BEGINNING_NS: OnceLock<u64> = OnceLock::new();
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // Since the machine started: neither negative nor more than 584 years.
+    // The time since boot: neither negative nor more than 584 years.
     let since_boot_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-    // Another thread may have read the clock later and been first to store it.
+    // Another thread may have read the clock later and stored it first.
     Instant { ns: since_boot_ns.saturating_sub(*BEGINNING_NS.get_or_init(|| since_boot_ns)) }
 }
 
@@ -48,20 +49,21 @@ impl RealWorld {
     }
 }
 
-/// Has large blocks of memory taken from the system each by itself, and given back to it. The GNU C library does that until one was given
-/// back, and keeps them from then on: what was trimmed of a memory drive, and all of what is allocated in its place.
+/// Allocates and frees each large block separately. The GNU C library does that only until the
+/// first one is freed, and then keeps them: trimmed parts of a memory drive, and later blocks in
+/// their place.
 fn give_back_what_is_large() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it changes how memory is taken that is allocated from now on.
+    // SAFETY: it only affects later allocations.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
     }
 }
 
-/// From the kernel's generator; from address space randomisation and the clock should that ever fail.
+/// From the kernel's generator; from address space randomisation and the clock if that fails.
 fn unpredictable_seed() -> u64 {
     let mut seed = [0u8; 8];
-    // SAFETY: eight bytes may be written to the array.
+    // SAFETY: the array has eight writable bytes.
     let got = unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
     if got == 8 {
         return u64::from_ne_bytes(seed);
@@ -147,8 +149,8 @@ impl World for RealWorld {
     }
 
     fn enlarge_pages(&self, memory: &mut [u8]) {
-        // SAFETY: the pages that the memory is in are put into others with the same content: nobody who has it sees a difference.
-        // An error says that there is no such page, or none in this kernel: small ones serve.
+        // SAFETY: the kernel moves the memory to other pages with the same content, invisibly for
+        // its users. An error means that huge pages are not available: small ones do as well.
         unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_COLLAPSE) };
     }
 

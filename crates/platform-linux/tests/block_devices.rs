@@ -1,9 +1,5 @@
-//! Block devices, on a loop device where this machine lets us have one; skipped, and says so, otherwise.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! Block devices, on a loop device if this computer permits one; skipped with a message otherwise.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -38,7 +34,7 @@ fn a_block_device_does_what_a_drive_does() {
             drive.start(IoRequest::WriteZeroes { range, may_unmap, durability }).await.result.unwrap();
             expected[at..at + 8192].fill(0);
         }
-        // Trimmed content is of no more interest; what lies beside it is.
+        // Trimmed content is undefined; adjacent content is not.
         let trimmed = drive.trim(range(MIB + (512 << 10), 512 << 10)).await;
         assert!(trimmed.result.is_ok_and(|len| len == 512 << 10), "{:?}", trimmed.result);
         drive.flush().await.result.unwrap();

@@ -1,9 +1,5 @@
 //! Drives on real files: requests, alignment, locks and wrong paths.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -72,7 +68,8 @@ fn memory_that_direct_io_cannot_reach_is_bounced() {
     on_a_shard(move |env| async move {
         let drive = file_drive(&env, &path, MIB).await;
         let bytes = pattern(4096, 3);
-        // A payload behind a header of 28 bytes, as it comes from a socket, and pieces of odd lengths.
+        // A payload after a header of 28 bytes, as it arrives from a socket, and pieces of odd
+        // lengths.
         let mut message = vec![0; 28];
         message.extend(&bytes);
         let message = Buf::copy_of(&message).freeze();
@@ -116,7 +113,7 @@ fn zeroed_and_trimmed_ranges_read_as_zeroes_and_their_neighbours_stay() {
         expected[100 * 512..103 * 512].fill(0);
         expected[512 << 10..576 << 10].fill(0);
         assert!(read(&drive, 0, MIB).await == expected);
-        // Out of space is never a drive failure: nothing was given back.
+        // A full file system must never fail a drive: no space was released.
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(&on_disk).unwrap();
         assert!(metadata.blocks() * 512 >= MIB, "{} blocks are left", metadata.blocks());
@@ -226,10 +223,10 @@ fn a_second_controller_is_locked_out_until_the_first_lets_go() {
         let error = env.world().open_drive(&path).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::InUse);
         let sentence = format!(
-            "drive {path} is in use by this very process: under another name, or operations on it have not returned"
+            "drive {path} is in use by this process: under another name, or with outstanding operations"
         );
-        assert_eq!(error.to_string(), sentence, "it does not take itself for another controller");
-        // An attachment keeps the drive as well.
+        assert_eq!(error.to_string(), sentence, "the holder is this process");
+        // An attachment holds the drive as well.
         let attached = first.attach(&env).unwrap();
         drop(first);
         assert!(env.world().open_drive(&path).await.is_err());
@@ -351,7 +348,7 @@ fn a_full_file_system_is_told_with_its_free_space() {
         let sentence = format!("no room for drive file {path}: 4 MiB wanted, 1 MiB free");
         assert_eq!(error.to_string(), sentence);
         assert!(!std::path::Path::new(&path).exists());
-        // What fits is a drive, on this file system too.
+        // A drive that fits can be created, on this file system too.
         let drive = file_drive(&env, &path, MIB / 2).await;
         write(&drive, 4096, &pattern(4096, 7)).await;
         assert_eq!(read(&drive, 4096, 4096).await, pattern(4096, 7));
@@ -375,7 +372,7 @@ fn a_file_that_must_not_be_written_is_a_read_only_drive() {
     let dir = TestDir::new();
     let path = dir.file("drive");
     std::fs::write(&path, pattern(8192, 8)).unwrap();
-    // Root may write to anything but this.
+    // Root can write to all files except immutable ones.
     let immutable = std::process::Command::new("chattr").args(["+i", &path]).status();
     if !immutable.is_ok_and(|status| status.success()) {
         println!("skipped: files cannot be made immutable here");

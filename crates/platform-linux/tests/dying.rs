@@ -1,13 +1,9 @@
-//! What a killed process held is had again at once by whoever comes next.
+//! A new process can use a killed process's resources at once.
 //!
-//! The story: the kernel takes a ring apart after its process has ended, and until then the ring holds files,
-//! block devices and listening sockets. A controller that was started right after one was killed found its
-//! block devices and its TCP port "in use" by nobody.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! Background: the kernel destroys a ring after its process has ended. Until then the ring holds
+//! files, block devices and listening sockets. A controller that started right after another was
+//! killed found its block devices and its TCP port "in use", without a holder.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -21,8 +17,8 @@ use units::{ByteCount, ByteOffset};
 const HOLD: &str = "WORLD_REAL_HOLD";
 const ROUNDS: usize = 5;
 
-/// Not a test by itself: the process that is killed. It holds what the variable names, drives and addresses, and
-/// says so. It dies at work, so that its ring has something left to wait for.
+/// Not a test: the process that is killed. It holds the drives and addresses of the variable, and
+/// prints them. It is killed while it works, so that its ring has operations in flight.
 #[test]
 fn hold_until_killed() {
     let Ok(what) = std::env::var(HOLD) else { return };
@@ -59,7 +55,7 @@ async fn read_for_ever(drive: &Member) {
     }
 }
 
-/// Starts a process that holds `what`; gives what it says to hold.
+/// Starts a process that holds `what`; returns its output.
 fn start_holder(what: &str) -> (Child, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "hold_until_killed", "--nocapture"]).env(HOLD, what);
@@ -86,7 +82,7 @@ fn the_port_of_a_killed_server_is_free_for_the_next_and_that_of_a_living_one_is_
         let again = wanted.clone();
         let error = on_a_shard(|env| async move { env.world().listen(&again).await.err().unwrap() });
         assert_eq!(error.kind, ErrorKind::InUse, "{error}");
-        // A connection that is still open does not keep the port either.
+        // An open connection does not hold the port either.
         let _client = std::net::TcpStream::connect(&held).unwrap();
         kill(holder);
         on_a_shard(|env| async move {

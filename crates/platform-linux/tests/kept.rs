@@ -1,9 +1,5 @@
-//! Memory that outlives the process: over a kill, for one alone, with room for all of it or none.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! Persistent memory: survives a kill, is exclusive, and is reserved completely or not at all.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -21,7 +17,7 @@ use units::{ByteCount, ByteOffset};
 const SIZE: KeptSize = KeptSize { words: 4, bytes: ByteCount(128 << 10) };
 const CHILD: &str = "WORLD_REAL_KEPT";
 
-/// A folder of one test's own in memory, removed with it.
+/// A folder in memory for one test, removed when dropped.
 struct Shm(PathBuf);
 
 impl Shm {
@@ -47,7 +43,7 @@ impl Drop for Shm {
     }
 }
 
-/// Runs `body` on a shard whose memory of that kind is in `folder`.
+/// Runs `body` on a shard with its persistent memory in `folder`.
 fn with_folder<T: 'static>(folder: &Path, body: impl AsyncFnOnce(Env) -> T + 'static) -> T {
     let kept = Some(folder.to_owned());
     let shard = Shard::new(&Settings { kept, ..Settings::with_memory(ByteCount::MIB) }).unwrap();
@@ -71,7 +67,7 @@ fn forget(folder: &Path) -> Result<(), Error> {
     with_folder(folder, async |env| env.world().forget_kept_memory("cache").await)
 }
 
-/// Not a test by itself: the process that is killed. What it does for ever, and where, is in the variable.
+/// Not a test: the process that is killed. The variable says what it repeats, and where.
 #[test]
 fn work_until_killed() {
     let Ok(told) = std::env::var(CHILD) else { return };
@@ -92,7 +88,7 @@ fn work_until_killed() {
     });
 }
 
-/// Fills one half after the other with the number of a round, and then stores the number.
+/// Fills each half in turn with the number of a round, and then stores the number.
 fn store_for_ever(memory: &mut KeptMemory) {
     let half = memory.bytes.len().as_usize() / 2;
     for round in 1.. {
@@ -135,12 +131,12 @@ fn what_a_killed_process_stored_is_there_and_of_each_half_what_its_number_says()
         let half = memory.bytes.len().as_usize() / 2;
         let whole = &memory.bytes.bytes()[(round % 2) as usize * half..][..half];
         assert!(whole.iter().all(|byte| *byte == round as u8), "round {round}");
-        assert!(round >= 1000, "round {round}: nothing of what was seen from outside is taken back");
-        memory.words.store(3, 0); // so that the next one's are its own
+        assert!(round >= 1000, "round {round}: no visible store is undone");
+        memory.words.store(3, 0); // so that the next round has another value
     }
 }
 
-/// The file from outside, while a process has it.
+/// The file as other processes see it, while a process has it.
 struct KeptFile(PathBuf);
 
 impl KeptFile {
@@ -154,7 +150,7 @@ impl KeptFile {
 fn new_memory_is_zero_and_nobody_elses() {
     let shm = Shm::new();
     assert!(take(&shm.0, None).unwrap().is_none());
-    assert!(!shm.0.exists(), "whoever asks makes nothing");
+    assert!(!shm.0.exists(), "a query creates nothing");
     let mut memory = made(&shm.0);
     assert!(!memory.was_there);
     assert_eq!((memory.words.len(), memory.bytes.len()), (SIZE.words, SIZE.bytes));
@@ -165,7 +161,7 @@ fn new_memory_is_zero_and_nobody_elses() {
     assert_eq!((mode(&shm.0), mode(&shm.file())), (0o700, 0o600));
     assert_eq!(shm.names(), ["cache.kept"]);
     let file = std::fs::metadata(shm.file()).unwrap();
-    assert_eq!(file.len(), (4096 + 4096 + (128 << 10)), "a head, words, bytes");
+    assert_eq!(file.len(), (4096 + 4096 + (128 << 10)), "a header, words, bytes");
     assert_eq!(file.blocks() * 512, file.len(), "all of it is reserved");
     drop(memory);
     let again = take(&shm.0, Some(KeptSize { words: 1, bytes: ByteCount(1) })).unwrap().unwrap();
@@ -173,7 +169,7 @@ fn new_memory_is_zero_and_nobody_elses() {
     assert_eq!(
         (again.words.len(), again.bytes.len()),
         (SIZE.words, SIZE.bytes),
-        "what is there has its size"
+        "existing memory keeps its size"
     );
 }
 
@@ -187,7 +183,7 @@ fn memory_of_no_words_or_no_bytes_is_memory() {
         assert_eq!((memory.words.len(), memory.bytes.len().0), (words, bytes));
         assert_eq!(memory.bytes.bytes().as_ptr() as usize % 4096, 0);
         (0..words).for_each(|word| memory.words.store(word, u64::MAX));
-        assert!(memory.bytes.bytes().iter().all(|byte| *byte == 0), "words are no bytes");
+        assert!(memory.bytes.bytes().iter().all(|byte| *byte == 0), "words and bytes do not overlap");
         memory.bytes.bytes_mut().fill(1);
         assert!((0..words).all(|word| memory.words.load(word) == u64::MAX));
     }
@@ -208,7 +204,7 @@ fn one_process_has_it_alone_and_a_dead_one_is_no_obstacle() {
         holder.id()
     );
     assert_eq!(error.to_string(), expected);
-    assert_eq!(forget(&shm.0).unwrap_err().kind, ErrorKind::InUse, "nor may anybody else give it up");
+    assert_eq!(forget(&shm.0).unwrap_err().kind, ErrorKind::InUse, "no other process can remove it");
     kill(holder);
     assert!(made(&shm.0).was_there);
 }
@@ -234,11 +230,11 @@ fn without_room_nothing_is_made_and_the_error_says_how_much_there_is() {
         let error = take(&shm.0, Some(KeptSize { words: 1, bytes })).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfSpace);
         let text = error.to_string();
-        assert!(text.contains("no room in memory") && text.contains("give a smaller '--cache'"), "{text}");
+        assert!(text.contains("not enough memory") && text.contains("give a smaller '--cache'"), "{text}");
         assert!(shm.names().is_empty());
     }
     let error = take(&shm.0, Some(KeptSize { words: 1, bytes: ByteCount(1 << 50) })).unwrap_err().to_string();
-    assert!(error.contains("wanted") && error.contains("free"), "{error}");
+    assert!(error.contains("needed") && error.contains("free"), "{error}");
 }
 
 #[test]
@@ -276,7 +272,10 @@ fn what_is_not_whole_is_refused_and_stays() {
         let error = refusal(&shm.0);
         assert_eq!(error.kind, ErrorKind::WrongKind, "{error}");
         assert!(error.to_string().contains(&format!("'rm {}'", shm.file().display())), "{error}");
-        assert!(std::fs::read(shm.file()).unwrap() == content, "nothing is deleted or mended by itself");
+        assert!(
+            std::fs::read(shm.file()).unwrap() == content,
+            "nothing is deleted or repaired automatically"
+        );
     }
     std::fs::write(shm.file(), &whole).unwrap();
     assert_eq!(made(&shm.0).bytes.bytes()[7], 9);
@@ -290,7 +289,7 @@ fn a_file_of_another_version_says_so() {
     content[8] = 2;
     std::fs::write(shm.file(), &content).unwrap();
     let error = refusal(&shm.0).to_string();
-    assert!(error.contains("is of version 2, which another softroc made (this one knows 1)"), "{error}");
+    assert!(error.contains("has version 2 of another SoftROC (this one supports 1)"), "{error}");
 }
 
 #[test]
@@ -305,7 +304,7 @@ fn what_has_the_name_and_is_no_file_of_ours_is_refused() {
     assert!(error.to_string().contains("is a symbolic link"), "{error}");
     std::fs::remove_file(shm.file()).unwrap();
     assert!(Command::new("mkfifo").arg(shm.file()).status().unwrap().success());
-    assert!(refusal(&shm.0).to_string().contains("is no file"));
+    assert!(refusal(&shm.0).to_string().contains("is not a file"));
     std::fs::remove_file(shm.file()).unwrap();
     std::fs::rename(&elsewhere, shm.file()).unwrap();
     assert!(made(&shm.0).was_there);
@@ -340,13 +339,13 @@ fn a_kill_while_memory_is_made_and_forgotten_leaves_it_whole_or_not_at_all() {
 #[test]
 fn what_is_forgotten_may_be_viewed_on_and_its_name_is_free() {
     let shm = Shm::new();
-    forget(&shm.0).expect("nothing there");
+    forget(&shm.0).expect("there was none");
     assert!(!shm.0.exists());
     let mut old = made(&shm.0);
     old.words.store(0, 1);
     forget(&shm.0).unwrap();
     assert!(shm.names().is_empty());
-    forget(&shm.0).expect("nothing there any more");
+    forget(&shm.0).expect("it was removed before");
     let mut new = made(&shm.0);
     assert!(!new.was_there);
     new.words.store(0, 2);
@@ -354,7 +353,7 @@ fn what_is_forgotten_may_be_viewed_on_and_its_name_is_free() {
     old.bytes.bytes_mut().fill(1);
     assert_eq!((old.words.load(0), new.words.load(0), new.bytes.bytes()[0]), (1, 2, 2));
     drop(new);
-    forget(&shm.0).expect("what nobody views can be forgotten as well");
+    forget(&shm.0).expect("memory without views can be removed as well");
     assert!(take(&shm.0, None).unwrap().is_none());
     drop(old);
 }
@@ -387,7 +386,7 @@ fn drives_write_from_it_and_read_into_it() {
         let read = drive.read(ByteOffset(4096), smallvec![into]).await;
         assert_eq!(read.buffers[0].bytes(), [5; 8192]);
     });
-    assert_eq!(made(&shm.0).bytes.bytes()[8192..16_384], [5; 8192], "it was read into what is kept");
+    assert_eq!(made(&shm.0).bytes.bytes()[8192..16_384], [5; 8192], "the read filled persistent memory");
 }
 
 #[test]
@@ -398,7 +397,7 @@ fn every_shard_and_every_process_of_a_boot_names_the_same_one() {
     assert_eq!((boot(), boot()), (known, known));
 }
 
-/// A file system of memory of that type, on a folder of its own.
+/// A memory file system of that type, mounted on a test folder.
 struct Mount(TestDir);
 
 impl Mount {
@@ -428,9 +427,9 @@ fn a_full_file_system_is_told_and_one_without_reservations_serves() {
         let error =
             with_folder(small.0.path(), async |env| env.world().kept_memory("second", Some(SIZE)).await);
         let text = error.unwrap_err().to_string();
-        assert!(text.contains("136 KiB wanted, 120 KiB free"), "{text}");
+        assert!(text.contains("136 KiB needed, 120 KiB free"), "{text}");
         let names = std::fs::read_dir(small.0.path()).unwrap().count();
-        assert_eq!(names, 1, "what had no room is gone");
+        assert_eq!(names, 1, "the file that did not fit is removed");
         drop(first);
     }
     if let Some(ram) = Mount::new("ramfs", "mode=700") {
@@ -462,7 +461,8 @@ fn forget_other(folder: &Path, other: &Path) -> Result<(), Error> {
     with_folder(folder, async move |env| env.world().forget_other_memory("cache", &other).await)
 }
 
-/// Controllers with other state folders lie beside this one: what they left is listed and goes by name; what one of them has stays.
+/// Controllers with other state folders have folders next to this one. Memory that they left is
+/// listed and can be removed by name; memory in use stays.
 #[test]
 fn what_other_processes_left_is_listed_and_removed_by_name() {
     let shm = Shm::new();
@@ -483,7 +483,10 @@ fn what_other_processes_left_is_listed_and_removed_by_name() {
     assert!(listed[0].in_use && !listed[1].in_use);
     assert_eq!(listed[1].words, Ok(vec![0, 0, 77, 0]));
     assert!(listed[1].len >= SIZE.bytes);
-    assert!(listed[2].words.as_ref().is_err_and(|why| why.contains("not memory of softroc")), "{listed:?}");
+    assert!(
+        listed[2].words.as_ref().is_err_and(|why| why.contains("not persistent memory of SoftROC")),
+        "{listed:?}"
+    );
     assert_eq!(forget_other(&own, &file(&held)).unwrap_err().kind, ErrorKind::InUse);
     assert_eq!(forget_other(&own, &file(&own)).unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(forget_other(&own, Path::new("/etc/passwd")).unwrap_err().kind, ErrorKind::NotFound);

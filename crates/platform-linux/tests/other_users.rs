@@ -1,10 +1,7 @@
-//! What other users of the machine put in the way: links, files and folders of theirs, and renames. They are refused by name, and
-//! what lies behind a link stays as it is. Another user is one that root gives a file to, or becomes.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! Attacks by other users of the computer: links, files and folders of theirs, and renames. They
+//! are refused by name, and the target of a link stays unchanged. The other user is the owner of a
+//! file that root gives away, or one that root becomes.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -20,7 +17,7 @@ use units::ByteCount;
 /// `nobody`.
 const OTHER: u32 = 65_534;
 
-/// Gives something to another user; `false`, with the reason printed, where only root could.
+/// Gives a file to another user; `false`, with the reason printed, if only root could.
 fn give_away(path: &Path) -> bool {
     let given = lchown(path, Some(OTHER), Some(OTHER)).is_ok();
     if !given {
@@ -74,7 +71,7 @@ fn links_in_the_state_directory_are_not_followed() {
         says(&files.load("read").await.unwrap_err(), ErrorKind::Denied, &link);
         says(&folder.read("read").unwrap_err(), ErrorKind::Denied, &link);
         says(&files.append("appended", vec![1]).await.unwrap_err(), ErrorKind::Denied, &link);
-        // The link itself is replaced, and moved.
+        // The link itself is replaced, and renamed.
         files.store("stored", b"new".to_vec()).await.unwrap();
         folder.write("written", b"new").unwrap();
         files.replace("replaced", "replaced.previous", b"new".to_vec()).await.unwrap();
@@ -123,7 +120,7 @@ fn a_state_directory_that_others_can_change_is_refused() {
     says(&error, ErrorKind::Denied, &["state/file: it belongs to another user (uid 65534)"]);
 }
 
-/// A folder in memory of one test's own, removed with it.
+/// A folder in memory for one test, removed when dropped.
 struct Shm(PathBuf);
 
 impl Shm {
@@ -147,7 +144,7 @@ fn with_kept<T: 'static>(folder: &Path, body: impl AsyncFnOnce(Env) -> T + 'stat
     shard.run(async move { body(env).await })
 }
 
-/// Takes memory in that folder, and leaves it: whether it was there.
+/// Takes memory in that folder and drops it; returns whether it existed before.
 fn take(folder: &Path) -> Result<bool, Error> {
     const SIZE: KeptSize = KeptSize { words: 4, bytes: ByteCount(8192) };
     with_kept(folder, async |env| {
@@ -163,7 +160,8 @@ fn refused_memory(folder: &Path) -> Error {
     error
 }
 
-/// Who may write to a folder above may rename what is in it, and put something else there.
+/// A user with write access to a parent folder may rename a folder in it, and put another one
+/// there.
 #[test]
 fn memory_is_kept_where_no_other_user_can_rename_it() {
     let shm = Shm::new("above");
@@ -179,11 +177,11 @@ fn memory_is_kept_where_no_other_user_can_rename_it() {
             ErrorKind::Denied,
             &["base/own is not used", &at, "'--cache-folder DIR'"],
         );
-        // Nothing is made in such a folder either.
+        // No folder is created there either.
         says(&refused_memory(&base.join("new")), ErrorKind::Denied, &["base/new is not used", &at]);
         assert!(!base.join("new").exists());
     }
-    // As /dev/shm is: what is this user's stays where it is.
+    // Like /dev/shm: other users cannot rename this user's folder.
     set_mode(&base, 0o1777);
     assert!(take(&own).unwrap());
     set_mode(&own, 0o1777);
@@ -196,7 +194,7 @@ fn memory_is_kept_where_no_other_user_can_rename_it() {
         &["cache.kept can be written by other users (mode 0660"],
     );
     set_mode(&own.join("cache.kept"), 0o600);
-    assert!(take(&own).unwrap(), "what was refused is as it was");
+    assert!(take(&own).unwrap(), "the refused file is unchanged");
 }
 
 #[test]
@@ -208,7 +206,7 @@ fn memory_is_not_taken_over_from_another_user() {
     if !give_away(&base) {
         return;
     }
-    // The owner of a folder renames in it what they like.
+    // The owner of a folder may rename all folders in it.
     let moved = Command::new("mv").arg(&own).arg(base.join("moved")).uid(OTHER).gid(OTHER).status();
     assert!(moved.unwrap().success());
     let theirs = format!("{} belongs to another user (uid 65534; expected uid 0 or root)", base.display());
@@ -216,23 +214,23 @@ fn memory_is_not_taken_over_from_another_user() {
     let listed = with_kept(&own, async |env| env.world().other_memories("cache").await);
     let Err(error) = listed else { panic!("it is refused") };
     says(&error, ErrorKind::Denied, &[&theirs]);
-    assert!(!own.exists(), "nothing is made there");
+    assert!(!own.exists(), "no folder is created there");
     take_back(&base);
     set_mode(&base, 0o700);
     std::fs::rename(base.join("moved"), &own).unwrap();
     assert!(take(&own).unwrap());
-    // In a folder of this user's own nobody else can.
+    // In a folder of this user no other user can.
     let mut thief = Command::new("mv");
     let moved = thief.arg(&own).arg(base.join("moved")).uid(OTHER).gid(OTHER).output().unwrap();
     assert!(!moved.status.success() && own.exists());
-    // A link that another user made does not lead anywhere.
+    // Links of other users are not followed.
     let link = shm.0.join("link");
     symlink(&base, &link).unwrap();
     assert!(take(&link.join("own")).unwrap(), "it is this user's own");
     assert!(give_away(&link));
     let error = refused_memory(&link.join("own"));
     says(&error, ErrorKind::Denied, &["link is a symbolic link of another user (uid 65534)"]);
-    // A folder of theirs beside this one is none of those that are listed.
+    // A folder of another user next to this one is not listed.
     assert!(!take(&base.join("other")).unwrap(), "it is new");
     let list = || with_kept(&base.join("own"), async |env| env.world().other_memories("cache").await);
     assert_eq!(list().unwrap().len(), 1);
@@ -259,7 +257,7 @@ fn sockets_are_this_users_alone_unless_others_are_let_in() {
     let group = own.gid();
     let grouped = made(SocketPermissions { mode: 0o660, group: Some(group) });
     assert_eq!((grouped.mode() & 0o7777, grouped.gid()), (0o660, group));
-    // The file of a server that is gone belongs to somebody else: it is not ours to remove.
+    // A leftover socket of another user: this process must not remove it.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     if !give_away(Path::new(&path)) {
         return;

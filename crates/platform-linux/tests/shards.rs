@@ -1,9 +1,5 @@
 //! Time, time limits and messages between threads.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -107,10 +103,10 @@ fn a_nearer_deadline_takes_the_place_of_a_farther_one_that_the_shard_sleeps_by()
         async move {
             let far = env.clone();
             env.spawn("in an hour", async move { far.sleep(Duration::from_secs(3600)).await });
-            // With nothing else to wait for, the shard sleeps by the hour's timer until it is woken.
+            // Without other work, the shard sleeps with the one-hour timer until it is woken.
             receiver.receive().await.unwrap();
             let start = env.now();
-            // By another timer, by limits of the waits themselves, and by a timer again.
+            // With another timer, with limits of the waits themselves, and with a timer again.
             for ms in [30, 2, 15, 40, 1] {
                 env.sleep(Duration::from_millis(ms)).await;
             }
@@ -151,13 +147,13 @@ fn a_shard_ends_with_tasks_and_operations_still_under_way() {
     assert!(!std::path::Path::new(&dir.file("drive.socket")).exists());
 }
 
-/// A drive that keeps what it is given.
-struct Keeper {
+/// A drive that holds its requests.
+struct HoldingDrive {
     info: DriveInfo,
     kept: RefCell<Vec<(IoRequest, Completion)>>,
 }
 
-impl Drive for Keeper {
+impl Drive for HoldingDrive {
     fn info(&self) -> &DriveInfo {
         &self.info
     }
@@ -166,7 +162,7 @@ impl Drive for Keeper {
     }
 }
 
-fn keeper() -> Rc<Keeper> {
+fn keeper() -> Rc<HoldingDrive> {
     let info = DriveInfo {
         name: "keeper".to_owned(),
         identity: platform::DriveIdentity("keeper".to_owned()),
@@ -179,7 +175,7 @@ fn keeper() -> Rc<Keeper> {
         exclusive: true,
         hardware: platform::Hardware::default(),
     };
-    Rc::new(Keeper { info, kept: RefCell::default() })
+    Rc::new(HoldingDrive { info, kept: RefCell::default() })
 }
 
 #[test]
@@ -196,14 +192,14 @@ fn an_operation_that_never_returns_is_told_as_timed_out_and_stays_outstanding() 
     });
 }
 
-/// A process was stopped, and when it went on all of its drives had been silent for too long.
+/// After a stop of the process all its drives had exceeded their time limits.
 #[test]
 fn a_process_that_did_not_run_blames_no_drive() {
     on_a_shard(|env| async move {
         let drive = keeper();
         let member = Member::with_time_limit(&env, drive.clone(), Duration::from_secs(2));
         let flush = member.flush();
-        // As if it was stopped: its thread does nothing meanwhile.
+        // Simulates a stop: the shard's thread does nothing meanwhile.
         std::thread::sleep(Duration::from_secs(3));
         env.sleep(Duration::from_millis(1)).await;
         let (_, completion) = drive.kept.borrow_mut().pop().unwrap();

@@ -1,9 +1,5 @@
-//! The state directory: kept over restarts, held by one.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! The state directory: survives restarts, one controller at a time.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -80,7 +76,8 @@ fn a_file_in_place_of_the_directory_is_refused() {
     assert_eq!(Shard::new(&with_state(&dir)).err().unwrap().kind, ErrorKind::WrongKind);
 }
 
-/// What was stored before is kept under a second name, and what is in the way of a file, a folder too, moves to a name that nothing has.
+/// The previous content is kept under a second name. Any file or folder in the way is renamed to an
+/// unused name.
 #[test]
 fn a_file_that_is_replaced_keeps_its_previous_version() {
     let dir = TestDir::new();
@@ -95,7 +92,7 @@ fn a_file_that_is_replaced_keeps_its_previous_version() {
             state.replace("config", "config.previous", vec![version]).await.unwrap();
             assert_eq!((load("config").await, load("config.previous").await), (Some(version), before));
         }
-        // Where there is none, the previous version stays.
+        // Without a current file the previous version stays.
         assert!(state.set_aside("config", "config.unreadable-1").await.unwrap());
         state.replace("config", "config.previous", vec![4]).await.unwrap();
         assert_eq!((load("config").await, load("config.previous").await), (Some(4), Some(2)));
@@ -108,6 +105,6 @@ fn a_file_that_is_replaced_keeps_its_previous_version() {
     });
     let left = std::fs::read_dir(&folder).unwrap().filter_map(Result::ok);
     let hidden = left.filter(|entry| entry.file_name().to_string_lossy().starts_with('.')).count();
-    assert_eq!(hidden, 0, "nothing is left beside them");
+    assert_eq!(hidden, 0, "no temporary file is left");
     assert!(folder.join("other.unreadable-1").is_dir());
 }

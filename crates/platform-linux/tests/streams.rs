@@ -1,9 +1,5 @@
-//! Sockets: echo over both kinds, ends of connections, leftovers of dead servers.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+//! Sockets: echo over both kinds, ends of connections, leftover files of ended servers.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 mod common;
 
@@ -25,30 +21,30 @@ async fn receive_all(stream: &Rc<dyn Stream>, len: usize) -> Vec<u8> {
     got
 }
 
-/// A connection to an address.
+/// Connects to an address.
 async fn connect(env: &Env, address: &Address) -> Rc<dyn Stream> {
     env.world().connect(address).await.unwrap().attach(env).unwrap()
 }
 
-/// The next connection to a listener.
+/// Accepts the next connection.
 async fn accept(env: &Env, listener: &Rc<dyn Listener>) -> Rc<dyn Stream> {
     listener.accept().await.unwrap().attach(env).unwrap()
 }
 
-/// A listener at an address that is free.
+/// Listens at a free address.
 async fn listen(env: &Env, address: &str) -> (Rc<dyn Listener>, Address) {
     let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
     let address = listener.address();
     (listener, address)
 }
 
-/// Both ends of a connection.
+/// Creates both ends of a connection.
 async fn pair(env: &Env, address: &str) -> (Rc<dyn Stream>, Rc<dyn Stream>) {
     let (listener, address) = listen(env, address).await;
     (connect(env, &address).await, accept(env, &listener).await)
 }
 
-/// A server that sends back what it gets, for one connection.
+/// An echo server for one connection.
 async fn echo_at(env: &Env, address: &str) -> Address {
     let (listener, address) = listen(env, address).await;
     let env = env.clone();
@@ -71,7 +67,7 @@ fn echoes(address: &str) {
         let source = env.world().connect(&address).await.unwrap();
         assert_eq!(source.peer(), platform::Peer::at(address.to_string()));
         let stream = source.attach(&env).unwrap();
-        // Pieces of several kinds, and more than the sockets' buffers hold.
+        // Slices of several kinds, together longer than the socket buffers.
         let long: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();
         let slices = smallvec![
             Buf::copy_of(b"head").freeze(),
@@ -117,7 +113,8 @@ fn more_pieces_than_one_call_takes_are_sent_by_several() {
     });
 }
 
-/// What has come is taken without the ring, and what has not is waited for there: a part, the rest of it together, the end.
+/// Available bytes are received without the ring; the ring waits for others: a part, the rest of it
+/// together, the end.
 #[test]
 fn who_wants_all_gets_what_has_come_and_waits_for_the_rest() {
     let dir = TestDir::new();
@@ -194,7 +191,7 @@ fn closing_a_listener_ends_the_accept_in_progress() {
             env.yield_now().await;
             env.sleep(std::time::Duration::from_millis(5)).await;
             listener.close();
-            assert!(accepted.await.unwrap().to_string().contains("no more"));
+            assert!(accepted.await.unwrap().to_string().contains("is closed"));
         });
     }
 }
@@ -225,7 +222,7 @@ fn an_accept_that_is_dropped_takes_no_connection_with_it() {
 fn an_address_in_use_is_refused_and_the_leftover_of_a_dead_server_is_replaced() {
     let dir = TestDir::new();
     let path = dir.file("socket");
-    // A socket whose server has gone without removing it.
+    // A socket of an ended server, which did not remove it.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(std::path::Path::new(&path).exists());
     let outside = path.clone();
@@ -265,7 +262,7 @@ fn who_is_not_there_cannot_be_connected_to() {
         assert_eq!(error.kind, ErrorKind::Unreachable);
         let error = env.world().connect(&Address::Unix("x".repeat(200))).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::BadName);
-        // A port that was just free.
+        // A free port.
         let listener = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.address();
         drop(listener);
@@ -275,7 +272,7 @@ fn who_is_not_there_cannot_be_connected_to() {
     });
 }
 
-/// A task that yielded in a loop was polled again and again before anybody looked for what the network had brought.
+/// A task that yielded in a loop was polled again and again before the network was checked.
 #[test]
 fn a_task_that_gives_way_lets_pass_what_arrives() {
     let dir = TestDir::new();
@@ -294,13 +291,13 @@ fn a_task_that_gives_way_lets_pass_what_arrives() {
                 assert_eq!(stream.receive(Buf::unpooled(ByteCount(1))).await.result, Ok(1));
             }
         });
-        // Whoever gives way goes on before long, and so do the others.
+        // A yielding task continues soon, and so do other tasks.
         let mut turns = 0;
         while !(answering.is_finished() && asking.is_finished()) {
             env.give_way().await;
             turns += 1;
-            assert!(turns < 1_000_000, "nobody else gets on");
+            assert!(turns < 1_000_000, "no other task continues");
         }
-        assert!(turns > 10, "what is sent arrives in a later turn");
+        assert!(turns > 10, "data arrives in a later turn");
     });
 }

@@ -1,61 +1,62 @@
-//! What is due, by when: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990) of six bits a digit.
+//! The queue of due actions: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990) with six bits
+//! per digit.
 //!
-//! A simulation only ever asks for the first of what is due, and never schedules anything before that: what a heap
-//! spends on order that nobody asks for is saved. Actions wait in *buckets*, by the highest digit in which their instant
-//! differs from the *base*, which is the instant of what was taken last, and by what that digit is. What differs in a lower
-//! digit is due earlier, and so is what has less in the same one. When nothing is left that is due at the base itself, the
-//! base moves to the first instant of the first bucket that has any, whose content falls into buckets of lower digits: an
-//! action moves once or twice in all.
+//! A simulation only takes the earliest action, and never schedules one before it. So the queue
+//! need not sort later actions. Actions are in *buckets*. The *base* is the instant of the action
+//! taken last; the highest digit in which an instant differs from it, and that digit's value,
+//! determine the bucket. A difference in a lower digit is earlier, as is a lower value of the same
+//! digit. When no action is due at the base, the base moves to the first instant of the first
+//! filled bucket. Its actions move to buckets of lower digits: each moves once or twice in all.
 //!
 //! # Invariants
-//! - Nothing is put in before the base.
-//! - Actions of one instant are always in one bucket, in the order in which they were put in: that is the order in which they are
+//! - No action is put in before the base.
+//! - Actions of one instant are in one bucket, in the order of their insertion, in which they are
 //!   taken.
 
 use crate::core::Action;
 use platform::Instant;
 
-/// Bits of a digit.
+/// Bits per digit.
 const BITS: u32 = 6;
-/// Buckets of a digit.
+/// Buckets per digit.
 const SLOTS: usize = 1 << BITS;
-/// Digits of an instant.
+/// Digits per instant.
 const DIGITS: usize = (u64::BITS as usize).div_ceil(BITS as usize);
 
-/// The place of an action.
-type Place = u32;
-const NONE: Place = Place::MAX;
+/// The index of an entry.
+type EntryIndex = u32;
+const NONE: EntryIndex = EntryIndex::MAX;
 
-/// An action, in a chain of those of one bucket, or of free places.
+/// An action, in a chain of one bucket, or of free entries.
 struct Entry {
     at_ns: u64,
-    next: Place,
+    next: EntryIndex,
     action: Option<Action>,
 }
 
-/// A chain of entries, the first put in first, and the earliest instant among them.
+/// A chain of entries in order of insertion, and the earliest instant among them.
 #[derive(Clone, Copy)]
 struct Bucket {
     first_ns: u64,
-    head: Place,
-    tail: Place,
+    head: EntryIndex,
+    tail: EntryIndex,
 }
 
 const EMPTY: Bucket = Bucket { first_ns: u64::MAX, head: NONE, tail: NONE };
 
-/// Actions by when they are due; of those due at one instant, the first put in comes first.
+/// Actions in the order of their instants, then of their insertion.
 pub(crate) struct Agenda {
     base_ns: u64,
-    /// Due at the base.
+    /// The actions due at the base.
     now: Bucket,
-    /// Which digits have any, bit by bit.
+    /// The digits with filled buckets, one bit each.
     filled: u16,
-    /// By digit, which of its buckets have any, bit by bit.
+    /// Per digit, the filled buckets, one bit each.
     filled_slots: [u64; DIGITS],
     buckets: Vec<[Bucket; SLOTS]>,
     entries: Vec<Entry>,
-    /// A chain.
-    free: Place,
+    /// The chain of free entries.
+    free: EntryIndex,
 }
 
 impl Default for Agenda {
@@ -73,7 +74,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// Puts an action in. It is due at `at`, which is not before what was taken last.
+    /// Adds an action at `at`, which is not before the base.
     pub fn put(&mut self, at: Instant, action: Action) {
         debug_assert!(at.ns >= self.base_ns, "nothing is due in the past");
         let at_ns = at.ns.max(self.base_ns);
@@ -86,14 +87,14 @@ impl Agenda {
             }
             None => {
                 self.entries.push(Entry { at_ns, next: NONE, action: Some(action) });
-                self.entries.len() as Place - 1
+                self.entries.len() as EntryIndex - 1
             }
         };
         self.file(at_ns, place);
     }
 
-    /// Adds an entry, whose `next` is none, to the chain it belongs to.
-    fn file(&mut self, at_ns: u64, place: Place) {
+    /// Adds an unchained entry to its bucket.
+    fn file(&mut self, at_ns: u64, place: EntryIndex) {
         let bucket = match (at_ns ^ self.base_ns).checked_ilog2() {
             None => &mut self.now,
             Some(bit) => {
@@ -112,13 +113,13 @@ impl Agenda {
         }
     }
 
-    /// The digit and the slot of the bucket that has the first of what is not due at the base.
+    /// The digit and slot of the first filled bucket after the base.
     fn first_bucket(&self) -> Option<(usize, usize)> {
         let digit = self.filled.trailing_zeros() as usize;
         self.filled_slots.get(digit).map(|slots| (digit, slots.trailing_zeros() as usize % SLOTS))
     }
 
-    /// When the first action is due.
+    /// The instant of the first action.
     pub fn first(&self) -> Option<Instant> {
         if self.now.head != NONE {
             return Some(Instant { ns: self.base_ns });
@@ -127,7 +128,7 @@ impl Agenda {
         Some(Instant { ns: self.buckets[digit][slot].first_ns })
     }
 
-    /// Takes the first action out, if it is due by `latest`; when it is due.
+    /// Takes the first action and its instant, if that is not after `latest`.
     pub fn take_due(&mut self, latest: Instant) -> Option<(Instant, Action)> {
         if self.now.head == NONE {
             self.move_base(latest.ns)?;
@@ -142,7 +143,7 @@ impl Agenda {
         entry.action.take().map(|action| (Instant { ns: self.base_ns }, action))
     }
 
-    /// Moves the base to the first instant that anything is due at, if that is not after `latest_ns`.
+    /// Moves the base to the first instant with actions, if that is not after `latest_ns`.
     fn move_base(&mut self, latest_ns: u64) -> Option<()> {
         let (digit, slot) = self.first_bucket()?;
         let bucket = &mut self.buckets[digit][slot];
@@ -156,11 +157,11 @@ impl Agenda {
         }
         self.base_ns = bucket.first_ns;
         if digit == 0 || bucket.head == bucket.tail {
-            // All of one instant.
+            // All have one instant.
             self.now = bucket;
             return Some(());
         }
-        // What they differed in from the base is the base's now: they fall into lower digits.
+        // They now differ from the base in lower digits only.
         let mut place = bucket.head;
         while let Some(entry) = self.entries.get_mut(place as usize) {
             let (at_ns, next) = (entry.at_ns, std::mem::replace(&mut entry.next, NONE));
@@ -179,7 +180,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::rc::Rc;
 
-    /// Whatever is put in, and whenever: what comes out is what a sorted list gives.
+    /// Random insertions: the queue returns the same order as a sorted list.
     #[test]
     fn what_is_due_comes_in_the_order_of_time_and_of_being_put_in() {
         for seed in 0..40 {
@@ -188,7 +189,7 @@ mod tests {
             let met = Rc::new(RefCell::new(Vec::new()));
             let mut now_ns = 0;
             for number in 0..4000_u64 {
-                // Near and far, and often the same instant.
+                // Near and far instants, often equal ones.
                 let span = 1 << rng.below(40);
                 let ahead = rng.below(span) / 7 * 7;
                 let noted = met.clone();
@@ -196,13 +197,13 @@ mod tests {
                 agenda.put(Instant { ns: now_ns + ahead }, Action::Call(Box::new(note)));
                 sorted.insert((now_ns + ahead, number));
                 if rng.below(3) > 0 {
-                    // Not always to where something is due.
+                    // Not always the instant of an action.
                     let span = 1 << rng.below(30);
                     now_ns += rng.below(span);
                 }
                 assert_eq!(agenda.first().map(|at| at.ns), sorted.first().map(|(at_ns, _)| *at_ns));
                 while let Some((at, action)) = agenda.take_due(Instant { ns: now_ns }) {
-                    let Action::Call(call) = action else { panic!("calls alone were put in") };
+                    let Action::Call(call) = action else { panic!("only calls were put in") };
                     call();
                     let (at_ns, number) = sorted.pop_first().expect("as many");
                     assert!(at_ns <= now_ns && at.ns == at_ns, "seed {seed}");

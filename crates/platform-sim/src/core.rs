@@ -1,11 +1,12 @@
-//! What a simulation is, below its processes: time, what is due, drives, streams, state.
+//! The state of a simulation below its processes: time, due actions, drives, streams, durable
+//! state.
 //!
-//! Outlives every process. One thread owns it; what must be `Send` (a drive source, a stream source) names it
-//! by its [`SimId`] and finds it again on that thread.
+//! It outlives all processes. One thread owns it. Types that must be `Send` (a drive source, a
+//! stream source) hold its [`SimId`], and look it up on that thread.
 
 use crate::agenda::Agenda;
 use crate::drive::{DriveCell, SimDrive, Twin};
-use crate::kept::Kept;
+use crate::kept::PersistentMemories;
 use crate::network::Network;
 use crate::options::SimOptions;
 use crate::rng::Rng;
@@ -22,26 +23,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What is to happen at a point in time.
+/// An action at a point in time.
 pub(crate) enum Action {
-    /// A drive finishes an operation, if it still has it.
+    /// A drive completes an operation, if it still has it.
     Drive { drive: Rc<DriveCell>, slot: u32, generation: u32 },
-    /// A model does what it had planned.
+    /// A model acts as it scheduled.
     Act { actor: Rc<dyn Actor>, token: u64 },
-    /// Anything else.
+    /// Any other action.
     Call(Box<dyn FnOnce()>),
 }
 
-/// A model that has something to do at points in time of its own: see [`SimHandle::at`].
+/// A model that acts at times of its own: see [`SimHandle::at`].
 pub trait Actor {
-    /// The moment has come; `token` is what was given with it.
+    /// Acts at the scheduled time; `token` is the scheduled value.
     fn act(self: Rc<Self>, token: u64);
 }
 
-/// What processor work costs, as a model of a processor has it.
+/// A processor model: the time that work takes.
 pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
 
-/// Models of processors: that of a process, or else that of all.
+/// Processor models, per process and a default.
 #[derive(Default)]
 pub(crate) struct Charges {
     all: Option<Charge>,
@@ -59,31 +60,31 @@ pub(crate) struct Core {
     id: SimId,
     pub options: SimOptions,
     now: Cell<Instant>,
-    /// By how much the clock that people read is wrong.
+    /// The error of the wall clock.
     pub clock_ahead_s: Cell<i64>,
     due: RefCell<Agenda>,
     trace: RefCell<Trace>,
     pub drives: RefCell<BTreeMap<String, Rc<DriveCell>>>,
-    /// Other doors to some of them, by name.
+    /// Twins of drives, by name.
     pub twins: RefCell<BTreeMap<String, Twin>>,
     pub network: RefCell<Network>,
     pub state: RefCell<StateFiles>,
-    pub kept: RefCell<Kept>,
-    /// The processes that live.
+    pub kept: RefCell<PersistentMemories>,
+    /// The running processes.
     pub living: RefCell<BTreeSet<u64>>,
-    /// How many events there have been.
+    /// The number of events so far.
     pub events: Cell<u64>,
-    /// How many there had been when the test last reported progress.
+    /// The number of events at the last progress report of the test.
     pub progress_at: Cell<u64>,
-    /// The event before which running stops.
+    /// The event before which the run stops.
     pub stop_at: Cell<Option<u64>>,
-    /// Space taken by drives that the code above created.
+    /// The space used by drives that the tested code created.
     pub file_space_used: Cell<u64>,
-    /// Models of processors, in place of the constant costs of the options.
+    /// Processor models, replacing the constant costs of the options.
     pub charges: RefCell<Charges>,
 }
 
-/// Tells one simulation from another; may travel, to find its simulation again on its thread.
+/// Identifies a simulation; `Send`, to look it up on its thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct SimId(u64);
 
@@ -96,7 +97,7 @@ impl SimId {
         SIMS.try_with(|sims| sims.borrow().get(&self)?.upgrade()).ok().flatten()
     }
 
-    /// The simulation, if it lives and this is its thread.
+    /// The simulation, if it exists and this is its thread.
     pub fn handle(self) -> Option<SimHandle> {
         self.core().map(|core| SimHandle { core })
     }
@@ -110,7 +111,7 @@ impl Core {
             id,
             network: RefCell::new(Network::default()),
             state: RefCell::new(StateFiles::new(options.seed)),
-            kept: RefCell::new(Kept::new(options.seed)),
+            kept: RefCell::new(PersistentMemories::new(options.seed)),
             options,
             now: Cell::default(),
             clock_ahead_s: Cell::default(),
@@ -150,7 +151,7 @@ impl Core {
         self.schedule_at(self.now.get() + delay, action);
     }
 
-    /// At `at`, or now if that is past.
+    /// Schedules an action at `at`, or now if that has passed.
     pub fn schedule_at(&self, at: Instant, action: Action) {
         self.due.borrow_mut().put(at.max(self.now.get()), action);
     }
@@ -159,7 +160,7 @@ impl Core {
         self.due.borrow().first()
     }
 
-    /// Takes what is due first, if that is not after `latest`; when it is due.
+    /// Takes the first action and its instant, if that is not after `latest`.
     pub fn take_due(&self, latest: Instant) -> Option<(Instant, Action)> {
         self.due.borrow_mut().take_due(latest)
     }
@@ -176,7 +177,7 @@ impl Core {
         self.living.borrow().contains(&process)
     }
 
-    /// Waits for `duration` in a task of any executor.
+    /// Waits for `duration`, in a task of any executor.
     pub fn wait(&self, duration: Duration) -> Wait {
         let wait = Wait { shared: Rc::default() };
         let shared = Rc::clone(&wait.shared);
@@ -192,8 +193,8 @@ impl Core {
         wait
     }
 
-    /// The simulation is over: nothing is due any more, and drives hold nothing. Models hold their simulation, and this
-    /// holds them.
+    /// Ends the simulation: drops all actions and the contents of drives. This breaks the reference
+    /// cycle with its models.
     pub fn end(&self) {
         let due = self.due.take();
         self.charges.take();
@@ -203,13 +204,13 @@ impl Core {
         drop((due, named));
     }
 
-    /// What a name leads to.
+    /// The drive of that name.
     pub fn drive_at(&self, name: &str) -> Option<Rc<DriveCell>> {
         let drive = self.drives.borrow().get(name).cloned();
         drive.or_else(|| self.twins.borrow().get(name).map(|twin| twin.drive().clone()))
     }
 
-    /// Every simulated drive that has a name, in the order of their first names.
+    /// All named simulated drives, in the order of their first names.
     pub fn all_drives(&self) -> Vec<Rc<DriveCell>> {
         let mut all: BTreeMap<String, Rc<DriveCell>> = BTreeMap::new();
         for drive in self.drives.borrow().values() {
@@ -241,73 +242,77 @@ impl Future for Wait {
     }
 }
 
-/// A simulation as models of drives and links see it: time, what is to happen later, random streams, the trace.
+/// The simulation for models of drives and links: time, scheduling, random streams, the trace.
 #[derive(Clone)]
 pub struct SimHandle {
     pub(crate) core: Rc<Core>,
 }
 
 impl SimHandle {
-    /// What finds this simulation again.
+    /// The identity of this simulation.
     pub fn id(&self) -> SimId {
         self.core.id()
     }
 
-    /// The virtual time.
+    /// The current virtual time.
     pub fn now(&self) -> Instant {
         self.core.now()
     }
 
-    /// Calls `action` after `delay`. Of actions due at one instant, the first scheduled comes first. It counts
-    /// as one event, belongs to no process and survives all of them.
+    /// Calls `action` after `delay`. Actions of one instant run in the order of scheduling. The
+    /// call is one event, belongs to no process, and survives all of them.
     pub fn after(&self, delay: Duration, action: impl FnOnce() + 'static) {
         self.core.schedule(delay, Action::Call(Box::new(action)));
     }
 
-    /// Has `actor` act at `at` (now, if that is past), with `token`. As [`SimHandle::after`], without an allocation.
+    /// Calls `actor` with `token` at `at`, or now if that has passed. Like [`SimHandle::after`],
+    /// without an allocation.
     pub fn at(&self, at: Instant, actor: Rc<dyn Actor>, token: u64) {
         self.core.schedule_at(at, Action::Act { actor, token });
     }
 
-    /// Lets a model of a processor say how long work takes from now on (waiting for the processor included), in
-    /// place of the constant costs of the options.
+    /// Sets a processor model: `charge` returns the time until work is done, with the wait for the
+    /// processor. It replaces the constant costs of the options.
     pub fn charge_by(&self, charge: impl Fn(Work) -> Duration + 'static) {
         self.core.charges.borrow_mut().all = Some(Rc::new(charge));
     }
 
-    /// The same for the work of one process: it has a processor of its own.
+    /// The same for one process, which has a processor of its own.
     pub fn charge_process_by(&self, process: ProcessId, charge: impl Fn(Work) -> Duration + 'static) {
         let mut charges = self.core.charges.borrow_mut();
         charges.own.retain(|(of, _)| *of != process.number());
         charges.own.push((process.number(), Rc::new(charge)));
     }
 
-    /// Makes running stop so many events from now (see [`crate::Sim::stop_at_event`]), in place of where it was to stop.
+    /// Stops the run after that many more events (see [`crate::Sim::stop_at_event`]), replacing an
+    /// earlier stop.
     pub fn stop_in(&self, events: u64) {
         self.core.stop_at.set(Some(self.core.events.get().saturating_add(events)));
     }
 
-    /// The test reports progress: see [`SimOptions::events_without_progress`](crate::SimOptions::events_without_progress).
+    /// Reports progress of the test: see
+    /// [`SimOptions::events_without_progress`](crate::SimOptions::events_without_progress).
     pub fn progress(&self) {
         self.core.progress_at.set(self.core.events.get());
     }
 
-    /// A stream of random numbers of its own.
+    /// A separate stream of random numbers.
     pub fn rng(&self, purpose: &str, instance: &str) -> Rng {
         self.core.rng(purpose, instance)
     }
 
-    /// Makes a drive known under one more name, in place of what had that name (see [`crate::Sim::alias_drive`]).
+    /// Gives a drive another name, replacing the drive of that name (see
+    /// [`crate::Sim::alias_drive`]).
     pub fn alias_drive(&self, drive: &SimDrive, name: &str) {
         self.core.drives.borrow_mut().insert(name.to_owned(), drive.cell.clone());
     }
 
-    /// Makes a drive known under one more name that nothing but its content tells from another drive (see [`crate::Sim::add_twin`]).
+    /// Gives a drive another name with a separate identity (see [`crate::Sim::add_twin`]).
     pub fn add_twin(&self, drive: &SimDrive, name: &str) {
         self.core.twins.borrow_mut().insert(name.to_owned(), Twin::of(&drive.cell));
     }
 
-    /// Takes note of something for the hash and the trace.
+    /// Records an event in the hash and the trace.
     pub fn trace(&self, event: TraceEvent<'_>) {
         self.core.trace(event);
     }

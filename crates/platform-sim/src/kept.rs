@@ -1,12 +1,16 @@
-//! Memory that outlives processes: kept over kills, lost when the power goes.
+//! Persistent memory: survives kills, lost in a power cut.
 //!
 //! # Fault model
-//! - A kill leaves what was stored at that moment. What tasks of the dead process store while they are dropped is not in it, nor
-//!   what drives bring later: the next process views a copy. Drives that hang may view the old bytes as long as they like.
-//! - Taking and forgetting take time. A process that dies meanwhile leaves whole memory or none.
-//! - A power cut takes all memory of the machine, and the machine then has another boot. The machine is where the main process runs,
-//!   the first and those that took its place; every other process is elsewhere, and its memory dies with it.
-//! - There may be no room ([`crate::SimOptions::kept_space`]). What was forgotten takes room as long as somebody views it.
+//! - A kill keeps the content of that moment. Stores by tasks of the killed process while they are
+//!   dropped, and late transfers of drives, are not included: the next process views a copy. Stuck
+//!   drives may use the old bytes forever.
+//! - Taking and removing take time. A process that is killed meanwhile leaves complete memory or
+//!   none.
+//! - A power cut clears all memory of the machine and changes its boot number. The machine runs the
+//!   main process: the first one and its successors. Every other process runs elsewhere; its memory
+//!   ends with it.
+//! - Space may be limited ([`crate::SimOptions::kept_space`]). Removed memory takes space until its
+//!   last view is dropped.
 
 use crate::core::Core;
 use crate::rng::Rng;
@@ -23,13 +27,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use units::ByteCount;
 
-/// An allocation that is looked at through this pointer alone, so that somebody else may have a `Buf` over it.
+/// An allocation that is only accessed through this pointer, so that a `Buf` over it can exist
+/// elsewhere.
 struct Bytes {
     memory: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it is an allocation, which nobody here borrows; it is read in `copy` alone, on the simulation's thread.
+// SAFETY: an allocation that this module never borrows; only `copy` reads it, on the simulation's
+// thread.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
@@ -47,8 +53,8 @@ impl Bytes {
 
     fn copy(&self) -> Bytes {
         let copy = Bytes::zero(self.len);
-        // SAFETY: both have so many bytes, and are two allocations. Nobody writes meanwhile: whoever has the buffer is a task of
-        // this simulation, which runs on this thread and not now.
+        // SAFETY: two separate allocations of the same length. No code writes meanwhile: the
+        // buffer's owner is a task of this simulation, which runs on this thread and not now.
         unsafe { self.memory.copy_to_nonoverlapping(copy.memory, self.len) };
         copy
     }
@@ -56,7 +62,8 @@ impl Bytes {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and every buffer over it held it.
+        // SAFETY: it was allocated with this layout, and all buffers over it are dropped, because
+        // they held it.
         unsafe { dealloc(self.memory.as_ptr(), Bytes::layout(self.len)) };
     }
 }
@@ -64,7 +71,7 @@ impl Drop for Bytes {
 struct Memory {
     size: KeptSize,
     words: Vec<AtomicU64>,
-    /// `None`: hollow.
+    /// `None`: data-less.
     bytes: Option<Bytes>,
 }
 
@@ -89,20 +96,22 @@ fn takes(size: KeptSize) -> u64 {
     size.bytes.0.saturating_add(size.words as u64 * 8)
 }
 
-/// What every view holds.
-struct Hold {
+/// The memory that all views share.
+struct SharedMemory {
     memory: Arc<Memory>,
 }
 
-impl Hold {
-    fn views(self: Arc<Hold>, was_there: bool) -> KeptMemory {
+impl SharedMemory {
+    fn views(self: Arc<SharedMemory>, was_there: bool) -> KeptMemory {
         let memory = &self.memory;
         let first = NonNull::from(memory.words.as_slice()).cast();
-        // SAFETY: the words live as long as `Hold`, in one place, and are atomics to everybody.
+        // SAFETY: the words live as long as `SharedMemory`, do not move, and are only accessed as
+        // atomics.
         let words = unsafe { Words::over(first, memory.words.len(), self.clone()) };
         let bytes = match &memory.bytes {
-            // SAFETY: the allocation lives as long as `Hold`. There is one `Hold` of a memory at a time (`Kept::take`), which
-            // makes one buffer; `Bytes::copy` reads between the steps of whoever has it.
+            // SAFETY: the allocation lives as long as `SharedMemory`. A memory has one of these at a
+            // time (`PersistentMemories::take`), which makes one buffer; `Bytes::copy` reads between
+            // the steps of its owner.
             Some(bytes) => unsafe { Buf::over(bytes.memory, memory.size.bytes, self.clone()) },
             None => Buf::hollow(memory.size.bytes),
         };
@@ -112,23 +121,23 @@ impl Hold {
 
 struct Named {
     memory: Arc<Memory>,
-    hold: Weak<Hold>,
+    hold: Weak<SharedMemory>,
 }
 
-/// Whose memory: the machine's, or that of a process elsewhere.
+/// The owner of memory: the machine, or a process elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum MemoryOwner {
     Machine,
     Elsewhere(u64),
 }
 
-/// All such memory, and which boot it is.
-pub(crate) struct Kept {
+/// All persistent memory, and the boot number.
+pub(crate) struct PersistentMemories {
     /// The process that runs on the machine.
     pub main_process: u64,
-    named: BTreeMap<(Place, String), Named>,
-    /// What was forgotten, and may still be viewed.
-    forgotten: Vec<(Place, Weak<Memory>)>,
+    named: BTreeMap<(MemoryOwner, String), Named>,
+    /// Removed memory that may still have views.
+    forgotten: Vec<(MemoryOwner, Weak<Memory>)>,
     seed: u64,
     boot: u128,
     boots: Rng,
@@ -139,41 +148,41 @@ fn draw_boot(rng: &mut Rng) -> u128 {
     u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())
 }
 
-/// Such memory of a machine on which nothing runs, and which boot it is.
+/// The persistent memory of a machine without processes, and its boot number.
 pub struct KeptImage {
     named: BTreeMap<String, Memory>,
     boot: u128,
 }
 
 impl KeptImage {
-    /// The same boot, and all of the memory was deleted.
+    /// The same boot number without the memory.
     #[must_use]
     pub fn without_memory(&self) -> KeptImage {
         KeptImage { named: BTreeMap::new(), boot: self.boot }
     }
 }
 
-impl Kept {
-    /// What the machine has.
+impl PersistentMemories {
+    /// The machine's memory.
     pub fn image(&self) -> KeptImage {
-        let mine = self.named.iter().filter(|((place, _), _)| *place == Place::Machine);
+        let mine = self.named.iter().filter(|((place, _), _)| *place == MemoryOwner::Machine);
         let named = mine.map(|((_, name), named)| (name.clone(), named.memory.copy())).collect();
         KeptImage { named, boot: self.boot }
     }
 
-    /// The machine has this, and nothing else.
+    /// Replaces the machine's memory.
     pub fn restore(&mut self, image: &KeptImage) {
-        self.lose(Place::Machine);
+        self.lose(MemoryOwner::Machine);
         for (name, memory) in &image.named {
             let named = Named { memory: Arc::new(memory.copy()), hold: Weak::new() };
-            self.named.insert((Place::Machine, name.clone()), named);
+            self.named.insert((MemoryOwner::Machine, name.clone()), named);
         }
         self.boot = image.boot;
     }
 
-    pub fn new(seed: u64) -> Kept {
+    pub fn new(seed: u64) -> PersistentMemories {
         let mut boots = Rng::new(seed, "boot", "");
-        Kept {
+        PersistentMemories {
             main_process: 0,
             named: BTreeMap::new(),
             forgotten: Vec::new(),
@@ -184,42 +193,44 @@ impl Kept {
         }
     }
 
-    fn place(&self, process: u64) -> Place {
-        if process == self.main_process { Place::Machine } else { Place::Elsewhere(process) }
+    fn place(&self, process: u64) -> MemoryOwner {
+        if process == self.main_process { MemoryOwner::Machine } else { MemoryOwner::Elsewhere(process) }
     }
 
     pub fn boot_of(&self, process: u64) -> u128 {
         match self.place(process) {
-            Place::Machine => self.boot,
-            Place::Elsewhere(process) => draw_boot(&mut Rng::new(self.seed, "boot", &process.to_string())),
+            MemoryOwner::Machine => self.boot,
+            MemoryOwner::Elsewhere(process) => {
+                draw_boot(&mut Rng::new(self.seed, "boot", &process.to_string()))
+            }
         }
     }
 
-    /// A process died: what it viewed stays with it.
+    /// Handles the end of a process: its views keep their copy.
     pub fn process_died(&mut self, process: u64) {
         match self.place(process) {
-            Place::Machine => {
-                let mine = self.named.iter_mut().filter(|((place, _), _)| *place == Place::Machine);
+            MemoryOwner::Machine => {
+                let mine = self.named.iter_mut().filter(|((place, _), _)| *place == MemoryOwner::Machine);
                 for (_, named) in mine.filter(|(_, named)| named.hold.strong_count() > 0) {
                     *named = Named { memory: Arc::new(named.memory.copy()), hold: Weak::new() };
                 }
-                self.forgotten.retain(|(place, _)| *place != Place::Machine);
+                self.forgotten.retain(|(place, _)| *place != MemoryOwner::Machine);
             }
             place => self.lose(place),
         }
     }
 
     pub fn power_cut(&mut self) {
-        self.lose(Place::Machine);
+        self.lose(MemoryOwner::Machine);
         self.boot = draw_boot(&mut self.boots);
     }
 
-    fn lose(&mut self, lost: Place) {
+    fn lose(&mut self, lost: MemoryOwner) {
         self.named.retain(|(place, _), _| *place != lost);
         self.forgotten.retain(|(place, _)| *place != lost);
     }
 
-    fn used(&mut self, place: Place) -> u64 {
+    fn used(&mut self, place: MemoryOwner) -> u64 {
         self.forgotten.retain(|(_, memory)| memory.strong_count() > 0);
         let forgotten = self.forgotten.iter().filter(|(at, _)| *at == place);
         let forgotten = forgotten.filter_map(|(_, memory)| memory.upgrade()).map(|memory| memory.takes());
@@ -246,7 +257,7 @@ impl Kept {
                 return Err(Error::new(
                     ErrorKind::OutOfSpace,
                     format!(
-                        "no room for kept memory '{name}': {} wanted, {free} free; give a smaller '--cache'",
+                        "no space for persistent memory '{name}': {} needed, {free} free; give a smaller '--cache'",
                         ByteCount(takes(size))
                     ),
                 ));
@@ -258,10 +269,10 @@ impl Kept {
         if named.hold.strong_count() > 0 {
             return Err(Error::new(
                 ErrorKind::InUse,
-                format!("kept memory '{name}' is in use; wait until whoever has it has ended"),
+                format!("persistent memory '{name}' is in use; stop the process that has it"),
             ));
         }
-        let hold = Arc::new(Hold { memory: named.memory.clone() });
+        let hold = Arc::new(SharedMemory { memory: named.memory.clone() });
         named.hold = Arc::downgrade(&hold);
         Ok(Some(hold.views(was_there)))
     }
@@ -273,9 +284,9 @@ impl Kept {
         }
     }
 
-    /// What there is on the machine but the memory of that name, which is the main process's.
+    /// The machine's memory except that of `name`, which belongs to the main process.
     pub fn others(&self, name: &str) -> Vec<OtherMemory> {
-        let mine = self.named.iter().filter(|((place, of), _)| *place == Place::Machine && of != name);
+        let mine = self.named.iter().filter(|((place, of), _)| *place == MemoryOwner::Machine && of != name);
         let other = mine.map(|((_, name), named)| {
             let words = named.memory.words.iter();
             let words = words.map(|word| word.load(std::sync::atomic::Ordering::Acquire)).collect();
@@ -289,7 +300,7 @@ impl Kept {
         other.collect()
     }
 
-    /// Half of the time that something takes: what happens, happens in the middle.
+    /// Half the duration of an operation, which takes effect in the middle.
     fn half(&mut self, core: &Core) -> Duration {
         core.options.state_latency.draw(&mut self.rng) / 2
     }
@@ -329,7 +340,7 @@ pub(crate) async fn forget_other(core: &Rc<Core>, other: &str) -> platform::Resu
     let half = core.kept.borrow_mut().half(core);
     core.wait(half).await;
     let mut kept = core.kept.borrow_mut();
-    let key = (Place::Machine, other.to_owned());
+    let key = (MemoryOwner::Machine, other.to_owned());
     match kept.named.get(&key).map(|named| named.hold.strong_count() > 0) {
         None => Err(Error::new(ErrorKind::NotFound, format!("there is no memory {other}"))),
         Some(true) => Err(Error::new(ErrorKind::InUse, format!("memory {other} is in use"))),

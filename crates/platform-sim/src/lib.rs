@@ -1,14 +1,14 @@
-//! The simulated world: virtual time, one seed, drives that fail on purpose.
+//! The simulated platform: virtual time, one seed, injected faults.
 //!
-//! A [`Sim`] runs the code above the seam on one thread. Every task that can run runs, then time jumps to what
-//! is next; everything random follows from one seed ([`Rng`]), so that a run is a function of its seed and
-//! [`Sim::hash`] of two runs agrees. A simulation that cannot go on, or goes on without time passing, ends with
-//! a [`Stall`] that names who waited.
+//! A [`Sim`] runs the code above the platform on one thread. It runs all ready tasks, then advances
+//! time to the next action. One seed ([`Rng`]) determines all random numbers, so that runs with
+//! equal seeds have equal hashes ([`Sim::hash`]). A simulation that is stuck, or runs without time
+//! passing, ends with a [`Stall`] that names the waiting tasks.
 //!
-//! Drives ([`SimDrive`]) keep what is true apart from what they say: faults lie over the content. They lose
-//! what real ones lose: unflushed sectors at a power cut, any part of what was in flight. A test steps to any
-//! event ([`Sim::stop_at_event`]), kills the process or cuts the power there, starts anew over the same drives,
-//! and compares.
+//! Drives ([`SimDrive`]) separate their true content from the data they return: faults are an
+//! overlay. They lose what real drives lose: unflushed sectors at a power cut, any part of
+//! operations in flight. A test stops at any event ([`Sim::stop_at_event`]), kills the process or
+//! cuts the power, restarts with the same drives, and compares.
 //!
 //! ```
 //! use units::ByteCount;

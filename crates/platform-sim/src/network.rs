@@ -1,8 +1,8 @@
-//! Byte streams in memory, and what listens for them.
+//! Byte streams in memory, and their listeners.
 //!
-//! A connection is two pipes. Sent bytes wait in a bounded buffer, move after a latency, and arrive in fragments
-//! cut where the seed says. When an end shuts down (or is dropped, or its process dies), the other end receives
-//! what was sent before and then the end of the stream; what it sends afterwards fails as gone.
+//! A connection is two pipes. Sent bytes wait in a bounded buffer, move after a latency, and arrive
+//! in random fragments. When an end shuts down (or is dropped, or its process ends), the other end
+//! receives all bytes sent before, then the end of the stream; its later sends fail as gone.
 
 use crate::core::{Action, Core, SimId};
 use crate::options::NetworkOptions;
@@ -19,15 +19,15 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// How many connections may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: usize = 128;
-/// The first port given out to who asks for port 0.
+/// The first port assigned to listeners on port 0.
 const FIRST_FREE_PORT: u16 = 49152;
 
 /// A receive in progress.
 type Receiving = (Buf, Completion);
 
-/// A send in progress: the bytes, how many are in the pipe already, and who waits.
+/// A send in progress: the bytes, the number already in the pipe, and the waiter.
 struct Sending {
     bytes: Vec<u8>,
     moved: usize,
@@ -40,15 +40,15 @@ struct Pipe {
     buffer: VecDeque<u8>,
     receiving: Option<Receiving>,
     sending: Option<Sending>,
-    /// Nobody sends any more: what is in the buffer is all.
+    /// The sender is closed: only buffered bytes are left.
     sender_closed: bool,
-    /// Nobody receives any more: sends fail.
+    /// The receiver is closed: sends fail.
     receiver_closed: bool,
     /// A step is scheduled.
     moving: bool,
 }
 
-/// What a step of a pipe owes to whom, to be returned with nothing borrowed.
+/// Completions that a step of a pipe returns, without a borrow.
 #[derive(Default)]
 struct Returns {
     received: Option<(Receiving, usize)>,
@@ -69,7 +69,7 @@ impl Returns {
     }
 }
 
-/// As the operating system says it when the other end is gone.
+/// The error of the operating system after the other end has closed.
 const BROKEN_PIPE: IoError = IoError { kind: IoErrorKind::Gone, errno: 32 };
 
 impl Pipe {
@@ -83,7 +83,7 @@ impl Pipe {
         receive || send
     }
 
-    /// Moves what can be moved, once: from the sender into the buffer, from the buffer to the receiver.
+    /// Moves bytes once: from the sender into the buffer, and from the buffer to the receiver.
     fn step(&mut self, options: &NetworkOptions, rng: &mut Rng) -> Returns {
         let mut returns = Returns::default();
         let room = self.room(options);
@@ -115,7 +115,7 @@ impl Pipe {
     }
 }
 
-/// How much of `available` moves in one piece.
+/// The length of the next fragment, at most `available`.
 fn fragment(options: &NetworkOptions, rng: &mut Rng, available: usize) -> usize {
     match available {
         0 | 1 => available,
@@ -128,12 +128,13 @@ fn fragment(options: &NetworkOptions, rng: &mut Rng, available: usize) -> usize 
     }
 }
 
-/// Two pipes. End 0 connected, end 1 accepted; end `e` receives from pipe `e` and sends into pipe `1 - e`.
+/// Two pipes. End 0 connected, end 1 accepted. End `e` receives from pipe `e`, and sends into pipe
+/// `1 - e`.
 pub(crate) struct Connection {
     id: u64,
     pipes: [RefCell<Pipe>; 2],
     rng: RefCell<Rng>,
-    /// Which process has each end.
+    /// The process of each end.
     processes: [Cell<u64>; 2],
     closed: [Cell<bool>; 2],
     peers: [String; 2],
@@ -195,7 +196,7 @@ impl Connection {
     }
 }
 
-/// A stream that is not attached yet: names its connection, and closes its end if nobody attaches it.
+/// A stream that is not yet attached: holds its connection, and closes its end if it is dropped.
 struct Source {
     sim: SimId,
     connection: u64,
@@ -299,7 +300,7 @@ struct Listening {
     acceptor: Option<Waker>,
 }
 
-/// Every connection and listener of a simulation.
+/// All connections and listeners of a simulation.
 #[derive(Default)]
 pub(crate) struct Network {
     connections: BTreeMap<u64, Rc<Connection>>,
@@ -307,7 +308,7 @@ pub(crate) struct Network {
     next_connection: u64,
 }
 
-/// Listens for a process.
+/// Starts a listener of a process.
 pub(crate) fn listen(core: &Rc<Core>, address: &Address, process: u64) -> platform::Result<Rc<dyn Listener>> {
     let mut network = core.network.borrow_mut();
     let mut address = address.clone();
@@ -328,7 +329,7 @@ pub(crate) fn listen(core: &Rc<Core>, address: &Address, process: u64) -> platfo
     Ok(Rc::new(SimListener { core: core.clone(), address, process }))
 }
 
-/// Connects for a process.
+/// Connects a process.
 pub(crate) async fn connect(
     core: &Rc<Core>,
     address: &Address,
@@ -341,9 +342,8 @@ pub(crate) async fn connect(
     core.wait(delay).await;
     let mut network = core.network.borrow_mut();
     let network = &mut *network;
-    let refused = || {
-        Error::new(ErrorKind::Unreachable, format!("nobody listens on {address}; check that the server runs"))
-    };
+    let refused =
+        || Error::new(ErrorKind::Unreachable, format!("no server listens on {address}; check that it runs"));
     let listening = network.listeners.get_mut(address).ok_or_else(refused)?;
     if listening.waiting.len() >= BACKLOG {
         return Err(refused());
@@ -375,7 +375,7 @@ pub(crate) async fn connect(
     Ok(Box::new(connected))
 }
 
-/// Ends the streams and listeners of a process that died.
+/// Ends the streams and listeners of a process that has ended.
 pub(crate) fn process_died(core: &Rc<Core>, process: u64) {
     let (connections, refused): (Vec<_>, Vec<_>) = {
         let mut network = core.network.borrow_mut();
@@ -388,7 +388,7 @@ pub(crate) fn process_died(core: &Rc<Core>, process: u64) {
         let refused = addresses.iter().filter_map(|address| network.listeners.remove(address)).collect();
         (network.connections.values().cloned().collect(), refused)
     };
-    // Dropped with nothing borrowed: streams that nobody accepted close themselves.
+    // Dropped without a borrow: unaccepted streams close themselves.
     drop(refused);
     for connection in connections {
         for end in 0..2 {

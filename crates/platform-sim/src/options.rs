@@ -1,51 +1,54 @@
-//! What a simulation is made of.
+//! The options of a simulation.
 
 use platform::{DriveKind, Hardware, HealthScript, Work};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// In which order ready tasks run.
+/// The order of ready tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// First woken, first run.
+    /// First woken, first polled.
     #[default]
     Fifo,
-    /// Any ready task may be next, by the seed, and due events mix with ready tasks.
+    /// A random order by the seed, in which due events and ready tasks mix.
     Shuffled,
 }
 
-/// A simulation's parameters. Everything random follows from `seed`.
+/// The options of a simulation. `seed` determines all random numbers.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// The seed of every random number.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// In which order ready tasks run.
+    /// The order of ready tasks.
     pub order: Order,
-    /// How many shards (executors) a process has, at least one.
+    /// The number of shards (executors) of a process, at least one.
     pub shards: usize,
     /// Each shard's buffer memory.
     pub memory: ByteCount,
-    /// What processor work costs.
+    /// The costs of processor work.
     pub costs: Costs,
-    /// How streams behave.
+    /// The properties of streams.
     pub network: NetworkOptions,
-    /// How long storing small state takes.
+    /// The duration of storing small state.
     pub state_latency: Latency,
-    /// What drives are like that the code above creates itself (`Env::create_drive`).
+    /// The options of drives that the tested code creates (`Env::create_drive`).
     pub file_drives: DriveOptions,
-    /// How much all drives that the code above creates may take together; `None` is no limit.
+    /// The total space for drives that the tested code creates; `None`: unlimited.
     pub file_space: Option<ByteCount>,
-    /// How much memory that outlives processes may take on one machine; `None` is no limit.
+    /// The space for persistent memory on one machine; `None`: unlimited.
     pub kept_space: Option<ByteCount>,
-    /// Whether the bytes of such memory are hollow (its words never are): for predictions, where they would cost memory.
+    /// Whether the bytes of persistent memory are data-less (its words never are): saves memory in
+    /// predictions.
     pub kept_hollow: bool,
-    /// More polls and events than this without time passing are taken for tasks that wake for ever.
+    /// The maximum number of polls and events without time passing; more count as tasks that wake
+    /// endlessly.
     pub steps_per_instant: u64,
-    /// More events than this without [progress](crate::SimHandle::progress) are taken for a simulation that does not end, though time passes.
+    /// The maximum number of events without [progress](crate::SimHandle::progress); more count as a
+    /// simulation that does not end, even if time passes.
     pub events_without_progress: u64,
-    /// More virtual time than this is taken for a simulation that does not end.
+    /// The maximum virtual time; more counts as a simulation that does not end.
     pub time_limit: Duration,
-    /// The date at which the world begins, in seconds since 1970.
+    /// The date at the start, in seconds since 1970.
     pub unix_epoch: u64,
 }
 
@@ -72,22 +75,22 @@ impl Default for SimOptions {
 }
 
 impl SimOptions {
-    /// The usual parameters with that seed, ready tasks in any order.
+    /// The default options with that seed and a random order of ready tasks.
     pub fn seeded(seed: u64) -> SimOptions {
         SimOptions { seed, order: Order::Shuffled, ..SimOptions::default() }
     }
 }
 
-/// What processor work costs in virtual time; nothing by default.
+/// The costs of processor work in virtual time; zero by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
-    /// Taking in one host request, in nanoseconds.
+    /// The intake of one host request, in nanoseconds.
     pub host_request_ns: u64,
-    /// Handing one request to a drive, in nanoseconds.
+    /// The start of one drive request, in nanoseconds.
     pub drive_request_ns: u64,
     /// Parity over one KiB of sources, in picoseconds.
     pub xor_ps_per_kib: u64,
-    /// Copying one KiB, in picoseconds.
+    /// A copy of one KiB, in picoseconds.
     pub copy_ps_per_kib: u64,
 }
 
@@ -105,27 +108,27 @@ impl Costs {
     }
 }
 
-/// How long something takes: uniformly between two bounds, now and then ten times as long.
+/// A duration: uniform between two bounds, occasionally ten times as long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Latency {
-    /// At least, in nanoseconds.
+    /// The minimum, in nanoseconds.
     pub min_ns: u64,
-    /// At most, in nanoseconds.
+    /// The maximum, in nanoseconds.
     pub max_ns: u64,
     /// One in this many takes ten times as long; zero: none.
     pub slow_one_in: u64,
 }
 
 impl Latency {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Latency = Latency { min_ns: 0, max_ns: 0, slow_one_in: 0 };
 
-    /// Between two bounds in microseconds.
+    /// Bounds in microseconds.
     pub const fn range_us(min: u64, max: u64) -> Latency {
         Latency { min_ns: min * 1000, max_ns: max * 1000, slow_one_in: 0 }
     }
 
-    /// A draw.
+    /// A random duration.
     pub(crate) fn draw(&self, rng: &mut crate::Rng) -> Duration {
         if self.max_ns == 0 {
             return Duration::ZERO;
@@ -136,14 +139,14 @@ impl Latency {
     }
 }
 
-/// How streams behave.
+/// The properties of streams.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkOptions {
-    /// How long a piece is under way.
+    /// The latency of a fragment.
     pub latency: Latency,
-    /// How many sent bytes may wait for a receiver, per direction.
+    /// The buffer for sent bytes, per direction.
     pub buffer: ByteCount,
-    /// Whether pieces arrive cut at arbitrary places; otherwise as large as they fit.
+    /// Whether data arrives in fragments of random length, otherwise as long as possible.
     pub fragments: bool,
 }
 
@@ -153,85 +156,84 @@ impl Default for NetworkOptions {
     }
 }
 
-/// What blocks read as that were never written.
+/// The content of blocks that were never written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unwritten {
     /// Zeroes.
     #[default]
     Zeroes,
-    /// Noise that is a function of the drive and the address: to catch who reads what nobody wrote.
+    /// Noise that drive and address determine: detects reads of unwritten blocks.
     Noise,
 }
 
-/// What trimmed blocks read as.
+/// The content of trimmed blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trimmed {
-    /// Zeroes, and they take no space.
+    /// Zeros, without space.
     #[default]
     Zeroes,
-    /// What they held.
+    /// The old content.
     Unchanged,
-    /// Zeroes, what they held, or noise: each trim draws.
+    /// Zeros, the old content, or noise: random for each trim.
     Anything,
 }
 
-/// A simulated drive's nature.
+/// The properties of a simulated drive.
 #[derive(Clone, Debug)]
 pub struct DriveOptions {
-    /// What it says that it is.
+    /// Its reported kind.
     pub kind: DriveKind,
     /// Its capacity, rounded down to whole sectors.
     pub size: ByteCount,
-    /// The smallest unit it reads and writes, and never tears.
+    /// The smallest unit of I/O, which is never torn.
     pub logical_sector: SectorSize,
-    /// The unit it writes without reading first.
+    /// The smallest write without a read first.
     pub physical_sector: SectorSize,
-    /// Whether it has a spindle.
+    /// Whether it rotates.
     pub rotational: bool,
     /// Whether it refuses writes.
     pub read_only: bool,
-    /// How much completed writes may wait in a cache that a power cut empties, until they are flushed or
-    /// pushed out; zero: every completed write is durable.
+    /// The size of the volatile cache for completed writes; zero: every completed write is durable.
     pub cache: ByteCount,
-    /// What never-written blocks read as.
+    /// The content of blocks that were never written.
     pub unwritten: Unwritten,
-    /// What trimmed blocks read as.
+    /// The content of trimmed blocks.
     pub trimmed: Trimmed,
-    /// What is written as a whole below this address is not kept, and reads as zeroes: for measurements of time, where content would only
-    /// cost memory.
+    /// Below this address, whole writes are not stored and read as zeros: saves memory if only time
+    /// is measured.
     pub forgets_below: ByteOffset,
-    /// How long an operation takes.
+    /// The duration of an operation.
     pub latency: Latency,
-    /// Faults that come by themselves.
+    /// Spontaneous faults.
     pub faults: DriveFaults,
-    /// Who made it and where it sits.
+    /// Its make and its location.
     pub hardware: Hardware,
-    /// What it tells of its health; `None`: nothing.
+    /// Its reported health; `None`: not reported.
     pub health: Option<HealthScript>,
 }
 
-/// Faults that come by themselves, as the seed has it. None by default.
+/// Spontaneous faults, random by the seed. None by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DriveFaults {
-    /// Where on the drive; `None`: everywhere. Slow spells concern the whole drive.
+    /// The affected range; `None`: the whole drive. Slow periods always affect the whole drive.
     pub within: Option<ByteRange>,
-    /// The mean time until sectors become unreadable that were fine: latent sector errors.
+    /// The mean time between latent sector errors: good sectors become unreadable.
     pub unreadable_every: Option<Duration>,
-    /// The mean time until sectors rot: they read as something else, without an error.
+    /// The mean time between rotting sectors: they read as wrong data, without an error.
     pub rot_every: Option<Duration>,
-    /// The most neighbouring sectors that become unreadable, or rot, at a time; at least one does.
+    /// The maximum number of adjacent sectors per fault; the minimum is one.
     pub longest_run_sectors: u64,
-    /// One sector in so many cannot be written, always the same ones; zero: none.
+    /// One sector in this many is unwritable, always the same ones; zero: none.
     pub unwritable_one_in: u64,
-    /// One write in so many is acknowledged and not carried out; zero: none.
+    /// One write in this many is acknowledged but lost; zero: none.
     pub lost_write_one_in: u64,
-    /// One write in so many is acknowledged and carried out somewhere else; zero: none.
+    /// One write in this many is acknowledged but misdirected; zero: none.
     pub misdirected_write_one_in: u64,
-    /// The mean time until the drive is slow for a while.
+    /// The mean time between slow periods.
     pub slow_every: Option<Duration>,
-    /// How long it is slow then.
+    /// The length of a slow period.
     pub slow_for: Duration,
-    /// How many times as long operations take meanwhile.
+    /// The factor on the duration of operations in a slow period.
     pub slow_times: u32,
 }
 
@@ -257,7 +259,7 @@ impl Default for DriveOptions {
 }
 
 impl DriveOptions {
-    /// The usual drive of that size.
+    /// The default drive of that size.
     pub fn sized(size: ByteCount) -> DriveOptions {
         DriveOptions { size, ..DriveOptions::default() }
     }

@@ -1,23 +1,23 @@
 //! Random numbers: one seed, many streams.
 //!
-//! Every purpose draws from a stream of its own, whose state is a hash of the seed, the purpose and an
-//! instance (a drive's name, a process and shard). Adding a draw in one place therefore shifts no other.
+//! Each purpose has a stream, whose state is a hash of the seed, the purpose and an instance (a
+//! drive's name, a process and shard). So an additional draw for one purpose affects no other.
 //!
-//! | purpose | instance | decides |
+//! | purpose | instance | determines |
 //! | --- | --- | --- |
-//! | `random` | process, shard | what `Env::random` returns |
-//! | `schedule` | process, shard | which ready task runs next |
-//! | `turn` | | which executor runs, and whether a due event goes before a ready task |
-//! | `latency` | drive | how long an operation takes |
-//! | `fault` | drive | what a power cut, a kill or a failure leaves of writes |
-//! | `trim` | drive | what trimmed blocks read as |
-//! | `unreadable`, `rot`, `slow` | drive | when and where sectors fail or rot by themselves, when it is slow |
-//! | `stray` | drive | which writes are lost or misdirected, and where to |
-//! | `unwritable` | drive | which sectors cannot be written |
+//! | `random` | process, shard | the results of `Env::random` |
+//! | `schedule` | process, shard | the next ready task |
+//! | `turn` | | the next executor, and whether a due event precedes a ready task |
+//! | `latency` | drive | the duration of an operation |
+//! | `fault` | drive | the writes that survive a power cut, a kill or a failure |
+//! | `trim` | drive | the content of trimmed blocks |
+//! | `unreadable`, `rot`, `slow` | drive | spontaneous faults of sectors, slow periods |
+//! | `stray` | drive | lost and misdirected writes, and the target of the latter |
+//! | `unwritable` | drive | the unwritable sectors |
 //! | `network` | connection | latencies and fragments of a stream |
 //! | `state` | | latencies and losses of the state store |
-//! | `kept` | | how long memory that outlives processes takes to come and go |
-//! | `boot` | process; empty for the machine | numbers of starts |
+//! | `kept` | | durations of taking and removing persistent memory |
+//! | `boot` | process; empty for the machine | boot numbers |
 
 use platform::sync::split_mix;
 
@@ -28,7 +28,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The stream of `purpose` and `instance` under `seed`.
+    /// The stream of `purpose` and `instance` for `seed`.
     pub fn new(seed: u64, purpose: &str, instance: &str) -> Rng {
         let mut hash = Fold::new(seed);
         hash.text(purpose);
@@ -43,9 +43,9 @@ impl Rng {
         value
     }
 
-    /// A number below `bound`, which must not be zero.
+    /// A number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The high half of a product: the bias of 64-bit draws is beyond what a simulation can notice.
+        // The high half of a product: the bias of 64-bit draws is too small to matter.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -57,7 +57,7 @@ impl Rng {
         }
     }
 
-    /// Yes in `times` of `of` cases.
+    /// True in `times` of `of` cases.
     pub fn chance(&mut self, times: u64, of: u64) -> bool {
         self.below(of) < times
     }
@@ -70,7 +70,7 @@ impl Rng {
     }
 }
 
-/// A running 64-bit hash: not against enemies, but every bit of the input moves every bit of the value.
+/// A running 64-bit hash. Not cryptographic, but every input bit affects every bit of the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold(u64);
 

@@ -1,12 +1,12 @@
 //! The simulation: runs processes in virtual time, step by step.
 //!
-//! One step is one *event* (a poll of a task, or one thing that was due: a drive returns an operation, a stream
-//! delivers) or a jump of time to what is next. Time passes only when no task is ready and nothing is due, so
-//! work takes no time but what `Env::compute` charges.
+//! One step is one *event* (a poll of a task, or one due action: a drive returns an operation, a
+//! stream delivers) or an advance of time to the next action. Time passes only when no task is
+//! ready and nothing is due, so that work takes no time except for the costs of `Env::compute`.
 //!
 //! # Invariants
-//! - What happens is a function of the options and of what the test calls, in order; [`Sim::hash`] proves it.
-//! - Processes die and start; drives, state and time go on; and until the power goes, kept memory.
+//! - The options and the test's calls, in order, determine the run; [`Sim::hash`] proves it.
+//! - Drives, state and time survive processes; persistent memory survives them until a power cut.
 
 use crate::core::{Action, Core, SimHandle};
 use crate::drive::{DriveCell, DriveImage, SimDrive};
@@ -22,13 +22,13 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One thread runs everything: nobody sleeps.
+/// One thread runs everything and never sleeps.
 struct NoSleeper;
 impl Unpark for NoSleeper {
     fn unpark(&self) {}
 }
 
-/// A process of the simulated machine (or of one next to it).
+/// A process of the simulated machine (or of another one).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct ProcessId(u64);
 
@@ -43,24 +43,24 @@ struct Process {
     shards: Vec<Env>,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// One event happened.
     Event,
     /// Time passed.
     Time,
-    /// There is nothing to do, now or ever.
+    /// Nothing is left to do, now or later.
     Idle,
 }
 
-/// See the [module](self).
+/// A simulation. See the [module](self).
 pub struct Sim {
     core: Rc<Core>,
     processes: Vec<Process>,
-    /// The executors of all shards of all processes, in that order: looked at several times an event.
+    /// The executors of all shards of all processes, in that order; used several times per event.
     executors: Vec<Rc<Executor>>,
-    /// The process that [`Sim::kill`] and [`Sim::restart_process`] mean.
+    /// The process for [`Sim::kill`] and [`Sim::restart_process`].
     main: ProcessId,
     next_process: u64,
     turn: Rng,
@@ -70,7 +70,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A world with one process and no drives.
+    /// A simulation with one process and no drives.
     pub fn new(options: SimOptions) -> Sim {
         let core = Core::new(options);
         let turn = core.rng("turn", "");
@@ -89,23 +89,23 @@ impl Sim {
         sim
     }
 
-    /// The world as models see it.
+    /// The simulation for models.
     pub fn handle(&self) -> SimHandle {
         SimHandle { core: self.core.clone() }
     }
 
-    /// The virtual time.
+    /// The current virtual time.
     pub fn now(&self) -> Instant {
         self.core.now()
     }
 
-    /// How many events there have been.
+    /// The number of events so far.
     pub fn events(&self) -> u64 {
         self.core.events.get()
     }
 
-    /// The hash of everything that happened so far: two runs agree in it if and only if (but for chance) they
-    /// were the same.
+    /// The hash of the run so far: two runs have equal hashes if and only if (up to collisions)
+    /// they were equal.
     pub fn hash(&self) -> u64 {
         let mut hash = self.core.tracer().hash();
         hash.number(self.events());
@@ -113,14 +113,14 @@ impl Sim {
         hash.value()
     }
 
-    /// Tells `listener` everything that happens from now on. It must not call the simulation.
+    /// Passes all further events to `listener`, which must not call the simulation.
     pub fn trace_to(&mut self, listener: impl FnMut(&TraceRecord<'_>) + 'static) {
         self.core.tracer().listen(Some(Box::new(listener)));
     }
 
     // Processes.
 
-    /// Starts one more process, a client next door for example.
+    /// Starts another process, such as a client on another machine.
     pub fn add_process(&mut self) -> ProcessId {
         let id = ProcessId(self.next_process);
         self.next_process += 1;
@@ -147,35 +147,35 @@ impl Sim {
         id
     }
 
-    /// The first shard of the main process. Panics if it is dead.
+    /// The first shard of the main process. Panics if the process has ended.
     pub fn env(&self) -> Env {
         self.env_of(self.main, 0)
     }
 
-    /// A shard of the main process. Panics if it is dead or has no such shard.
+    /// A shard of the main process. Panics if the process has ended or has no such shard.
     pub fn shard(&self, shard: usize) -> Env {
         self.env_of(self.main, shard)
     }
 
-    /// A shard of a process. Panics if it is dead or has no such shard.
+    /// A shard of a process. Panics if the process has ended or has no such shard.
     pub fn env_of(&self, process: ProcessId, shard: usize) -> Env {
         let found = self.processes.iter().find(|candidate| candidate.id == process);
-        let found = found.expect("the process is dead: restart it first");
+        let found = found.expect("the process has ended: restart it first");
         found.shards[shard].clone()
     }
 
-    /// Whether the main process lives.
+    /// Whether the main process runs.
     pub fn is_alive(&self) -> bool {
         self.processes.iter().any(|process| process.id == self.main)
     }
 
-    /// Kills the main process, as SIGKILL would: its tasks end where they stand, its operations in flight land or
-    /// not, drive caches keep what they have, its streams close, and kept memory has what it had at that moment.
+    /// Kills the main process, like SIGKILL. Its tasks end at once, its operations in flight may
+    /// take effect, its streams close. Drive caches stay, and persistent memory keeps its content.
     pub fn kill(&mut self) {
         self.kill_process(self.main);
     }
 
-    /// Kills a process; see [`Sim::kill`]. Killing a dead one does nothing.
+    /// Kills a process; see [`Sim::kill`]. No effect on an ended one.
     pub fn kill_process(&mut self, process: ProcessId) {
         if self.end_tasks(process, "killed") {
             for drive in self.core.all_drives() {
@@ -184,8 +184,8 @@ impl Sim {
         }
     }
 
-    /// Cuts the power of the machine: the main process dies, every drive loses what its cache loses, kept memory is
-    /// gone, and the machine has another boot. Other processes are elsewhere and live on.
+    /// Cuts the machine's power: the main process ends, drives lose their caches, persistent memory
+    /// is cleared, and the boot number changes. Other processes run on other machines and continue.
     pub fn power_cut(&mut self) {
         self.end_tasks(self.main, "power cut");
         self.core.kept.borrow_mut().power_cut();
@@ -195,7 +195,8 @@ impl Sim {
         }
     }
 
-    /// Starts the main process anew over the same drives, state and time; kills it first if it lives.
+    /// Starts the main process again with the same drives, state and time; kills it first if it
+    /// runs.
     pub fn restart_process(&mut self) -> Env {
         self.kill();
         self.main = self.add_process();
@@ -211,7 +212,8 @@ impl Sim {
         self.list_executors();
         self.core.trace(TraceEvent::Process { process: process.id.0, name: how });
         self.core.living.borrow_mut().remove(&process.id.0);
-        // Before its tasks are dropped, which a killed process does not do: nothing that they store then was stored.
+        // Before its tasks are dropped, which does not happen in a real kill: stores by their
+        // destructors must not count.
         self.core.kept.borrow_mut().process_died(process.id.0);
         for shard in &process.shards {
             shard.executor().kill_all();
@@ -223,19 +225,19 @@ impl Sim {
 
     // Running.
 
-    /// Runs `main` on the first shard of the main process until it is done; other tasks stay where they are.
+    /// Runs `main` on the first shard of the main process until it completes; other tasks are kept.
     ///
     /// # Errors
-    /// When it cannot get done; the tasks stay as they are.
+    /// If it cannot complete; the tasks are kept.
     pub fn run<T: 'static>(&mut self, main: impl Future<Output = T> + 'static) -> Result<T, Stall> {
         let handle = self.env().spawn("main", main);
         self.finish(&handle)
     }
 
-    /// Runs until a task is done.
+    /// Runs until a task completes.
     ///
     /// # Errors
-    /// As [`Sim::run`].
+    /// As for [`Sim::run`].
     pub fn finish<T>(&mut self, task: &JoinHandle<T>) -> Result<T, Stall> {
         loop {
             if task.is_finished()
@@ -247,26 +249,26 @@ impl Sim {
         }
     }
 
-    /// Runs until `instant`, whether or not there is anything to do.
+    /// Runs until `instant`, even if nothing is left to do.
     ///
     /// # Errors
-    /// When tasks spin, or at the event to stop at.
+    /// If tasks spin, or at the event to stop at.
     pub fn run_until(&mut self, instant: Instant) -> Result<(), Stall> {
         while self.guarded_step(instant, false)? != Step::Idle {}
         self.jump(instant.max(self.now()));
         Ok(())
     }
 
-    /// Runs until nothing is ready or due, now or ever.
+    /// Runs until nothing is ready or due, now or later.
     ///
     /// # Errors
-    /// When tasks spin, at the event to stop at, and at the limit of virtual time.
+    /// If tasks spin, at the event to stop at, and at the limit of virtual time.
     pub fn run_until_idle(&mut self) -> Result<(), Stall> {
         while self.guarded_step(Instant::NEVER, false)? != Step::Idle {}
         Ok(())
     }
 
-    /// Makes running stop before event number `event` (counted from the start, see [`Sim::events`]).
+    /// Stops the run before event number `event` (counted from the start, see [`Sim::events`]).
     pub fn stop_at_event(&mut self, event: Option<u64>) {
         self.core.stop_at.set(event);
     }
@@ -276,7 +278,7 @@ impl Sim {
         self.step_until(Instant::NEVER)
     }
 
-    /// One step, and what models alone do after it.
+    /// One step, and the actions of models that follow.
     fn guarded_step(&mut self, until: Instant, expects_more: bool) -> Result<Step, Stall> {
         if let Some(kind) = self.end() {
             return Err(self.stall(kind));
@@ -291,7 +293,7 @@ impl Sim {
         }
     }
 
-    /// The event to stop at, or a limit, that is reached.
+    /// The event to stop at, or the limit, that is reached.
     #[inline]
     fn end(&self) -> Option<StallKind> {
         if self.core.stop_at.get().is_some_and(|stop| self.events() >= stop) {
@@ -306,13 +308,14 @@ impl Sim {
         (self.now() > self.latest).then_some(StallKind::TimeLimit)
     }
 
-    /// Gives models their turns as long as no task and no timer has one in between: nobody need be asked then. These are
-    /// most events of a prediction. Nothing to do with tasks in any order, which are drawn anew at every step.
+    /// Runs actions of models as long as no task and no timer comes in between, without checking
+    /// each time. They are most events of a prediction. Not with a random order of tasks, which is
+    /// drawn at every step.
     fn run_models(&mut self, until: Instant) {
         if self.core.options.order != Order::Fifo {
             return;
         }
-        // Tasks alone set timers; an operation that ends may begin one that waited for its place.
+        // Only tasks set timers; a completed operation may start a queued one.
         while self.end().is_none()
             && !self.has_ready()
             && let Some(quiet_until) = self.quiet_until(until).filter(|quiet| *quiet >= self.now())
@@ -324,7 +327,7 @@ impl Sim {
         }
     }
 
-    /// Whether a task is ready. One shard is what predictions have: no loop over it.
+    /// Whether a task is ready. Predictions have one shard: no loop.
     #[inline]
     fn has_ready(&self) -> bool {
         match &self.executors[..] {
@@ -348,7 +351,7 @@ impl Sim {
     }
 
     fn step_until(&mut self, until: Instant) -> Step {
-        // With tasks in any order, what is due may go before what is ready.
+        // With a random order, due actions may precede ready tasks.
         let due_first = self.core.options.order == Order::Shuffled
             && self.core.next_due().is_some_and(|at| at <= self.now())
             && self.turn.chance(1, 2);
@@ -384,7 +387,7 @@ impl Sim {
 
     fn poll_one(&mut self) -> bool {
         if let [only] = &self.executors[..] {
-            // A wake of a task that has ended is not an event.
+            // A wake of an ended task is not an event.
             while let Some(ran) = only.run_next() {
                 if ran {
                     return true;
@@ -400,7 +403,7 @@ impl Sim {
         let (before, from) = self.executors.split_at(first.min(count));
         for executor in from.iter().chain(before) {
             while let Some(ran) = executor.run_next() {
-                // A wake of a task that has ended is not an event.
+                // A wake of an ended task is not an event.
                 if ran {
                     return true;
                 }
@@ -409,7 +412,8 @@ impl Sim {
         false
     }
 
-    /// Up to when nobody's timer or time limit has its turn: not after `until`, nor after the limit of virtual time.
+    /// The instant before which no timer and no time limit is due: not after `until`, nor after the
+    /// limit of virtual time.
     fn quiet_until(&self, until: Instant) -> Option<Instant> {
         if let [only] = &self.executors[..] {
             return Some(until.min(self.latest).min(Instant { ns: only.quiet_until().ns.checked_sub(1)? }));
@@ -419,7 +423,7 @@ impl Sim {
         })
     }
 
-    /// The next instant at which anything can happen, if that is not after `until`.
+    /// The instant of the next action, if it is not after `until`.
     fn next_instant(&self, until: Instant) -> Option<Instant> {
         let timers = self.executors.iter().filter_map(|executor| executor.next_deadline());
         let soonest = timers.chain(self.core.next_due()).filter(|at| *at <= until).min();
@@ -434,7 +438,7 @@ impl Sim {
         self.core.set_now(to);
     }
 
-    /// Passes to where nobody but a model waits for.
+    /// Advances to a time for which only models wait.
     fn pass_quietly(&mut self, to: Instant) {
         self.note_jump(to);
         match &self.executors[..] {
@@ -453,27 +457,28 @@ impl Sim {
 
     // Drives and state.
 
-    /// A new drive under `name`, in place of what had that name.
+    /// Adds a new drive under `name`, replacing the drive of that name.
     pub fn add_drive(&mut self, name: &str, options: DriveOptions) -> SimDrive {
         let cell = DriveCell::new(&self.core, name, options);
         self.core.drives.borrow_mut().insert(name.to_owned(), cell.clone());
         SimDrive { core: self.core.clone(), cell }
     }
 
-    /// A new drive that holds what `image` holds. The options must be those of the drive it was taken of.
+    /// Adds a new drive with the content of `image`. The options must be those of the image's
+    /// drive.
     pub fn add_drive_with(&mut self, name: &str, options: DriveOptions, image: &DriveImage) -> SimDrive {
         let drive = self.add_drive(name, options);
         drive.restore(image);
         drive
     }
 
-    /// Makes a drive known under one more name, as another path to it would, in place of what had that name.
+    /// Gives a drive another name, like another path to it, replacing the drive of that name.
     pub fn alias_drive(&mut self, drive: &SimDrive, name: &str) {
         self.handle().alias_drive(drive, name);
     }
 
-    /// Makes a drive known under one more name, with a lock and an identity of its own, as a second export of one storage has them: nothing but what
-    /// lies on it tells that it is the same.
+    /// Gives a drive another name, with a separate lock and identity, like a second export of one
+    /// storage. Only the content shows that it is the same drive.
     pub fn add_twin(&mut self, drive: &SimDrive, name: &str) {
         self.handle().add_twin(drive, name);
     }
@@ -484,60 +489,62 @@ impl Sim {
         Some(SimDrive { core: self.core.clone(), cell })
     }
 
-    /// What is stored under `name`, now and durably.
+    /// The durable content of `name` in the state store.
     pub fn stored(&self, name: &str) -> Option<Vec<u8>> {
         self.core.state.borrow().files().get(name).cloned()
     }
 
-    /// Replaces what is stored under `name`, or removes it.
+    /// Replaces or removes the content of `name`.
     pub fn put_stored(&mut self, name: &str, content: Option<Vec<u8>>) {
         self.core.state.borrow_mut().put(name, content);
     }
 
-    /// The clock of the machine is wrong by so many seconds from now on, or right again. Time itself passes as before.
+    /// Sets the error of the wall clock, in seconds; 0 is correct. Virtual time is not affected.
     pub fn set_clock_ahead(&mut self, seconds: i64) {
         self.core.clock_ahead_s.set(seconds);
     }
 
-    /// Removes what is stored under `name`, with its previous version.
+    /// Removes the content of `name` and its previous version.
     pub fn remove_stored(&mut self, name: &str) {
         let mut state = self.core.state.borrow_mut();
         state.put(name, None);
         state.put(&format!("{name}.previous"), None);
     }
 
-    /// Has something be stored under `name` that cannot be read, nor written over: a folder, say.
+    /// Makes `name` unreadable and not replaceable, like a folder.
     pub fn make_stored_unreadable(&mut self, name: &str, why: &'static str) {
         self.core.state.borrow_mut().make_unreadable(name, why);
     }
 
-    /// Whether what is stored under `name` cannot be read.
+    /// Whether `name` is unreadable.
     pub fn is_stored_unreadable(&self, name: &str) -> bool {
         self.core.state.borrow().is_unreadable(name)
     }
 
-    /// The names under which something is stored that can be read.
+    /// The readable names in the state store.
     pub fn stored_names(&self) -> Vec<String> {
         self.core.state.borrow().files().keys().cloned().collect()
     }
 
-    /// The machine's memory that outlives processes, as it is while none runs there.
+    /// The machine's persistent memory while no process runs there.
     pub fn kept_image(&self) -> KeptImage {
-        assert!(!self.is_alive(), "what a process views may change");
+        assert!(!self.is_alive(), "the memory may change while a process runs");
         self.core.kept.borrow().image()
     }
 
-    /// Gives the machine the memory of another one, and its boot: it is the same machine.
+    /// Gives the machine the memory and the boot number of another one, so that it continues that
+    /// one.
     pub fn restore_kept(&mut self, image: &KeptImage) {
         self.core.kept.borrow_mut().restore(image);
     }
 
-    /// From now on nothing is stored and nothing fails, as on a file system that hangs, or what waits is stored.
+    /// True: stores neither complete nor fail, as on a stuck file system. False: pending stores
+    /// continue.
     pub fn silence_stores(&mut self, is_silent: bool) {
         self.core.state.borrow_mut().is_silent = is_silent;
     }
 
-    /// The next `count` stores and appends fail for want of space.
+    /// Fails the next `count` stores and appends with "no space".
     pub fn fail_stores(&mut self, count: u64) {
         self.core.state.borrow_mut().failures = count;
     }
@@ -545,14 +552,15 @@ impl Sim {
 
 impl Drop for Sim {
     fn drop(&mut self) {
-        // Tasks hold their executor and their executor them: only killing lets go.
+        // Tasks and their executor hold each other: killing breaks the cycle.
         for process in std::mem::take(&mut self.processes) {
             self.core.living.borrow_mut().remove(&process.id.0);
             for shard in &process.shards {
                 shard.executor().kill_all();
             }
         }
-        // What ended without stopping may own itself, and with it its world: what drives hold goes all the same.
+        // Processes that were not stopped may be reference cycles with their platform: drives drop
+        // their content all the same.
         self.core.end();
     }
 }

@@ -1,16 +1,16 @@
-//! Why a simulation stopped before it was done.
+//! Reasons why a simulation stopped before it was complete.
 
 use platform::Instant;
 use std::fmt;
 
-/// What kind of stop.
+/// The reason of a stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StallKind {
-    /// Nothing is ready, nothing is due, and somebody still waits.
+    /// Nothing is ready, nothing is due, and a task still waits.
     Deadlock,
-    /// Tasks wake for ever while no time passes.
+    /// Tasks wake endlessly while no time passes.
     Spinning,
-    /// Tasks wake for ever while time passes, and the test reports no progress.
+    /// Tasks wake endlessly while time passes, and the test reports no progress.
     NoProgress,
     /// The virtual time limit passed.
     TimeLimit,
@@ -18,16 +18,16 @@ pub enum StallKind {
     Stopped,
 }
 
-/// A simulation that stopped before it was done: where it stood, and who had not finished.
+/// An incomplete simulation: where it stopped, and the unfinished tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// Stable: code decides by it.
+    /// Stable: callers decide by it.
     pub kind: StallKind,
-    /// When.
+    /// The virtual time.
     pub at: Instant,
-    /// After how many events.
+    /// The number of events.
     pub events: u64,
-    /// The tasks that had not ended, or, of a spinning simulation, those that were ready.
+    /// The unfinished tasks, or, of a spinning simulation, the ready ones.
     pub tasks: Vec<&'static str>,
 }
 
@@ -35,13 +35,13 @@ impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             StallKind::Deadlock => "stalled: no task is ready and nothing is due",
-            StallKind::Spinning => "tasks wake for ever without time passing",
-            StallKind::NoProgress => "tasks wake for ever without progress",
+            StallKind::Spinning => "tasks wake endlessly without time passing",
+            StallKind::NoProgress => "tasks wake endlessly without progress",
             StallKind::TimeLimit => "the limit of virtual time passed",
             StallKind::Stopped => "stopped as asked",
         })?;
         write!(f, ", at {:?} after {} events; unfinished:", self.at, self.events)?;
-        // A thousand requests may wait under one name: count them.
+        // Tasks are counted by name: a thousand requests may have one.
         let mut tasks = self.tasks.clone();
         tasks.sort_unstable();
         for group in tasks.chunk_by(|a, b| a == b) {

@@ -1,7 +1,7 @@
 //! Small durable state, in memory.
 //!
-//! A store takes time. Until it is done, the death of the process or a power cut leaves the old or the new
-//! content; of an append, any beginning of the piece. What is done stays.
+//! A store takes time. If the process ends or the power fails before it completes, the old or the
+//! new content is left; of an append, any beginning of the piece. Completed stores are durable.
 
 use crate::core::{Action, Core};
 use crate::rng::Rng;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-enum Change {
+enum StateChange {
     Store(Vec<u8>),
     Replace { content: Vec<u8>, previous: String },
     SetAside(String),
@@ -20,24 +20,24 @@ enum Change {
 struct Pending {
     process: u64,
     name: String,
-    change: Change,
+    change: StateChange,
 }
 
-/// The files, and what is being stored.
+/// The files and the pending stores.
 pub(crate) struct StateFiles {
     files: BTreeMap<String, Vec<u8>>,
-    /// What is stored and cannot be read, and why: a folder, or what permissions forbid. Nothing is stored over it.
+    /// Unreadable names and the reason: a folder, or missing permissions. They cannot be replaced.
     unreadable: BTreeMap<String, &'static str>,
     pending: BTreeMap<u64, Pending>,
     next: u64,
     rng: Rng,
-    /// The next so many stores fail.
+    /// The number of next stores that fail.
     pub failures: u64,
-    /// Nothing is stored, and nothing fails, until that ends.
+    /// While set, stores neither complete nor fail.
     pub is_silent: bool,
 }
 
-/// How often what is to be stored looks whether the silence is over.
+/// How often a blocked store checks whether it may continue.
 const SILENT: Duration = Duration::from_millis(10);
 
 impl StateFiles {
@@ -70,9 +70,9 @@ impl StateFiles {
         self.files.contains_key(name) || self.unreadable.contains_key(name)
     }
 
-    /// Why a change cannot be made of what lies there.
-    fn refusal(&self, name: &str, change: &Change) -> Option<Error> {
-        let why = self.unreadable.get(name).filter(|_| !matches!(change, Change::SetAside(_)))?;
+    /// Why a change of that name fails.
+    fn refusal(&self, name: &str, change: &StateChange) -> Option<Error> {
+        let why = self.unreadable.get(name).filter(|_| !matches!(change, StateChange::SetAside(_)))?;
         Some(Error::new(ErrorKind::Denied, format!("cannot store '{name}': {why}")))
     }
 
@@ -86,15 +86,15 @@ impl StateFiles {
 
     fn apply(&mut self, pending: Pending) {
         match pending.change {
-            Change::Store(content) => {
+            StateChange::Store(content) => {
                 self.files.insert(pending.name, content);
             }
-            Change::Replace { content, previous } => {
+            StateChange::Replace { content, previous } => {
                 if let Some(before) = self.files.insert(pending.name, content) {
                     self.files.insert(previous, before);
                 }
             }
-            Change::SetAside(aside) => {
+            StateChange::SetAside(aside) => {
                 if let Some(content) = self.files.remove(&pending.name) {
                     self.files.insert(aside.clone(), content);
                 }
@@ -102,11 +102,11 @@ impl StateFiles {
                     self.unreadable.insert(aside, why);
                 }
             }
-            Change::Append(piece) => self.files.entry(pending.name).or_default().extend(piece),
+            StateChange::Append(piece) => self.files.entry(pending.name).or_default().extend(piece),
         }
     }
 
-    /// The process died while it stored.
+    /// Handles the end of a process during a store.
     pub fn process_died(&mut self, process: u64) {
         for (key, mut pending) in std::mem::take(&mut self.pending) {
             if pending.process != process {
@@ -114,11 +114,11 @@ impl StateFiles {
                 continue;
             }
             let lands = match &mut pending.change {
-                Change::Store(_) | Change::SetAside(_) => self.rng.chance(1, 2),
-                Change::Replace { previous, .. } => match self.rng.between(0, 2) {
+                StateChange::Store(_) | StateChange::SetAside(_) => self.rng.chance(1, 2),
+                StateChange::Replace { previous, .. } => match self.rng.between(0, 2) {
                     0 => false,
                     1 => true,
-                    // The old content has its second name, and the new one has not taken its place.
+                    // The old content has its second name, and the new one has not replaced it yet.
                     _ => {
                         if let Some(before) = self.files.get(&pending.name).cloned() {
                             self.files.insert(previous.clone(), before);
@@ -126,7 +126,7 @@ impl StateFiles {
                         false
                     }
                 },
-                Change::Append(piece) => {
+                StateChange::Append(piece) => {
                     piece.truncate(self.rng.between(0, piece.len() as u64) as usize);
                     !piece.is_empty()
                 }
@@ -138,7 +138,7 @@ impl StateFiles {
     }
 }
 
-/// The state as a process sees it.
+/// The state store of a process.
 pub(crate) struct SimState {
     pub core: Rc<Core>,
     pub process: u64,
@@ -153,7 +153,7 @@ pub(crate) fn check(name: &str) -> platform::Result<()> {
 }
 
 impl SimState {
-    async fn change(&self, name: &str, change: Change) -> platform::Result<()> {
+    async fn change(&self, name: &str, change: StateChange) -> platform::Result<()> {
         check(name)?;
         while self.core.state.borrow().is_silent {
             self.core.wait(SILENT).await;
@@ -166,8 +166,8 @@ impl SimState {
             }
             let key = state.next;
             state.next += 1;
-            // To give a file another name takes no room.
-            let takes_room = !matches!(change, Change::SetAside(_));
+            // A rename takes no space.
+            let takes_room = !matches!(change, StateChange::SetAside(_));
             let fails = takes_room && state.failures > 0;
             state.failures = state.failures.saturating_sub(u64::from(takes_room));
             if !fails {
@@ -175,7 +175,7 @@ impl SimState {
             }
             (key, self.core.options.state_latency.draw(&mut state.rng), fails)
         };
-        // It happens whether or not anybody waits for it, unless the process dies first.
+        // It completes even without a waiter, unless the process ends first.
         let sim = self.core.id();
         let land = move || {
             if let Some(core) = sim.core() {
@@ -210,7 +210,7 @@ impl StateStore for SimState {
     }
 
     fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
-        Box::pin(self.change(name, Change::Store(content)))
+        Box::pin(self.change(name, StateChange::Store(content)))
     }
 
     fn replace<'a>(
@@ -219,7 +219,7 @@ impl StateStore for SimState {
         previous: &'a str,
         content: Vec<u8>,
     ) -> LocalFuture<'a, platform::Result<()>> {
-        Box::pin(self.change(name, Change::Replace { content, previous: previous.to_owned() }))
+        Box::pin(self.change(name, StateChange::Replace { content, previous: previous.to_owned() }))
     }
 
     fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, platform::Result<bool>> {
@@ -228,11 +228,11 @@ impl StateStore for SimState {
             if self.core.state.borrow().has(aside) {
                 return Ok(false);
             }
-            self.change(name, Change::SetAside(aside.to_owned())).await.map(|()| true)
+            self.change(name, StateChange::SetAside(aside.to_owned())).await.map(|()| true)
         })
     }
 
     fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
-        Box::pin(self.change(name, Change::Append(content)))
+        Box::pin(self.change(name, StateChange::Append(content)))
     }
 }

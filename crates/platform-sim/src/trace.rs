@@ -1,14 +1,14 @@
-//! What happened: folded into a hash, and told to whoever listens.
+//! Trace events: added to the run's hash and passed to a listener.
 
 use crate::rng::Fold;
 use platform::{Instant, IoErrorKind};
 use std::fmt;
 use units::ByteRange;
 
-/// One thing that happened.
+/// An event of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceEvent<'a> {
-    /// The code above took note of something (`Env::trace`).
+    /// The tested code recorded an event (`Env::trace`).
     Note {
         /// Its name.
         name: &'a str,
@@ -17,55 +17,55 @@ pub enum TraceEvent<'a> {
         /// Its second number.
         b: u64,
     },
-    /// A drive was given an operation.
+    /// A drive received an operation.
     Started {
-        /// Which drive.
+        /// The drive.
         drive: &'a str,
-        /// What kind of operation.
+        /// The kind of operation.
         operation: &'a str,
-        /// Which bytes.
+        /// The byte range.
         range: ByteRange,
     },
     /// A drive returned an operation.
     Returned {
-        /// Which drive.
+        /// The drive.
         drive: &'a str,
-        /// What kind of operation.
+        /// The kind of operation.
         operation: &'a str,
-        /// Which bytes.
+        /// The byte range.
         range: ByteRange,
-        /// How many bytes were moved, or why none.
+        /// The number of bytes transferred, or the error.
         result: Result<u64, IoErrorKind>,
     },
-    /// Something was done to a drive: a fault, a power cut.
+    /// The state of a drive changed: a fault, a power cut.
     Drive {
-        /// Which drive.
+        /// The drive.
         drive: &'a str,
-        /// What.
+        /// The change.
         name: &'a str,
     },
-    /// A stream delivered a piece.
+    /// A stream delivered a fragment.
     Delivered {
-        /// Which connection.
+        /// The connection.
         connection: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Something happened to a process.
+    /// The state of a process changed.
     Process {
-        /// Which.
+        /// The process.
         process: u64,
-        /// What.
+        /// The change.
         name: &'a str,
     },
 }
 
-/// One thing that happened, and when.
+/// An event and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceRecord<'a> {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// What.
+    /// The event.
     pub event: TraceEvent<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! The simulated world as one shard of one process sees it.
+//! The simulated platform for one shard of one process.
 
 use crate::core::Core;
 use crate::drive::{DriveCell, not_found};

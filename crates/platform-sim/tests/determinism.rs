@@ -1,4 +1,4 @@
-//! A run is a function of its seed.
+//! The seed determines a run.
 
 mod common;
 use common::{flush, open, read, write};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Some tasks that read, write, sleep and send, on two drives, with a power cut in the middle.
+/// Tasks that read, write, sleep and send, on two drives, with a power cut in the middle.
 fn busy_run(seed: u64, order: Order, faults: DriveFaults) -> (u64, u64, Vec<String>) {
     let mut sim = Sim::new(SimOptions { order, shards: 2, ..SimOptions::seeded(seed) });
     let lines = Rc::new(RefCell::new(Vec::new()));
@@ -40,7 +40,7 @@ fn start_tasks(env: &Env, drive: &'static str) {
             opener.spawn("worker", async move {
                 for round in 0..10 {
                     let at = env.random() % 128 * 4096;
-                    // With faults some fail; the trace says which.
+                    // With spontaneous faults some fail; the trace shows which.
                     let written = write(&drive, at, &[task as u8; 4096], Durability::Cached).await;
                     env.trace("written", u64::from(written.is_ok()), at);
                     env.sleep(Duration::from_micros(env.random() % 100)).await;
@@ -67,7 +67,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Everything that can come by itself.
+/// All kinds of spontaneous faults.
 fn ailing() -> DriveFaults {
     DriveFaults {
         within: None,
@@ -92,7 +92,7 @@ fn every_kind_of_fault_comes_and_no_other_drive_notices() {
         assert!(ailing.2.iter().any(|line| line.contains(name)), "{name}");
         assert!(!plain.2.iter().any(|line| line.contains(name)), "{name}");
     }
-    // Until the power goes, the drive beside it does what it did, when it did.
+    // Before the power cut, the other drive must behave the same, at the same times.
     let beside = |lines: &[String]| -> Vec<String> {
         lines.iter().filter(|line| line.contains(" b: ")).take(50).cloned().collect()
     };

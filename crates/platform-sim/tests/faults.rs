@@ -1,4 +1,4 @@
-//! Faults that come by themselves or are ordered: what a drive then says, and that the truth stays apart.
+//! Spontaneous and injected faults: the data that a drive returns, and its true content.
 
 mod common;
 use common::{SECTOR, flush, open, range, read, write};
@@ -15,7 +15,7 @@ fn sim_with(seed: u64, faults: DriveFaults) -> (Sim, SimDrive) {
     (sim, drive)
 }
 
-/// Runs `body` on the drive, and gives what it returns.
+/// Runs `body` on the drive, and returns its result.
 fn on<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, body: impl FnOnce(Env) -> F) -> T {
     let future = body(sim.env());
     sim.run(future).expect("it gets done")
@@ -41,14 +41,18 @@ fn sectors_become_unreadable_over_time_where_they_may_and_are_healed_by_writing(
         let drive = open(&env, "a").await;
         write(&drive, 0, &[7; 1 << 20], Durability::Durable).await.unwrap();
     });
-    assert_eq!(drive.faults(), [], "they take their time");
+    assert_eq!(drive.faults(), [], "none at the start");
     sim.run_until(sim.now() + 20 * HOUR).unwrap();
-    sim.run_until_idle().expect("ageing keeps nobody awake");
+    sim.run_until_idle().expect("ageing keeps no task awake");
     let found = drive.faults();
     assert!((10..=40).contains(&found.len()), "about one in an hour: {}", found.len());
     assert!(found.iter().all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Unreadable));
     assert!(found.iter().any(|(place, _)| place.len.0 > SECTOR), "some are runs");
-    assert_eq!(drive.read_true(ByteOffset(0), ByteCount::MIB), [7; 1 << 20], "the truth does not age");
+    assert_eq!(
+        drive.read_true(ByteOffset(0), ByteCount::MIB),
+        [7; 1 << 20],
+        "ageing does not change the true content"
+    );
     let places: Vec<ByteRange> = found.iter().map(|(place, _)| *place).collect();
     on(&mut sim, |env| async move {
         let drive = open(&env, "a").await;
@@ -62,7 +66,7 @@ fn sectors_become_unreadable_over_time_where_they_may_and_are_healed_by_writing(
     assert_eq!(drive.faults(), []);
     drive.set_faults(DriveFaults::default());
     sim.run_until(sim.now() + 1000 * HOUR).unwrap();
-    assert_eq!(drive.faults(), [], "and no more come");
+    assert_eq!(drive.faults(), [], "no further faults");
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn a_lost_write_is_acknowledged_and_its_place_reads_as_before() {
             write(&drive, 4096, &[2; 4096], durability).await.unwrap();
             flush(&drive).await.unwrap();
             assert_eq!(read(&drive, 4096, 4096).await.unwrap(), [1; 4096]);
-            assert_eq!(read(&drive, 0, 512).await.unwrap(), [5; 512], "that one was not meant");
+            assert_eq!(read(&drive, 0, 512).await.unwrap(), [5; 512], "another address is not affected");
         });
         assert_eq!(drive.read_true(ByteOffset(4096), ByteCount(4096)), [2; 4096]);
         assert_eq!(
@@ -145,7 +149,7 @@ fn a_lost_write_that_a_power_cut_takes_as_well_leaves_no_fault() {
         drive.lose_writes(1, Some(range(4096, 4096)));
         on(&mut sim, |env| write_twice(env, Durability::Cached));
         drive.power_cut();
-        // The first write was the lost one: the drive never held it.
+        // The first write was lost: the drive never had it.
         let said = drive.peek(ByteOffset(4096), ByteCount(4096)).unwrap();
         let truth = drive.read_true(ByteOffset(4096), ByteCount(4096));
         let sectors = said.chunks(512).zip(truth.chunks(512));
@@ -184,11 +188,11 @@ fn a_misdirected_write_spoils_two_places() {
         let faults = drive.faults();
         assert!(faults.iter().all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Silent));
         let bytes: u64 = faults.iter().map(|(place, _)| place.len.0).sum();
-        assert_eq!(bytes, 4096, "the place and the other one: {faults:?}");
+        assert_eq!(bytes, 4096, "its range and the misdirected one: {faults:?}");
         let said = drive.peek(ByteOffset(0), ByteCount(256 << 10)).unwrap();
         assert_eq!(said.iter().filter(|byte| **byte == 4).count(), 2048);
         let all = drive.read_true(ByteOffset(0), ByteCount(256 << 10));
-        assert_eq!(all.iter().filter(|byte| **byte == 4).count(), 2048, "the truth has it once");
+        assert_eq!(all.iter().filter(|byte| **byte == 4).count(), 2048, "the true content has it once");
     }
 }
 
@@ -232,7 +236,7 @@ fn blocks_that_cannot_be_written_are_always_the_same() {
             }
             bad.push(found);
         }
-        // A longer write that touches one of them fails too, and so do zeroes.
+        // A longer write that touches one of them fails too, and so does zeroing.
         let start = bad[0][0] / 8 * 4096;
         assert_eq!(write(&drive, start, &[2; 4096], Durability::Cached).await, Err(IoErrorKind::Medium));
         let (range, durability) = (range(start, 4096), Durability::Cached);
@@ -280,7 +284,7 @@ fn a_drive_is_slow_for_good_or_for_a_while() {
     let moody = timed("moody", 2400, Duration::from_secs(20));
     let slow = moody.iter().filter(|taken| **taken == 50_000).count();
     assert!(moody.iter().all(|taken| [1000, 50_000].contains(taken)));
-    assert!((15..75).contains(&slow), "three looks in each of some 13 spells: {slow}");
+    assert!((15..75).contains(&slow), "three checks in each of about 13 slow periods: {slow}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Memory that outlives processes: a kill keeps it, a power cut takes it.
+//! Persistent memory: survives a kill, lost in a power cut.
 
 use platform::{Env, Error, ErrorKind, KeptMemory, KeptSize};
 use platform_sim::{Sim, SimOptions};
@@ -72,7 +72,7 @@ fn a_kill_keeps_words_and_bytes_and_a_power_cut_takes_them() {
     );
 }
 
-/// Stores a number when it is dropped.
+/// Stores a number when dropped.
 struct Parting(KeptMemory);
 
 impl Drop for Parting {
@@ -128,7 +128,7 @@ fn who_views_the_bytes_of_a_dead_process_changes_nothing_any_more() {
     sim.run_until(sim.now() + Duration::from_secs(1)).unwrap();
     sim.restart_process();
     let mut new = take(&mut sim);
-    assert!(new.was_there, "what is still viewed of the dead one is no obstacle");
+    assert!(new.was_there, "views of the ended process do not block it");
     old.borrow_mut().bytes.bytes_mut().fill(2);
     old.borrow().words.store(0, 2);
     assert_eq!((new.words.load(0), new.bytes.bytes()[0]), (1, 1));
@@ -190,7 +190,7 @@ fn a_process_next_door_has_memory_of_its_own_and_another_boot() {
     assert!(take_in(&mut sim, env, None).unwrap().is_some(), "its machine has power");
 }
 
-/// What a life does and how it ends: at that event, killed; what the next one finds.
+/// One run of a process, killed at that event; returns what the next process finds.
 fn life(seed: u64, end: u64) -> (u64, Option<(u64, u8)>, u128) {
     let mut sim = Sim::new(SimOptions::seeded(seed));
     let env = sim.env();
@@ -235,7 +235,7 @@ fn a_kill_at_any_event_leaves_what_was_stored_and_a_seed_replays() {
     assert!(found[0].is_none() && found[59] == Some((3, 3)));
     assert!(
         found.iter().skip_while(|found| found.is_none()).any(Option::is_none),
-        "forgotten, and not yet made again"
+        "removed, and not yet created again"
     );
     let (ones, others) = (life(3, 60), life(4, 60));
     assert_ne!((ones.0, ones.2), (others.0, others.2));

@@ -1,4 +1,4 @@
-//! What a power cut, a kill and a departure leave on a drive.
+//! The content of a drive after a power cut, a kill or a removal.
 
 mod common;
 use common::{SECTOR, flush, open, range, read, write};
@@ -89,7 +89,7 @@ fn flushing_an_older_cached_write_does_not_undo_a_later_durable_one() {
         sim.run(async move {
             let drive = open(&env, "a").await;
             write(&drive, 0, &[1; 512], Durability::Cached).await.unwrap();
-            // The flush covers the first write only; the second may well be done before it.
+            // The flush covers only the first write; the second may well complete before the flush.
             let flushing = drive.flush();
             write(&drive, 0, &[2; 512], Durability::Durable).await.unwrap();
             flushing.await.result.unwrap();
@@ -237,7 +237,7 @@ fn a_drive_serves_one_controller_at_a_time_under_whatever_name() {
             again
         })
         .unwrap();
-    // A leaked lock dies with its process.
+    // The end of a process releases a leaked lock.
     let env = sim.restart_process();
     sim.run(async move { drop(env.world().open_drive("a").await.unwrap()) }).unwrap();
     drop(held);
@@ -258,7 +258,7 @@ fn a_failed_drive_returns_everything_as_gone_and_a_returned_one_must_be_opened_a
         assert_eq!(read(&member, 0, 4096).await, Err(IoErrorKind::Gone));
         assert_eq!(env.world().open_drive("a").await.err().unwrap().kind, ErrorKind::NotFound);
         hand.come_back();
-        assert_eq!(read(&member, 0, 4096).await, Err(IoErrorKind::Gone), "the old way stays dead");
+        assert_eq!(read(&member, 0, 4096).await, Err(IoErrorKind::Gone), "the old attachment stays unusable");
         let again = open(&env, "a").await;
         assert_eq!(read(&again, 0, 4096).await.unwrap(), [1; 4096]);
         assert_eq!(member.outstanding(), 0);
@@ -288,7 +288,11 @@ fn medium_errors_stay_until_the_sector_is_rewritten_and_come_back_if_that_is_los
             Some(bytes) => assert_eq!(bytes, [1; 512]),
             None => {
                 returned += 1;
-                assert_eq!(drive.read_true(ByteOffset(1024), ByteCount(512)), [9; 512], "the truth remains");
+                assert_eq!(
+                    drive.read_true(ByteOffset(1024), ByteCount(512)),
+                    [9; 512],
+                    "the true content remains"
+                );
             }
         }
     }
@@ -384,7 +388,7 @@ fn zeroes_and_trims_read_as_they_should_and_hollow_buffers_pass() {
         let outcome = drive.read(ByteOffset(16384), smallvec![Buf::hollow(ByteCount(4096))]).await;
         assert_eq!(outcome.result.unwrap(), 4096);
         assert!(outcome.buffers[0].is_hollow());
-        assert_eq!(read(&drive, 16384, 512).await.unwrap(), [7; 512], "hollow writes change nothing");
+        assert_eq!(read(&drive, 16384, 512).await.unwrap(), [7; 512], "data-less writes change nothing");
         assert_eq!(read(&drive, 20480, 512).await.unwrap(), [0; 512]);
         let past_end = drive.read(ByteOffset(1 << 20), smallvec![Buf::unpooled(ByteCount(512))]).await;
         assert_eq!(past_end.result.unwrap_err().kind, IoErrorKind::Invalid);
@@ -422,7 +426,7 @@ fn what_was_written_durably_over_cached_writes_is_the_oldest_value_a_cut_can_lea
         })
         .unwrap();
         sim.power_cut();
-        // Readable: the durable write lifted the medium error durably.
+        // Readable: the durable write repaired the medium error durably.
         seen[sector_values(&drive, 1)[0] as usize] += 1;
     }
     assert!(seen[..2] == [0, 0] && seen[2] > 20 && seen[3] > 20, "{seen:?}");

@@ -1,4 +1,4 @@
-//! Streams, stored state and created drives, over the death of processes.
+//! Streams, stored state and created drives, across the end of processes.
 
 use platform::{Address, Buf, Env, ErrorKind, IoErrorKind, Stream};
 use platform_sim::{NetworkOptions, Sim, SimOptions};
@@ -32,7 +32,7 @@ fn message() -> Vec<u8> {
     (0..200_000u32).map(|index| (index / 3) as u8).collect()
 }
 
-/// Sends a long message through a small buffer and returns the sizes of the pieces that arrived.
+/// Sends a long message through a small buffer; returns the lengths of the received fragments.
 fn transfer(seed: u64, fragments: bool) -> Vec<usize> {
     let network = NetworkOptions { buffer: ByteCount(10_000), fragments, ..NetworkOptions::default() };
     let mut sim = Sim::new(SimOptions { network, ..SimOptions::seeded(seed) });

@@ -1,4 +1,5 @@
-//! A simulation that cannot go on, or goes on without time passing, says so and names who waited.
+//! A simulation that is stuck, or runs without time passing, reports it and names the waiting
+//! tasks.
 
 mod common;
 use common::{flush, open};
@@ -45,7 +46,8 @@ fn a_task_that_wakes_often_while_time_passes_is_not_spinning() {
     assert_eq!(sim.now(), Instant { ns: 10_000 });
 }
 
-/// Each round of the loop takes a microsecond: the limit of virtual time is billions of rounds away.
+/// Each round of the loop takes a microsecond: the limit of virtual time is billions of rounds
+/// away.
 #[test]
 fn a_loop_without_progress_is_found_though_time_passes() {
     let options = SimOptions { events_without_progress: 1000, ..SimOptions::default() };

@@ -1,20 +1,17 @@
-//! Buffers: pooled, aligned memory that moves into an operation and comes back with it.
+//! Buffers: pooled, aligned memory that moves into an operation and returns with its result.
 //!
-//! A [`Buf`] is the only way to some bytes and may write them; [`Buf::freeze`] turns it into a [`Slice`],
-//! which may be cloned and cut but only read, so that one payload goes to two mirrors and into parity from
-//! where it lies. Both are views of a *block*: memory from a shard's [`BufferPool`], 4 KiB aligned, which goes
-//! home when its last view is dropped, on whichever thread that happens. A block may also be an allocation of its
-//! own, a part of another block ([`Buf::carve`]), or memory that somebody else provides ([`Buf::over`]).
-//!
-//! A slice is one of three kinds: *solid* (bytes), *hollow* (a length and no bytes: models run on these, so
-//! that a simulated terabyte costs no memory) or *zero* (a length of zeroes that nobody stores).
+//! A [`Buf`] has exclusive write access. [`Buf::freeze`] turns it into a read-only, cloneable
+//! [`Slice`], so that mirrors and parity read one payload in place. Both are views of a *block*:
+//! memory from a shard's [`BufferPool`] (it returns when its last view is dropped, on any thread),
+//! an allocation of its own, a part of another block ([`Buf::carve`]), or external memory
+//! ([`Buf::over`]). A slice is *solid* (bytes), *data-less* (`hollow`: a length only, for models of
+//! terabytes) or *zero* (zeros without memory).
 //!
 //! # Invariants
-//! - A byte of a block belongs to at most one `Buf`, or to any number of `Slice`s: `Buf` is not `Clone`,
+//! - A byte belongs to at most one `Buf`, or to any number of `Slice`s: `Buf` is not `Clone`,
 //!   [`Buf::split_off`] cuts without overlap, and `freeze` consumes.
-//! - The memory of a block outlives its views (each holds a count of the block). A block that is a part of another
-//!   is a view of that one.
-//! - A pool never gives out more than its limit; what does not fit waits at intake (`engine`), never half.
+//! - A block outlives its views, which are counted. A part of a block is a view of that block.
+//! - A pool never exceeds its limit: requests reserve all their memory at intake (`engine`).
 
 mod pool;
 
@@ -29,17 +26,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use units::ByteCount;
 
-/// Every block begins on such a boundary, and is a multiple of it: the strictest sector.
+/// The alignment and granularity of blocks: the largest sector size.
 pub const ALIGNMENT: usize = 4096;
 
-/// A few slices in order, what one write gathers: inline up to two, because requests are moved more often than
-/// they gather from many places.
+/// The slices that one write gathers, in order. Inline up to two: requests are moved more often
+/// than they gather from more.
 pub type Slices = SmallVec<[Slice; 2]>;
 
-/// A few buffers in order: what one read scatters into.
+/// The buffers that one read scatters into, in order.
 pub type Bufs = SmallVec<[Buf; 2]>;
 
-/// Some memory and how many views it has.
+/// Memory and the number of its views.
 struct Block {
     memory: NonNull<u8>,
     size: usize,
@@ -47,31 +44,32 @@ struct Block {
     owner: Owner,
 }
 
-/// Whose the memory of a block is: where it goes after the last view.
+/// The owner of a block's memory: determines what happens after the last view is dropped.
 enum Owner {
-    /// A pool's.
+    /// The memory returns to a pool.
     Pool { shard: u32, home: mpsc::Sender<Returned> },
-    /// The block's: an allocation.
+    /// The block owns its allocation.
     Block,
-    /// Another block's, which this one views.
+    /// The memory is a part of another block, which this one views.
     Whole { view: BlockRef },
-    /// Somebody else's, who keeps it until this is dropped.
+    /// External memory, valid until the keeper is dropped.
     Keeper { _keeper: Arc<dyn Send + Sync> },
 }
 
-/// There may be one for every few KiB of a cache.
+/// A cache may have a block for every few KiB.
 const _: () = assert!(size_of::<Block>() <= 48);
 
-/// A block on its way home from another thread.
+/// A block that another thread returns to its pool.
 struct Returned(NonNull<Block>);
-// SAFETY: a `Returned` is the only pointer left to its block (its view count reached zero), and whoever
-// receives it becomes its owner; a block has no thread-bound content (senders, views and keepers may travel).
+// SAFETY: a `Returned` is the only pointer left to its block (its view count reached zero), and the
+// receiver becomes its owner; a block has no thread-bound content (senders, views and keepers are
+// `Send`).
 unsafe impl Send for Returned {}
 
-/// A counted pointer to a block. The count is atomic because views travel between shards.
+/// A counted pointer to a block. The count is atomic because shards exchange views.
 struct BlockRef(NonNull<Block>);
-// SAFETY: the block behind it is only read through it, but for the atomic count; the bytes are governed by
-// the module's invariant (one `Buf` or many `Slice`s).
+// SAFETY: the block is only read through it, except for the atomic count; access to the bytes
+// follows the module's invariant (one `Buf` or many `Slice`s).
 unsafe impl Send for BlockRef {}
 // SAFETY: as above; `&BlockRef` gives no way to write.
 unsafe impl Sync for BlockRef {}
@@ -105,7 +103,7 @@ impl Drop for BlockRef {
             Some(pool) => pool.take_back(self.0),
             None => {
                 if let Err(mpsc::SendError(returned)) = home.send(Returned(self.0)) {
-                    // The pool is gone: its memory ends here.
+                    // The pool no longer exists: free the memory.
                     free_block(returned.0);
                 }
             }
@@ -123,49 +121,49 @@ fn allocate_zeroed(size: usize) -> NonNull<u8> {
     memory.unwrap_or_else(|| std::alloc::handle_alloc_error(layout_of(size)))
 }
 
-/// A block with its first view to come.
+/// Creates a block for a first view, which the caller makes.
 fn new_block(memory: NonNull<u8>, size: usize, owner: Owner) -> NonNull<Block> {
     NonNull::from(Box::leak(Box::new(Block { memory, size, views: AtomicU32::new(1), owner })))
 }
 
 fn free_block(block: NonNull<Block>) {
-    // SAFETY: the caller owns the block (no view is left), which was made by `Box::new` in `new_block`.
+    // SAFETY: the caller owns the block (it has no view), which `new_block` made with `Box::new`.
     let block = unsafe { Box::from_raw(block.as_ptr()) };
     match block.owner {
-        // SAFETY: the memory came from `allocate_zeroed` with this very size, and nobody views it.
+        // SAFETY: `allocate_zeroed` returned this memory for this size, and the block has no view.
         Owner::Pool { .. } | Owner::Block => unsafe { dealloc(block.memory.as_ptr(), layout_of(block.size)) },
-        // Dropping the block tells them.
+        // Dropping the block drops the view or the keeper.
         Owner::Whole { .. } | Owner::Keeper { .. } => {}
     }
 }
 
-/// The only way to some bytes, which it may write; or a hollow length.
+/// Exclusive, writable access to bytes; or a length without bytes (data-less).
 pub struct Buf {
-    /// `None` is hollow.
+    /// `None`: data-less.
     block: Option<BlockRef>,
     start: usize,
     len: usize,
 }
 
 impl Buf {
-    /// A length without bytes, for models.
+    /// A data-less buffer, for models.
     pub fn hollow(len: ByteCount) -> Buf {
         Buf { block: None, start: 0, len: len.as_usize() }
     }
 
-    /// A buffer outside any pool, for the odd place without one (labels, tests): its memory is its own.
+    /// A buffer with an allocation of its own, for code without a pool (labels, tests).
     pub fn unpooled(len: ByteCount) -> Buf {
         let size = BufferPool::block_size(len).as_usize();
         let block = new_block(allocate_zeroed(size), size, Owner::Block);
         Buf { block: Some(BlockRef(block)), start: 0, len: len.as_usize() }
     }
 
-    /// A buffer over memory that somebody else provides, until `keeper` is dropped: with the last view, on whichever
-    /// thread that happens.
+    /// A buffer over external memory, which is valid until `keeper` is dropped: with the last view,
+    /// on any thread.
     ///
     /// # Safety
-    /// Until then `len` bytes from `memory` on must be there, hold values, and be read and written by nobody but
-    /// through this buffer and what becomes of it.
+    /// Until then the `len` bytes from `memory` are valid and initialised. Only this buffer and the
+    /// views derived from it access them.
     pub unsafe fn over(memory: NonNull<u8>, len: ByteCount, keeper: Arc<dyn Send + Sync>) -> Buf {
         let len = len.as_usize();
         let block = new_block(memory, len, Owner::Keeper { _keeper: keeper });
@@ -184,12 +182,12 @@ impl Buf {
         ByteCount(self.len as u64)
     }
 
-    /// Whether it holds no byte.
+    /// Whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it is a length without bytes.
+    /// Whether it is data-less.
     pub fn is_hollow(&self) -> bool {
         self.block.is_none()
     }
@@ -202,22 +200,22 @@ impl Buf {
         }
     }
 
-    /// The bytes. A hollow buffer has none.
+    /// The bytes. Empty for a data-less buffer.
     pub fn bytes(&self) -> &[u8] {
         let len = if self.is_hollow() { 0 } else { self.len };
-        // SAFETY: `start + len` is within the block, which lives as long as this view, and no other view
-        // of these bytes exists (module invariant); blocks are initialised when allocated.
+        // SAFETY: `start + len` is within the block, which lives as long as this view, and no other
+        // view of these bytes exists (module invariant); blocks are initialised when allocated.
         unsafe { std::slice::from_raw_parts(self.pointer(), len) }
     }
 
-    /// The bytes, to write. A hollow buffer has none.
+    /// The bytes, writable. Empty for a data-less buffer.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = if self.is_hollow() { 0 } else { self.len };
-        // SAFETY: as in `bytes`, and `&mut self` is the only way to them.
+        // SAFETY: as in `bytes`, and `&mut self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(), len) }
     }
 
-    /// Cuts in two: this keeps the first `at` bytes, the rest is returned. Panics if `at` is past the end.
+    /// Keeps the first `at` bytes and returns the rest. Panics if `at` is past the end.
     pub fn split_off(&mut self, at: ByteCount) -> Buf {
         let at = at.as_usize();
         assert!(at <= self.len, "cut at {at} in a buffer of {}", self.len);
@@ -226,10 +224,10 @@ impl Buf {
         rest
     }
 
-    /// Undoes [`Buf::split_off`]: both parts as one buffer again.
+    /// Undoes [`Buf::split_off`]: joins both parts into one buffer.
     ///
     /// # Errors
-    /// Gives both back if `rest` is not what follows this in the same block.
+    /// Returns both if `rest` does not directly follow this one in the same block.
     pub fn join(mut self, rest: Buf) -> Result<Buf, (Buf, Buf)> {
         let adjacent = match (&self.block, &rest.block) {
             (Some(a), Some(b)) => a.0 == b.0 && self.start + self.len == rest.start,
@@ -243,15 +241,16 @@ impl Buf {
         Ok(self)
     }
 
-    /// This and `rest` as one buffer, or this alone where they do not belong together.
+    /// Joins `rest` to this buffer, or returns this one alone if they are not adjacent.
     #[must_use]
     pub fn join_or_keep(self, rest: Buf) -> Buf {
         self.join(rest).unwrap_or_else(|(this, _)| this)
     }
 
-    /// Cuts into pieces of that size (the last may be shorter), each a block of its own: its views are counted by
-    /// themselves, so that [`Slice::try_unfreeze`] of one does not depend on others. The whole lives as long as any
-    /// of them. Hollow ones give hollow ones. Panics if `size` is zero.
+    /// Cuts the buffer into pieces of `size` (the last may be shorter), each a block with a view
+    /// count of its own: [`Slice::try_unfreeze`] of one does not depend on the others. The original
+    /// block lives as long as any piece. A data-less buffer gives data-less pieces. Panics if
+    /// `size` is zero.
     pub fn carve(self, size: ByteCount) -> impl Iterator<Item = Buf> {
         assert!(!size.is_zero(), "pieces of no bytes");
         let mut rest = Some(self);
@@ -264,7 +263,7 @@ impl Buf {
         })
     }
 
-    /// The same bytes as a block of their own.
+    /// Makes the same bytes a block of their own.
     #[must_use]
     pub fn apart(self) -> Buf {
         let (memory, len) = (self.pointer(), self.len);
@@ -275,7 +274,7 @@ impl Buf {
         Buf { block, start: 0, len }
     }
 
-    /// Undoes [`Buf::apart`]: the same bytes as a view of the block that they are a part of.
+    /// Undoes [`Buf::apart`]: makes the bytes a view of the original block again.
     #[must_use]
     pub fn together(self) -> Buf {
         let Some(Owner::Whole { view }) = self.block.as_ref().map(|view| &view.block().owner) else {
@@ -285,7 +284,7 @@ impl Buf {
         Buf { block: Some(view.clone()), start, len: self.len }
     }
 
-    /// Gives up writing: the same bytes as a slice that may be cloned and cut.
+    /// Gives up write access: returns a slice that can be cloned and cut.
     pub fn freeze(self) -> Slice {
         match self.block {
             Some(block) => Slice { kind: Kind::Solid(block), start: self.start, len: self.len },
@@ -307,7 +306,7 @@ enum Kind {
     Zero,
 }
 
-/// Bytes that nobody writes any more: cheap to clone and to cut.
+/// Immutable bytes: cheap to clone and to cut.
 #[derive(Clone)]
 pub struct Slice {
     kind: Kind,
@@ -316,12 +315,12 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// `len` zeroes that nobody stores.
+    /// `len` zeros without memory.
     pub fn zero(len: ByteCount) -> Slice {
         Slice { kind: Kind::Zero, start: 0, len: len.as_usize() }
     }
 
-    /// A length without bytes, for models.
+    /// A data-less slice, for models.
     pub fn hollow(len: ByteCount) -> Slice {
         Slice { kind: Kind::Hollow, start: 0, len: len.as_usize() }
     }
@@ -331,26 +330,26 @@ impl Slice {
         ByteCount(self.len as u64)
     }
 
-    /// Whether it holds no byte.
+    /// Whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it is zeroes that nobody stores.
+    /// Whether it is zeros without memory.
     pub fn is_zero(&self) -> bool {
         matches!(self.kind, Kind::Zero)
     }
 
-    /// Whether it is a length without bytes.
+    /// Whether it is data-less.
     pub fn is_hollow(&self) -> bool {
         matches!(self.kind, Kind::Hollow)
     }
 
-    /// The bytes of a solid slice; `None` of a hollow or zero one.
+    /// The bytes of a solid slice; `None` for a data-less or zero slice.
     pub fn solid(&self) -> Option<&[u8]> {
         match &self.kind {
-            // SAFETY: `start + len` is within the block, which lives as long as this view; frozen bytes are
-            // written by nobody (module invariant).
+            // SAFETY: `start + len` is within the block, which lives as long as this view; frozen
+            // bytes are not written (module invariant).
             Kind::Solid(block) => unsafe {
                 Some(std::slice::from_raw_parts(block.block().memory.as_ptr().add(self.start), self.len))
             },
@@ -358,7 +357,7 @@ impl Slice {
         }
     }
 
-    /// The `len` bytes from `at` on. Panics if they are not in this slice.
+    /// The `len` bytes from `at`. Panics if they exceed this slice.
     #[must_use]
     pub fn cut(&self, at: ByteCount, len: ByteCount) -> Slice {
         let (at, len) = (at.as_usize(), len.as_usize());
@@ -366,7 +365,8 @@ impl Slice {
         Slice { kind: self.kind.clone(), start: self.start + at, len }
     }
 
-    /// Copies the bytes to `target`, which must be as long; zeroes for a zero slice, nothing for a hollow one.
+    /// Copies the bytes to `target`, which has the same length. A zero slice writes zeros, a
+    /// data-less slice nothing.
     pub fn copy_to(&self, target: &mut [u8]) {
         match self.solid() {
             Some(bytes) => target.copy_from_slice(bytes),
@@ -375,10 +375,10 @@ impl Slice {
         }
     }
 
-    /// Turns back into a writable buffer if this is the only view of its block and it is solid.
+    /// Returns a writable buffer if the slice is solid and the only view of its block.
     ///
     /// # Errors
-    /// Gives the slice back if another view exists.
+    /// Returns the slice if another view exists.
     pub fn try_unfreeze(self) -> Result<Buf, Slice> {
         match &self.kind {
             Kind::Solid(block) if block.block().views.load(Ordering::Acquire) == 1 => {
@@ -406,27 +406,27 @@ impl From<Buf> for Slice {
     }
 }
 
-/// The length of several slices together.
+/// The total length of several slices.
 pub fn total_len(slices: &[Slice]) -> ByteCount {
     ByteCount(slices.iter().map(|slice| slice.len as u64).sum())
 }
 
-/// A block of zeroes that any write may gather from, for drives that must be given bytes: 1 MiB, shared,
-/// aligned like every block.
+/// A shared 1 MiB block of zeros, aligned like every block: the source of zero writes to drives
+/// that need bytes.
 pub fn zero_bytes() -> &'static [u8] {
-    /// In a cell, which nobody opens: what can't change is a megabyte of the program's file, what could is memory that the system
-    /// gives when it is touched.
+    /// In an `UnsafeCell` that is never written: the linker then puts it into `.bss`, and not as 1
+    /// MiB into the program file.
     #[repr(align(4096))]
     struct Zeroes(UnsafeCell<[u8; 1 << 20]>);
-    // SAFETY: nobody writes to it.
+    // SAFETY: it is never written.
     unsafe impl Sync for Zeroes {}
     const _: () = assert!(align_of::<Zeroes>() == ALIGNMENT);
     static ZEROES: Zeroes = Zeroes(UnsafeCell::new([0; 1 << 20]));
-    // SAFETY: nobody writes to it, so that any number may read it for as long as the program runs.
+    // SAFETY: it is never written, so that shared references are valid for the program's lifetime.
     unsafe { &*ZEROES.0.get() }
 }
 
-/// Frees nothing and owns nothing, but is `Send`: asserted here because shards exchange both.
+/// Shards exchange both types.
 const _: () = {
     const fn assert_send<T: Send>() {}
     assert_send::<Buf>();

@@ -1,10 +1,11 @@
-//! Credits: a bounded number that requests take before they start, and give back when they are done.
+//! Credits: a bounded resource that requests take before they start, and return at completion.
 //!
-//! Several users of the same credits each have a [part](Parts) that no other takes.
+//! Users of the same credits each have a [reserved share](Parts).
 //!
 //! # Invariants
-//! - Of one user, first come, first served: a large request is not starved by small ones.
-//! - A user that asks for more than its part waits for other users that came earlier and would have no more than an equal share.
+//! - Within one user, requests are served in order: small requests do not starve a large one.
+//! - A user that exceeds its share waits for users that asked earlier, if they stay within an equal
+//!   share.
 
 use crate::executor::TaskId;
 use crate::parts::Parts;
@@ -15,21 +16,21 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 
-/// What all users share.
+/// The state that all users share.
 struct Pool {
     env: Env,
     parts: RefCell<Parts>,
-    /// By their numbers.
+    /// Indexed by user number.
     users: RefCell<Vec<Weak<User>>>,
     sequence: Cell<u64>,
-    /// How many wait, of all users.
+    /// The number of waiting requests, of all users.
     waiting: Cell<usize>,
 }
 
 struct User {
     pool: Rc<Pool>,
     number: u32,
-    /// Who waits for how many.
+    /// The waiting requests and their credits.
     queue: RefCell<VecDeque<Waiting>>,
 }
 
@@ -40,14 +41,14 @@ struct Waiting {
     task: TaskId,
 }
 
-/// A bounded number of credits, or one user's way to them. Clones are the same user.
+/// A user's handle to a bounded number of credits. Clones are the same user.
 #[derive(Clone)]
 pub struct Credits {
     user: Rc<User>,
 }
 
 impl Credits {
-    /// `total` credits, and a user for which no part is kept.
+    /// `total` credits, and a first user without a reserved share.
     pub fn new(env: &Env, total: u64) -> Credits {
         let pool = Pool {
             env: env.clone(),
@@ -59,7 +60,7 @@ impl Credits {
         Credits { user: User::of(&Rc::new(pool)) }
     }
 
-    /// Another user of the same credits, for which a part is kept as long as it is there.
+    /// Adds a user of the same credits. It has a reserved share until its last clone is dropped.
     #[must_use]
     pub fn join(&self) -> Credits {
         let user = User::of(&self.user.pool);
@@ -67,7 +68,7 @@ impl Credits {
         Credits { user }
     }
 
-    /// Takes `count` at once if they are free and nobody is served first.
+    /// Takes `count` credits at once, if they are free and no earlier request has priority.
     pub fn try_take(&self, count: u64) -> Option<Taken> {
         let (user, pool) = (&self.user, &self.user.pool);
         let count = count.min(self.total());
@@ -75,7 +76,7 @@ impl Credits {
         is_free.then(|| Taken::of(user, count))
     }
 
-    /// Waits for its turn and for `count` credits. More than there are in total counts as all of them.
+    /// Waits in order for `count` credits. A `count` above the total means all credits.
     pub async fn take(&self, count: u64) -> Taken {
         if let Some(taken) = self.try_take(count) {
             return taken;
@@ -84,7 +85,8 @@ impl Credits {
         let count = count.min(self.total());
         let ticket = pool.sequence.get();
         pool.sequence.set(ticket + 1);
-        let mut place = Place::last(user, Waiting { ticket, count, task: pool.env.executor().current() });
+        let mut place =
+            QueueEntry::last(user, Waiting { ticket, count, task: pool.env.executor().current() });
         poll_fn(|_| {
             let first = user.queue.borrow().front().is_some_and(|first| first.ticket == ticket);
             if first && pool.may_take(user, count, ticket) {
@@ -99,12 +101,12 @@ impl Credits {
         taken
     }
 
-    /// How many are free.
+    /// The number of free credits.
     pub fn free(&self) -> u64 {
         self.user.pool.parts.borrow().free()
     }
 
-    /// How many there are.
+    /// The total number of credits.
     pub fn total(&self) -> u64 {
         self.user.pool.parts.borrow().total()
     }
@@ -132,7 +134,7 @@ impl Drop for User {
 }
 
 impl Pool {
-    /// Whether a user may take so many now, that waits since `ticket`.
+    /// Whether `user`, which waits since `ticket`, may take `count` credits now.
     fn may_take(&self, user: &User, count: u64, ticket: u64) -> bool {
         let parts = self.parts.borrow();
         if !parts.may_take(user.number, count) {
@@ -151,7 +153,7 @@ impl Pool {
         !others.into_iter().any(is_first)
     }
 
-    /// Wakes whoever may go on.
+    /// Wakes the waiting requests that may continue.
     fn wake(&self) {
         if self.waiting.get() == 0 {
             return;
@@ -168,18 +170,18 @@ impl Pool {
     }
 }
 
-/// A place in a user's queue, given up if its task is dropped while it waits.
-struct Place<'a> {
+/// An entry in a user's queue, removed if its task is dropped while it waits.
+struct QueueEntry<'a> {
     user: &'a Rc<User>,
     ticket: u64,
     has_left: bool,
 }
 
-impl<'a> Place<'a> {
-    fn last(user: &'a Rc<User>, waiting: Waiting) -> Place<'a> {
+impl<'a> QueueEntry<'a> {
+    fn last(user: &'a Rc<User>, waiting: Waiting) -> QueueEntry<'a> {
         user.queue.borrow_mut().push_back(waiting);
         user.pool.waiting.set(user.pool.waiting.get() + 1);
-        Place { user, ticket: waiting.ticket, has_left: false }
+        QueueEntry { user, ticket: waiting.ticket, has_left: false }
     }
 
     fn leave(&mut self) {
@@ -189,7 +191,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         if !self.has_left {
             self.leave();
@@ -198,7 +200,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Credits in use; dropping gives them back.
+/// Credits in use; dropping returns them.
 pub struct Taken {
     user: Rc<User>,
     count: u64,

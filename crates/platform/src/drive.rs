@@ -1,4 +1,4 @@
-//! What a drive is to the code above the seam.
+//! The interface of drives.
 
 use crate::Slice;
 use crate::buffers::{Bufs, Slices};
@@ -12,108 +12,109 @@ use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// When a write counts as done.
+/// When a write counts as complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// When the drive has it, possibly in a cache that a power cut empties: a later flush covers it.
+    /// When the drive has it, possibly in a volatile cache: a later flush makes it durable.
     #[default]
     Cached,
-    /// When a power cut can no longer take it back (force unit access).
+    /// When it survives a power cut (force unit access, FUA).
     Durable,
 }
 
 /// One request to a drive. Addresses are bytes on the raw drive; ranges are whole sectors.
 #[derive(Debug)]
 pub enum IoRequest {
-    /// Fill `buffers`, in order, from `offset` on.
+    /// Read into `buffers`, in order, from `offset`.
     Read {
-        /// Where the first byte lies.
+        /// The address of the first byte.
         offset: ByteOffset,
-        /// What to fill; they come back in the outcome.
+        /// The buffers to fill; the outcome returns them.
         buffers: Bufs,
     },
-    /// Write `slices`, in order, from `offset` on.
+    /// Write `slices`, in order, to `offset`.
     Write {
-        /// Where the first byte goes.
+        /// The address of the first byte.
         offset: ByteOffset,
-        /// What to write.
+        /// The data.
         slices: Slices,
-        /// When it counts as done.
+        /// When the write counts as complete.
         durability: Durability,
     },
-    /// Make a range read as zeroes.
+    /// Make a range read as zeros.
     WriteZeroes {
-        /// Which.
+        /// The range.
         range: ByteRange,
-        /// Whether the drive may give the space back.
+        /// Whether the drive may deallocate the space.
         may_unmap: bool,
-        /// When it counts as done.
+        /// When the write counts as complete.
         durability: Durability,
     },
-    /// The content of a range is of no more interest; it may read as anything afterwards.
+    /// Discard a range; afterwards it may read as anything.
     Trim {
-        /// Which.
+        /// The range.
         range: ByteRange,
     },
-    /// Make every write that was completed before this started safe from a power cut.
+    /// Make all writes durable that were complete before the flush started.
     Flush,
-    /// Which parts of a range are allocated, as far as the drive knows.
+    /// Report the allocated parts of a range, as far as the drive knows.
     Status {
-        /// Which.
+        /// The range.
         range: ByteRange,
     },
-    /// What the drive tells of its own state: the outcome's [`health`](crate::IoOutcome::health). A drive that
-    /// cannot tell succeeds with one that is unknown; an error says that the drive did not answer.
+    /// Report the drive's health: see [`health`](crate::IoOutcome::health) of the outcome. A drive
+    /// without health data succeeds with an unknown health; an error means that the drive did not
+    /// respond.
     Health,
-    /// Switches the drive's own write cache on or off; `NotSupported` where there is none, or it cannot be switched. With it off a
-    /// write is durable when it is done, whatever it asked for.
+    /// Switch the drive's write cache on or off; `NotSupported` if there is none, or it cannot be
+    /// switched. With the cache off every completed write is durable.
     WriteCache {
         /// On or off.
         on: bool,
     },
-    /// Turns the light that shows where the drive sits on or off; `NotSupported` where there is none.
+    /// Switch the locate light of the drive's bay on or off; `NotSupported` if there is none.
     Locate {
         /// On or off.
         on: bool,
     },
 }
 
-/// Whether blocks are allocated, and whether they read as zeroes.
+/// Whether blocks are allocated, and whether they read as zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockStatus {
-    /// They hold data.
+    /// Allocated, with data.
     Data,
-    /// They take no space and read as zeroes.
+    /// Not allocated; reads as zeros.
     Hole,
-    /// They take space and read as zeroes.
+    /// Allocated; reads as zeros.
     Zero,
 }
 
-/// A run of blocks of one status.
+/// A run of blocks with the same status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusExtent {
-    /// How long it is.
+    /// The length.
     pub len: ByteCount,
-    /// What it is.
+    /// The status.
     pub status: BlockStatus,
 }
 
-/// What kind of drive it is.
+/// The kind of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriveKind {
-    /// A block device of this machine.
+    /// A local block device.
     BlockDevice,
     /// A file.
     File,
     /// Memory of this process.
     Memory,
-    /// Completes at once, reads zeroes, keeps nothing.
+    /// Completes at once, reads zeros, stores nothing.
     Null,
-    /// An NBD export somewhere else.
+    /// A remote NBD export.
     Remote,
     /// A model in virtual time.
     Model,
-    /// A volume of this controller, seen as a drive.
+    /// A volume of this controller, used as a drive.
     Volume,
 }
 
@@ -131,38 +132,39 @@ impl fmt::Display for DriveKind {
     }
 }
 
-/// Tells one drive from another, whatever path led to it: a device and inode number, a serial number.
+/// Identifies a drive whatever its path: a device and inode number, or a serial number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DriveIdentity(pub String);
 
-/// What a drive says of itself.
+/// A drive's properties.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveInfo {
-    /// How it was named: a path, `mem:1G`, an address.
+    /// The name by which it was opened: a path, `mem:1G`, an address.
     pub name: String,
-    /// The same drive under another name has the same identity.
+    /// The identity, which is the same under every name.
     pub identity: DriveIdentity,
-    /// What kind.
+    /// The kind.
     pub kind: DriveKind,
-    /// Its capacity, whole sectors.
+    /// The capacity, in whole sectors.
     pub size: ByteCount,
-    /// The smallest unit it reads and writes.
+    /// The logical sector: the smallest unit of I/O.
     pub logical_sector: SectorSize,
-    /// The unit it writes without reading first.
+    /// The physical sector: the smallest write without a read first.
     pub physical_sector: SectorSize,
-    /// Whether it has a spindle.
+    /// Whether it rotates.
     pub rotational: bool,
     /// Whether it refuses writes.
     pub read_only: bool,
-    /// Whether nobody else can have it open while we do. Not so for a remote export: NBD knows no locks.
+    /// Whether the open excludes all other users. False for a remote export: NBD has no locks.
     pub exclusive: bool,
-    /// What the machine knows of the device, and where it sits.
+    /// The device and its location, as far as the computer reports them.
     pub hardware: Hardware,
 }
 
 impl DriveInfo {
-    /// What it is kept on, as far as the machine tells: two drives with the same are one storage under two names, such as two paths to a disk,
-    /// or a loop device and its file. `None`: nobody tells.
+    /// The underlying storage, as far as the computer reports it. Drives with equal values are one
+    /// storage under two names: two paths to a disk, or a loop device and its file. `None`:
+    /// unknown.
     pub fn storage(&self) -> Option<String> {
         let Hardware { wwn, partition, backing, .. } = &self.hardware;
         match self.kind {
@@ -178,7 +180,8 @@ impl DriveInfo {
         }
     }
 
-    /// Whether another drive lies on the same disk or file system, as far as the machine tells, and is lost with it.
+    /// Whether another drive is on the same disk or file system, and fails with it, as far as the
+    /// computer reports that.
     pub fn is_on_same_disk(&self, other: &DriveInfo) -> bool {
         // `file:MAJOR:MINOR:INODE`
         let file_system = |info: &DriveInfo| match info.kind {
@@ -195,7 +198,8 @@ impl DriveInfo {
         is_one_system || is_one_device || is_one_wwn || disk(own).is_some_and(|own| disk(its) == Some(own))
     }
 
-    /// Whether another drive is the same storage under another name, as far as the machine tells.
+    /// Whether another drive is the same storage under another name, as far as the computer reports
+    /// that.
     pub fn is_same_storage(&self, other: &DriveInfo) -> bool {
         self.identity == other.identity || self.storage().is_some_and(|own| other.storage() == Some(own))
     }
@@ -203,52 +207,54 @@ impl DriveInfo {
 
 /// A drive, attached to one shard.
 pub trait Drive {
-    /// What it says of itself.
+    /// The drive's properties.
     fn info(&self) -> &DriveInfo;
 
-    /// Takes a request; returns it through `completion` when done, at once or later.
+    /// Starts a request, and reports its outcome through `completion`, at once or later.
     fn start(&self, request: IoRequest, completion: Completion);
 }
 
-/// A drive that was opened, not yet attached to a shard. Every shard attaches it once; all
-/// attachments are the same drive. The lock against a second controller is held as long as this lives.
+/// An open drive. Each shard attaches it once; all attachments are the same drive. The lock against
+/// other controllers is held as long as this lives.
 pub trait DriveSource: Send + Sync {
-    /// What the drive says of itself.
+    /// The drive's properties.
     fn info(&self) -> &DriveInfo;
 
-    /// Bytes behind the last whole sector, which are no part of the drive: a file that was made for a drive has none.
+    /// Bytes after the last whole sector, which the drive does not use. Zero for a file made as a
+    /// drive.
     fn odd_bytes(&self) -> ByteCount {
         ByteCount::ZERO
     }
 
-    /// This shard's way to the drive.
+    /// Attaches the drive to this shard.
     ///
     /// # Errors
-    /// When the shard's world cannot take one more drive.
+    /// When the shard's platform cannot attach another drive.
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>>;
 
-    /// Looks whether what was opened still is what its name leads to, and as long. A drive that has no place in this machine always is.
+    /// Checks that the path still leads to the opened file or device, with its size unchanged.
+    /// Always succeeds for a drive without a path on this computer.
     ///
     /// # Errors
-    /// [`Changed`](crate::IoErrorKind::Changed) when it is not; whatever keeps one from looking.
+    /// [`Changed`](crate::IoErrorKind::Changed) if not; any error that prevents the check.
     fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Where operations on it are counted, if anybody wants to know.
+    /// The counters of its operations, if they are counted.
     fn traffic(&self) -> Option<&Traffic> {
         None
     }
 }
 
-/// A drive whose operations are counted, on whichever shard they are.
+/// A drive whose operations are counted, on all shards.
 pub struct MeteredSource {
     source: Arc<dyn DriveSource>,
     traffic: Traffic,
 }
 
 impl MeteredSource {
-    /// `source`, whose operations count as `traffic`.
+    /// Counts the operations of `source` in `traffic`.
     pub fn new(source: Arc<dyn DriveSource>, traffic: Traffic) -> MeteredSource {
         MeteredSource { source, traffic }
     }
@@ -277,7 +283,7 @@ impl DriveSource for MeteredSource {
 }
 
 impl IoRequest {
-    /// A short name for traces.
+    /// The request's name in traces.
     pub fn name(&self) -> &'static str {
         match self {
             IoRequest::Read { .. } => "read",
@@ -292,8 +298,8 @@ impl IoRequest {
         }
     }
 
-    /// Which bytes of the drive it concerns; nothing for a flush and for what
-    /// concerns the drive as a whole.
+    /// The request's byte range on the drive; empty for a flush and for requests that concern the
+    /// whole drive.
     pub fn range(&self) -> ByteRange {
         match self {
             IoRequest::Read { offset, buffers } => {

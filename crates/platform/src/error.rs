@@ -1,41 +1,43 @@
-//! What can go wrong at the seam.
+//! Errors of the platform.
 
 use std::fmt;
 
-/// What kind of failure an operation on a drive met. Stable: code above decides by it.
+/// The kind of a failed drive operation. Stable: callers decide by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub enum IoErrorKind {
     /// The drive could not read or write these blocks (EIO, EILSEQ, EBADMSG); others may be fine.
     Medium,
-    /// The drive is not there any more (ENODEV, ENXIO, a lost connection, or stopped by an administrator).
+    /// The drive does not exist any more (ENODEV, ENXIO, a lost connection), or an administrator
+    /// stopped it.
     Gone,
-    /// The file or device below the drive is not what it was: truncated, deleted, or replaced by another.
+    /// The file or device below the drive was truncated, deleted or replaced.
     Changed,
-    /// The operation did not return in the time the drive was given; it may still be under way.
+    /// The operation exceeded its time limit; it may still be in progress.
     TimedOut,
-    /// The file system below a file drive is full: the drive itself is fine.
+    /// The file system below a file drive is full; the drive itself works.
     OutOfSpace,
-    /// The drive cannot do this kind of operation (trim, write zeroes).
+    /// The drive does not support this operation (trim, write zeroes).
     NotSupported,
     /// The drive is read-only.
     ReadOnly,
     /// The request was wrong (out of range, misaligned): a defect of the caller.
     Invalid,
-    /// The system could not carry it out for now (no memory, a busy device), however often it was asked within the time limit:
-    /// nothing was done, and the drive is fine.
+    /// The system refused the operation for now (no memory, a busy device), at every attempt within
+    /// the time limit. Nothing was done, and the drive works.
     Busy,
-    /// The system reported an error number without a known meaning: it says nothing of these blocks.
+    /// An error number without a known meaning: it says nothing about these blocks.
     Unknown,
-    /// A read that others can serve as well did not return within the short limit: the drive has it still, and is fine so far.
+    /// A read that redundancy can serve exceeded the short limit. The drive still has it, and
+    /// counts as working.
     Late,
 }
 
-/// A failed operation on a drive or a stream: small and `Copy`, because it is on the hot path.
+/// A failed operation on a drive or a stream: small and `Copy`, because it is on the I/O path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IoError {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: IoErrorKind,
-    /// The operating system's error number, zero where it was not the operating system.
+    /// The operating system's error number; zero for other errors.
     pub errno: i32,
 }
 
@@ -45,21 +47,21 @@ impl IoError {
         IoError { kind, errno: 0 }
     }
 
-    /// Whether the drive is fine although the operation failed: the file system below it is full, the system could not carry
-    /// out the operation for now, or it merely takes long. It never counts as a failure of the drive.
+    /// Whether the drive works although the operation failed: its file system is full, the system
+    /// refused the operation for now, or it only takes long. Such an error never fails the drive.
     pub const fn spares_drive(&self) -> bool {
         matches!(self.kind, IoErrorKind::OutOfSpace | IoErrorKind::Busy | IoErrorKind::Late)
     }
 
-    /// Whether a read that failed so says that the drive cannot read these blocks. After any other error they may be readable:
-    /// they are neither repaired nor listed as punctured.
+    /// Whether a read error means that the drive cannot read these blocks. After other errors they
+    /// may be readable: they are neither repaired nor listed as punctured.
     pub const fn is_of_blocks(&self) -> bool {
         matches!(self.kind, IoErrorKind::Medium)
     }
 
-    /// Whether a write that failed so was refused by the drive: it did not take these blocks, and may take others. An error without
-    /// a known meaning counts as a refusal. The drive may or may not hold what was written, so that it must not be
-    /// read there: it fails, or the blocks are excluded.
+    /// Whether a write error means that the drive refused these blocks; it may accept others. An
+    /// error without a known meaning counts as a refusal. The drive may hold old or new data, and
+    /// must not be read there: it fails, or the blocks are excluded from reads.
     pub const fn is_refusal(&self) -> bool {
         matches!(self.kind, IoErrorKind::Medium | IoErrorKind::Unknown)
     }
@@ -76,7 +78,7 @@ impl fmt::Display for IoError {
         f.write_str(match self.kind {
             IoErrorKind::Medium => "medium error",
             IoErrorKind::Gone => "drive gone",
-            IoErrorKind::Changed => "what is below the drive was truncated, deleted or replaced",
+            IoErrorKind::Changed => "the file or device of the drive was truncated, deleted or replaced",
             IoErrorKind::TimedOut => "operation timed out",
             IoErrorKind::OutOfSpace => "no space left below the drive",
             IoErrorKind::NotSupported => "operation not supported",
@@ -95,35 +97,35 @@ impl fmt::Display for IoError {
 
 impl std::error::Error for IoError {}
 
-/// What kind of failure opening, binding or storing something met.
+/// The kind of a failure to open, bind or store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// It does not exist.
     NotFound,
-    /// It is not of a kind that can serve here (a directory given as a drive, say).
+    /// The wrong kind of object (such as a directory given as a drive).
     WrongKind,
     /// Permission denied, or read-only.
     Denied,
-    /// Somebody else holds it: another controller has the drive, another server the socket.
+    /// In use: another controller has the drive, another server the socket.
     InUse,
     /// No space left.
     OutOfSpace,
-    /// The text that names it cannot be understood.
+    /// The name or address is invalid.
     BadName,
-    /// The other side does not answer, or not in the expected protocol.
+    /// The other side does not respond, or uses another protocol.
     Unreachable,
-    /// Anything else that the operating system reported.
+    /// Any other error of the operating system.
     System,
 }
 
-/// A failure away from the hot path: a stable kind, one clear sentence, and the cause underneath.
+/// A failure off the I/O path: a stable kind, one clear sentence, and its cause.
 #[derive(Debug)]
 pub struct Error {
-    /// Stable: code decides by it.
+    /// Stable: callers decide by it.
     pub kind: ErrorKind,
-    /// One sentence that names the thing, what was expected, and what to do.
+    /// One sentence: the object, what was expected, and what to do.
     pub context: String,
-    /// What lies underneath, if anything.
+    /// The cause, if there is one.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -131,12 +133,12 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A failure without a deeper cause.
+    /// A failure without a cause.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Error {
         Error { kind, context: context.into(), source: None }
     }
 
-    /// The same failure with its cause.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         self.source = Some(source.into());

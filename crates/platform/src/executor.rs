@@ -1,14 +1,15 @@
 //! The executor of one shard: tasks, a ready queue, timers and the table of operations in flight.
 //!
-//! A world drives it: *run what is ready, submit, wait for a completion or the next timer, repeat*. It never
-//! blocks, reads no clock of its own and owns no thread, so the same one serves the real and the simulated
-//! world.
+//! A platform drives it in a loop: *run ready tasks, submit, wait for a completion or the next
+//! timer*. It never blocks, and has neither a clock nor a thread. So the real and the simulated
+//! platform use the same one.
 //!
 //! # Invariants
-//! - A task is in the ready queue at most once, and is polled when its turn comes, or inside a task that has it go on
-//!   ([`Executor::go_on`]): never while it is being polled.
-//! - Timers fire in the order of their deadline, then of their creation.
-//! - The order of polling is a function of the order of wakes, and of what each task has left of its turn (or, for exploration, of a seed).
+//! - A task is in the ready queue at most once. It is polled in its turn, or inside a task that
+//!   continues it ([`Executor::go_on`]); never recursively.
+//! - Timers fire in the order of their deadlines, then of their creation.
+//! - The order of polls depends only on the order of wakes, on the allowance that each task has
+//!   left, and on the seed if orders are explored.
 
 use crate::ops::OpTable;
 use crate::time::Instant;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A task of one executor. Stale identities (of a task that ended) are harmless: waking one does nothing.
+/// A task of one executor. Waking a task that has ended does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     index: u32,
@@ -39,16 +40,17 @@ impl TaskId {
     }
 }
 
-/// Finished operations that a task may take in one turn. A drive in memory completes at once, and a task in a
-/// loop on one would otherwise never let go of its thread.
+/// The finished operations that a task may take in one turn. Without a limit, a task in a loop on a
+/// memory drive, which completes at once, would never yield.
 const ALLOWANCE: u32 = 64;
 
-/// How deep tasks may go on inside one another: a host's inside its connection's, a stripe request's inside that, and room for more.
+/// The maximum depth of tasks inside one another: a host's inside its connection's, a stripe
+/// request's inside that, and a reserve.
 const DEEPEST: u32 = 4;
 
-/// How a world's sleeping thread is woken from another thread.
+/// Wakes a platform's sleeping thread from another thread.
 pub trait Unpark: Send + Sync {
-    /// Makes the world look at its remote wakes soon. Called from any thread.
+    /// Makes the platform check its remote wakes soon. Callable from any thread.
     fn unpark(&self);
 }
 
@@ -60,14 +62,14 @@ pub struct RemoteWaker {
 
 struct Remote {
     woken: Mutex<Vec<TaskId>>,
-    /// Set behind every entry: the executor looks for wakes several times per request, and takes the lock only when
-    /// there may be one.
+    /// Set after every entry is added: the executor checks it several times per request, and takes
+    /// the lock only if it is set.
     any: AtomicBool,
     unpark: Arc<dyn Unpark>,
 }
 
 impl RemoteWaker {
-    /// Puts `task` among the ready of its executor.
+    /// Adds `task` to the ready queue of its executor.
     pub fn wake(&self, task: TaskId) {
         self.shared.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         self.shared.any.store(true, Ordering::Release);
@@ -95,19 +97,19 @@ struct TaskSlot {
     generation: u32,
     name: &'static str,
     queued: bool,
-    /// `None` while it is being polled, and in a free slot.
+    /// `None` while the task is being polled, and in a free slot.
     future: Option<BoxedTask>,
     waker: Option<Waker>,
 }
 
-/// In which order ready tasks run.
+/// The order of ready tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
-    /// First woken, first run.
+    /// First woken, first polled.
     Fifo,
-    /// Any ready task may be next, by a seed: to explore interleavings.
+    /// A seeded random order: explores interleavings.
     Shuffled {
-        /// The seed; the same one gives the same order.
+        /// The seed; equal seeds give equal orders.
         seed: u64,
     },
 }
@@ -118,25 +120,25 @@ pub struct Executor {
     free: RefCell<Vec<u32>>,
     ready: RefCell<VecDeque<TaskId>>,
     current: Cell<Option<TaskId>>,
-    /// How many tasks go on inside the one that is being polled.
+    /// The number of tasks inside the one that is being polled.
     depth: Cell<u32>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
-    /// No timer is due earlier. A lower bound: it is not raised when one is cancelled.
+    /// A lower bound of the next timer's deadline: cancelling a timer does not raise it.
     first_timer: Cell<Instant>,
     timer_sequence: Cell<u64>,
     shuffle: Cell<Option<u64>>,
     polls: Cell<u64>,
-    /// How many finished operations the task that is being polled may still take before it has to yield.
+    /// The finished operations that the current task may still take before it must yield.
     allowance: Cell<u32>,
     tick: Cell<Instant>,
-    /// When another thread's wakes were taken last.
+    /// When wakes of other threads were last taken.
     woken_at: Cell<Instant>,
     remote: RemoteWaker,
     pub(crate) ops: OpTable,
 }
 
 impl Executor {
-    /// An executor without tasks. `unpark` wakes the thread that will run it.
+    /// An executor without tasks. `unpark` wakes its thread.
     pub fn new(schedule: Schedule, unpark: Arc<dyn Unpark>) -> Rc<Executor> {
         Rc::new(Executor {
             tasks: RefCell::default(),
@@ -162,7 +164,8 @@ impl Executor {
         })
     }
 
-    /// Starts a task; it runs when the world next runs what is ready. Its name is for the reader of a stall.
+    /// Starts a task, which runs when the platform next runs ready tasks. Reports of a stall show
+    /// its name.
     pub fn spawn<T: 'static>(
         self: &Rc<Self>,
         name: &'static str,
@@ -192,7 +195,7 @@ impl Executor {
         JoinHandle { cell, executor: self.clone() }
     }
 
-    /// Puts a task among the ready, once.
+    /// Adds a task to the ready queue, unless it is there already.
     pub fn wake(&self, task: TaskId) {
         if let Some(slot) = self.tasks.borrow_mut().get_mut(task.index as usize)
             && slot.generation == task.generation
@@ -203,10 +206,10 @@ impl Executor {
         }
     }
 
-    /// Has a task that waits go on at once, inside the one that is being polled: what it was given is warm, and what needs no
-    /// waiting is done when this returns. Whoever calls must have borrowed nothing that the task may want. It goes on from
-    /// the share of the turn that the caller has left, of which this takes one. Where that is used up, and every other time where orders are
-    /// explored, it is made ready as by [`Executor::wake`].
+    /// Continues a waiting task at once, inside the current one, while its data is in the
+    /// processor's cache. The caller must hold no borrow that the task needs. The task uses the
+    /// caller's allowance, and the call takes one from it. If the allowance is used up, the task is
+    /// queued as by [`Executor::wake`]; so are half of the tasks if orders are explored.
     pub fn go_on(&self, task: TaskId) {
         let waits = || {
             let tasks = self.tasks.borrow();
@@ -223,7 +226,7 @@ impl Executor {
         self.depth.set(depth);
     }
 
-    /// Where orders are explored: whether who could go on at once waits for its turn this time.
+    /// If orders are explored: whether a task is queued this time instead of continued at once.
     fn draws_a_turn(&self) -> bool {
         let Some(state) = self.shuffle.get() else { return false };
         let (state, value) = crate::sync::split_mix(state);
@@ -231,13 +234,13 @@ impl Executor {
         value & 1 == 1
     }
 
-    /// The task that is being polled. Panics outside one: only tasks wait.
+    /// The task that is being polled. Panics outside a task: only tasks wait.
     pub fn current(&self) -> TaskId {
         self.current.get().expect("only a task of this executor can wait on it")
     }
 
-    /// Counts a finished operation that the current task is about to take. False: the task has had its share
-    /// of this turn and is ready again; it must return pending.
+    /// Counts a finished operation that the current task is about to take. False: its allowance is
+    /// used up and it is queued again; it must return pending.
     pub(crate) fn may_go_on(&self) -> bool {
         match self.allowance.get() {
             0 => {
@@ -251,13 +254,14 @@ impl Executor {
         }
     }
 
-    /// Wakes from other threads.
+    /// A waker for other threads.
     pub fn remote(&self) -> RemoteWaker {
         self.remote.clone()
     }
 
-    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran. What another thread has woken comes
-    /// first, once each time this is called: it waits for this one, while those that are ready here wait for one another, and not for ever.
+    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran.
+    /// Wakes of other threads are taken first, once per call, so that they do not wait for a local
+    /// queue that never empties.
     pub fn run_ready(&self, budget: usize) -> bool {
         let mut ran = false;
         for poll in 0..budget {
@@ -274,7 +278,7 @@ impl Executor {
         ran
     }
 
-    /// Polls the next ready task; `None` where none is ready. `false`: it was the wake of one that has ended.
+    /// Polls the next ready task; `None` if none is ready. `false`: that task has ended.
     pub fn run_next(&self) -> Option<bool> {
         self.take_remote_wakes();
         self.next_ready().map(|task| self.poll(task))
@@ -284,14 +288,14 @@ impl Executor {
     #[inline]
     pub fn has_ready(&self) -> bool {
         let is_ready = || !self.ready.borrow().is_empty();
-        // Where something is, what others have woken is taken when that has its turn, and comes before it.
+        // Remote wakes are only needed if the queue is empty: `run_ready` and `run_next` take them.
         is_ready() || {
             self.take_remote_wakes();
             is_ready()
         }
     }
 
-    /// When another thread woke a task here last, by the world's clock when it looked at that.
+    /// When a wake by another thread was last taken, by the latest tick.
     pub fn woken_at(&self) -> Instant {
         self.woken_at.get()
     }
@@ -307,7 +311,7 @@ impl Executor {
     fn take_them(&self) {
         self.woken_at.set(self.tick.get());
         let shared = &self.remote.shared;
-        // Before the wakes are taken: one that comes later sets it again.
+        // Cleared before the wakes are taken: a later wake sets it again.
         shared.any.store(false, Ordering::Relaxed);
         let woken = std::mem::take(&mut *shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
         for task in woken {
@@ -329,7 +333,7 @@ impl Executor {
         ready.pop_front()
     }
 
-    /// Polls a task whose turn it is.
+    /// Polls a task in its turn.
     fn poll(&self, task: TaskId) -> bool {
         self.allowance.set(ALLOWANCE);
         let ran = self.step(task);
@@ -363,7 +367,7 @@ impl Executor {
                 slot.queued = false;
                 drop(tasks);
                 self.free.borrow_mut().push(task.index);
-                // Dropped last, with nothing borrowed: its destructors may wake or spawn.
+                // Dropped last, without a borrow: its destructors may wake or spawn.
                 drop(future);
             }
         }
@@ -391,12 +395,13 @@ impl Executor {
         self.timers.borrow().first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    /// When the world last looked at its clock: near enough for time limits, and free.
+    /// The time when the platform last read its clock: precise enough for time limits, and free.
     pub fn tick(&self) -> Instant {
         self.tick.get()
     }
 
-    /// Wakes whoever waits for a time up to `now`. A world calls it every time round, with its clock.
+    /// Wakes the tasks whose timers are due at `now`. A platform calls it in each round of its
+    /// loop.
     pub fn fire_timers(&self, now: Instant) {
         self.tick.set(now);
         while self.first_timer.get() <= now {
@@ -412,54 +417,55 @@ impl Executor {
         }
     }
 
-    /// Takes note of a time before [`Executor::quiet_until`]: nobody is woken by that.
+    /// Records a time before [`Executor::quiet_until`]: no timer is due.
     pub fn pass_quietly(&self, now: Instant) {
-        debug_assert!(now < self.quiet_until(), "somebody waits for a time before that");
+        debug_assert!(now < self.quiet_until(), "a timer is due before that");
         self.tick.set(now);
     }
 
-    /// Until when neither a timer is due nor a time limit is up, at least.
+    /// A lower bound of the next timer and the next time limit.
     pub fn quiet_until(&self) -> Instant {
         self.first_timer.get().min(self.ops.earliest())
     }
 
-    /// Fails, for their waiters, the operations whose time limit has passed, or tells whoever watches over their drive. They stay in
-    /// flight: what they hold comes back when the drive returns them.
+    /// Handles operations that have exceeded their time limit: fails them for their waiters, or
+    /// notifies the overseer of their drive. They stay in flight: their buffers return when the
+    /// drive returns them.
     pub fn expire_operations(&self, now: Instant) {
-        for heard in self.ops.expire(now) {
-            heard.hear(self);
+        for notice in self.ops.expire(now) {
+            notice.notify(self);
         }
     }
 
-    /// The process did not run for so long: it was stopped or frozen, its memory was elsewhere, or its machine was suspended. That counts for no
-    /// time limit. A world says so when it finds that, before it fires timers, and takes what drives have answered before it lets
-    /// operations expire.
+    /// Reports that the process did not run for `time`: it was stopped, frozen or swapped out, or
+    /// the computer was suspended. No time limit includes that time. A platform calls this before
+    /// it fires timers, and takes completions of drives before it expires operations.
     pub fn stand_still(&self, time: Duration) {
         self.ops.stand_still(time);
     }
 
-    /// How long the process stood still, in all, as far as the world found that.
+    /// The total time in which the process did not run, as far as the platform detected it.
     pub fn stood_still(&self) -> Duration {
         self.ops.stood_still()
     }
 
-    /// When the next operation in flight reaches its time limit, if that is not after `bound`: how far a
-    /// world may jump or sleep. Cheap unless there is one.
+    /// The earliest time limit of an operation in flight, if it is not after `bound`: how far a
+    /// platform may jump or sleep. Cheap if there is none.
     pub fn next_expiry(&self, bound: Instant) -> Option<Instant> {
         self.ops.next_expiry(bound)
     }
 
-    /// Operations started and not yet returned by their drive.
+    /// The number of operations that were started and that their drives have not returned.
     pub fn operations_in_flight(&self) -> usize {
         self.ops.in_flight()
     }
 
-    /// The names of the tasks that have not ended, for the report of a stall.
+    /// The names of the unfinished tasks, for reports of a stall.
     pub fn unfinished_tasks(&self) -> Vec<&'static str> {
         self.tasks.borrow().iter().filter(|slot| slot.future.is_some()).map(|slot| slot.name).collect()
     }
 
-    /// The names of the tasks that are ready now, for the report of one that wakes for ever.
+    /// The names of the ready tasks, for reports of a task that never stops waking itself.
     pub fn ready_tasks(&self) -> Vec<&'static str> {
         let tasks = self.tasks.borrow();
         let ready = self.ready.borrow();
@@ -467,13 +473,13 @@ impl Executor {
         live.map(|task| tasks[task.index as usize].name).collect()
     }
 
-    /// How many polls there have been: the length of a run, and an input of its hash.
+    /// The number of polls so far: the length of a run, and an input of its hash.
     pub fn polls(&self) -> u64 {
         self.polls.get()
     }
 
-    /// Drops every task where it stands: the death of a process, in the simulated world. Operations in flight
-    /// are abandoned first, for nobody will wait for them. The executor is dead afterwards.
+    /// Drops all tasks at once: the crash of a process, in the simulated platform. Operations in
+    /// flight are abandoned first. The executor cannot be used afterwards.
     pub fn kill_all(&self) {
         self.ops.abandon_all();
         loop {
@@ -507,14 +513,14 @@ struct JoinCell<T> {
     waiter: Cell<Option<TaskId>>,
 }
 
-/// Waits for a task's result. Dropping it lets the task run on.
+/// Waits for a task's result. The task continues if this is dropped.
 pub struct JoinHandle<T> {
     cell: Rc<JoinCell<T>>,
     executor: Rc<Executor>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether the task has ended (and its result was not yet taken).
+    /// Whether the task has ended and its result has not been taken.
     pub fn is_finished(&self) -> bool {
         self.cell.output.borrow().is_some()
     }

@@ -1,24 +1,26 @@
-//! A feed: numbered items of one shard, which any thread may follow without asking that shard.
+//! A feed: numbered items of one shard, which any thread may read without a request to that shard.
 //!
-//! **Owns** the newest items, up to a fixed count, and who waits for the next one.
+//! **Owns** the newest items, up to a fixed count, and the wakers of waiting readers.
 //!
-//! **Invariants.** Numbers never go back. A publisher never waits: it replaces the oldest item when the feed is full. A
-//! subscription is given every item above the number that it has seen, in order, or a [`Gap`] that names what was replaced
-//! before it could be delivered. It ends only when the publisher is dropped and everything is delivered. What a feed is filled
-//! with before it is opened is delivered to nobody until then.
+//! **Invariants.** Numbers never decrease. A publisher never waits: it replaces the oldest item if
+//! the feed is full. A subscription receives all items above the last number that it has seen, in
+//! order, or a [`Gap`] that names the items that were replaced before delivery. It ends when the
+//! publisher is dropped and all items are delivered. Items that are added before the feed is opened
+//! are not delivered until then.
 //!
-//! **Fault model.** Subscribers are slow, stop, panic or come back after a restart with the number that they have seen. A
-//! number above the newest one is from a feed that began again: everything that is kept is delivered.
+//! **Fault model.** Subscribers are slow, stop, panic, or continue after a restart with the last
+//! number that they have seen. A number above the newest one belongs to an earlier feed: all stored
+//! items are delivered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Items that one delivery has at most.
+/// The maximum number of items per delivery.
 const BATCH: usize = 256;
 
-struct Kept<T> {
+struct FeedState<T> {
     items: VecDeque<(u64, Arc<T>)>,
     most: usize,
     /// The number of the newest item.
@@ -27,12 +29,12 @@ struct Kept<T> {
     replaced: u64,
     is_open: bool,
     is_closed: bool,
-    /// Who waits, each under a number of its own.
+    /// The waiting readers, by reader number.
     waiting: BTreeMap<u64, Waker>,
     next_reader: u64,
 }
 
-impl<T> Kept<T> {
+impl<T> FeedState<T> {
     fn after(&self, seen: u64) -> News<T> {
         if !self.is_open {
             return News { gap: None, items: Vec::new() };
@@ -45,26 +47,26 @@ impl<T> Kept<T> {
     }
 }
 
-/// Items that a subscription was not given: they were replaced first.
+/// Items that were replaced before a subscription received them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// The lowest number that may be missing.
+    /// The lowest missing number.
     pub first: u64,
-    /// The highest one.
+    /// The highest missing number.
     pub last: u64,
 }
 
 impl Gap {
-    /// How many items are missing at most: some numbers may never have been given.
+    /// The maximum number of missing items: some numbers may be unused.
     pub fn count(&self) -> u64 {
         self.last - self.first + 1
     }
 }
 
-/// What a subscription is given at a time.
+/// One delivery to a subscription.
 #[derive(Clone, Debug)]
 pub struct News<T> {
-    /// What is missing before the first item.
+    /// The gap before the first item.
     pub gap: Option<Gap>,
     /// The items, oldest first.
     pub items: Vec<(u64, Arc<T>)>,
@@ -74,17 +76,17 @@ pub struct News<T> {
 pub struct Publisher<T>(Feed<T>);
 
 /// Reads a feed, from any thread. Clones read the same one.
-pub struct Feed<T>(Arc<Mutex<Kept<T>>>);
+pub struct Feed<T>(Arc<Mutex<FeedState<T>>>);
 
-/// One reader, and what it has seen.
+/// One reader and its position.
 pub struct Subscription<T> {
     feed: Feed<T>,
     seen: u64,
-    /// Under which number it waits.
+    /// Its key among the waiting readers.
     reader: u64,
 }
 
-/// One that is given up leaves nothing behind.
+/// A dropped subscription leaves no waker behind.
 impl<T> Drop for Subscription<T> {
     fn drop(&mut self) {
         self.feed.kept().waiting.remove(&self.reader);
@@ -98,9 +100,10 @@ impl<T> Clone for Feed<T> {
 }
 
 impl<T> Publisher<T> {
-    /// A feed that keeps the newest `most` items, at least one. It is to be opened.
+    /// A feed that stores the newest `most` items, at least one. Call [`Publisher::open`] to start
+    /// deliveries.
     pub fn new(most: usize) -> Publisher<T> {
-        let kept = Kept {
+        let kept = FeedState {
             items: VecDeque::new(),
             most: most.max(1),
             newest: 0,
@@ -113,14 +116,14 @@ impl<T> Publisher<T> {
         Publisher(Feed(Arc::new(Mutex::new(kept))))
     }
 
-    /// What there was before is published: readers are given items from now on.
+    /// Starts deliveries to readers.
     pub fn open(&self) {
         let mut kept = self.0.kept();
         kept.is_open = true;
         wake(kept);
     }
 
-    /// Publishes an item. One with a number below the newest is kept under the newest number.
+    /// Publishes an item. A number below the newest one is replaced by the newest one.
     pub fn publish(&self, number: u64, item: T) {
         let mut kept = self.0.kept();
         let number = number.max(kept.newest);
@@ -132,7 +135,7 @@ impl<T> Publisher<T> {
         wake(kept);
     }
 
-    /// For readers.
+    /// The readers' end.
     pub fn feed(&self) -> &Feed<T> {
         &self.0
     }
@@ -146,20 +149,20 @@ impl<T> Drop for Publisher<T> {
     }
 }
 
-/// Wakes all that wait, with the lock released.
-fn wake<T>(mut kept: MutexGuard<'_, Kept<T>>) {
+/// Wakes all waiting readers, after the lock is released.
+fn wake<T>(mut kept: MutexGuard<'_, FeedState<T>>) {
     let waiting = std::mem::take(&mut kept.waiting);
     drop(kept);
     waiting.into_values().for_each(Waker::wake);
 }
 
 impl<T> Feed<T> {
-    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
-        // Every change is whole before the lock is released, and nothing of it can panic in between.
+    fn kept(&self) -> MutexGuard<'_, FeedState<T>> {
+        // A poisoned lock is harmless: each change is complete before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the newest item; 0: there is none.
+    /// The number of the newest item; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.kept().newest
     }
@@ -171,19 +174,20 @@ impl<T> Feed<T> {
         kept.items.iter().skip(skip).map(|(_, item)| item.clone()).collect()
     }
 
-    /// What comes after the item of that number, without waiting; several deliveries where there is much.
+    /// The items after that number, without waiting; one delivery of several if there are many.
     pub fn after(&self, seen: u64) -> News<T> {
         self.kept().after(seen)
     }
 
-    /// A reader that is given what comes after the item of that number.
+    /// A reader that receives the items after that number.
     pub fn subscribe(&self, seen: u64) -> Subscription<T> {
         let mut kept = self.kept();
         kept.next_reader += 1;
         Subscription { feed: self.clone(), seen, reader: kept.next_reader }
     }
 
-    /// The number of the newest item, as soon as the feed is open; of one that has ended before: 0.
+    /// Waits until the feed is open, and returns the number of the newest item; 0 if the feed ended
+    /// empty.
     pub async fn begun(&self) -> u64 {
         let reader = self.subscribe(0);
         let begun = poll_fn(|context| {
@@ -201,7 +205,7 @@ impl<T> Feed<T> {
 }
 
 impl<T> Subscription<T> {
-    /// The next items, as soon as there are any; `None`: the publisher is gone, and everything was delivered.
+    /// Waits for the next items; `None`: the publisher is dropped, and all items are delivered.
     pub async fn next(&mut self) -> Option<News<T>> {
         let news = poll_fn(|context| {
             let mut kept = self.feed.kept();
@@ -238,7 +242,7 @@ mod tests {
         }
     }
 
-    /// What is ready of a subscription: `None` while it waits.
+    /// Polls a subscription: `None` while it waits.
     fn poll<T>(subscription: &mut Subscription<T>, woken: &Arc<Count>) -> Option<Option<News<T>>> {
         let waker = Waker::from(woken.clone());
         let next = pin!(subscription.next());
@@ -281,11 +285,11 @@ mod tests {
         let publisher = opened(10);
         (1..=100).for_each(|number| publisher.publish(number, number));
         let (mut reader, woken) = (publisher.feed().subscribe(40), Arc::new(Count::default()));
-        let news = poll(&mut reader, &woken).flatten().expect("what is kept");
+        let news = poll(&mut reader, &woken).flatten().expect("the stored items");
         assert_eq!(news.gap, Some(Gap { first: 41, last: 90 }));
         assert_eq!(news.gap.expect("a gap").count(), 50);
         assert_eq!(numbers(&news), (91..=100).collect::<Vec<u64>>());
-        // One that has seen the last one that was replaced misses nothing.
+        // A reader that has seen the last replaced item misses nothing.
         assert_eq!(publisher.feed().after(90).gap, None);
         assert_eq!(publisher.feed().last(2).iter().map(|item| **item).collect::<Vec<u64>>(), [99, 100]);
     }

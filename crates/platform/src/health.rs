@@ -1,20 +1,21 @@
-//! What a drive tells of its own state, and what the machine tells of the device behind it.
+//! Health data of drives, and properties of the devices behind them.
 //!
-//! Everything is an `Option`: `None` is what the drive does not tell. Nothing is derived from something else
-//! that it does tell, and nothing is guessed.
+//! `None` means that the drive does not report a value. No value is derived from another one or
+//! estimated.
 
 use crate::time::Instant;
 use std::fmt;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Where a [`DriveHealth`] comes from.
+/// The source of a [`DriveHealth`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HealthSource {
-    /// The drive has no way to tell: a file, memory, a remote export, a device without such a log.
+    /// The drive reports no health data: a file, memory, a remote export, a device without such a
+    /// log.
     #[default]
     NotReported,
-    /// The operating system does not let this process ask.
+    /// The operating system does not permit the query.
     Denied,
     /// The SMART / Health Information log page of NVMe.
     NvmeLog,
@@ -22,7 +23,7 @@ pub enum HealthSource {
     AtaSmart,
     /// Log pages of SCSI.
     ScsiLog,
-    /// A script: a model in virtual time, or a drive that misbehaves on demand.
+    /// A script: a model in virtual time, or a drive with injected faults.
     Script,
 }
 
@@ -39,83 +40,85 @@ impl fmt::Display for HealthSource {
     }
 }
 
-/// What a drive tells of its own state. The default: nothing.
+/// The health of a drive. Default: unknown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DriveHealth {
-    /// Who tells, or why nobody does.
+    /// The source of the data, or the reason why there is none.
     pub source: HealthSource,
-    /// Whether the drive expects to fail.
+    /// Whether the drive predicts its failure.
     pub predicted_failure: Option<bool>,
-    /// Used endurance in percent of what the vendor rates the drive for; may exceed 100.
+    /// Used endurance in percent of the vendor's rating; may exceed 100.
     pub wear_percent: Option<u8>,
-    /// Spare blocks left, in percent of what there were.
+    /// Spare blocks left, in percent of the original number.
     pub spare_percent: Option<u8>,
-    /// The spare that the drive itself calls too little, in percent.
+    /// The drive's own threshold for spare blocks, in percent.
     pub spare_threshold_percent: Option<u8>,
-    /// Errors of the medium that the drive could not correct, over its life.
+    /// Uncorrectable medium errors, over the drive's life.
     pub media_errors: Option<u64>,
-    /// Sectors that were replaced by spare ones, over its life.
+    /// Reallocated sectors, over the drive's life.
     pub reallocated_sectors: Option<u64>,
-    /// The temperature now, in degrees Celsius.
+    /// The current temperature, in degrees Celsius.
     pub temperature_c: Option<i16>,
-    /// Hours under power, over its life.
+    /// Power-on hours, over the drive's life.
     pub power_on_hours: Option<u64>,
-    /// Bytes written by hosts, over its life.
+    /// Bytes written by hosts, over the drive's life.
     pub written_bytes: Option<u64>,
 }
 
-/// What the machine knows of the device behind a drive: who made it, and where it sits.
+/// The device behind a drive: its make and its location.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hardware {
-    /// Who made it.
+    /// The vendor.
     pub vendor: Option<String>,
-    /// Its model.
+    /// The model.
     pub model: Option<String>,
-    /// Its serial number. Not always its own: USB bridges and virtual machines give several drives one.
+    /// The serial number. Not always unique: USB bridges and virtual machines report one for
+    /// several drives.
     pub serial: Option<String>,
-    /// Its world-wide identifier (NAA, EUI-64, NGUID): every path to it has the same.
+    /// The world-wide identifier (NAA, EUI-64, NGUID): the same on every path to the drive.
     pub wwn: Option<String>,
-    /// Which part of a disk it is, if it is not all of one.
+    /// The partition, if the drive is not a whole disk.
     pub partition: Option<Partition>,
-    /// What a loop device lies on, named as the [identity](crate::DriveIdentity) of a file is, and from where on.
+    /// The backing storage of a loop device and its offset there, named like the
+    /// [identity](crate::DriveIdentity) of a file.
     pub backing: Option<String>,
-    /// Its firmware revision.
+    /// The firmware revision.
     pub firmware: Option<String>,
-    /// The enclosure that it sits in: the identifier that the enclosure has for itself.
+    /// The enclosure's own identifier.
     pub enclosure: Option<String>,
-    /// Its place there: the slot's number, or its name where the enclosure has no numbers.
+    /// The bay in the enclosure: its number, or its name if the enclosure has no numbers.
     pub slot: Option<String>,
 }
 
-/// A partition: which one, and of what.
+/// A partition and its disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// The disk, as this machine calls it until it is restarted.
+    /// The disk's device name, which may change at a restart of the computer.
     pub disk: String,
-    /// Its number there.
+    /// The partition's number.
     pub number: u32,
 }
 
-/// The health of a drive that misbehaves on demand: as it is at first, and how it goes on from there.
+/// A scripted health: its first state and its changes over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HealthScript {
-    /// What it tells at the beginning. Its source is not used: a script says that it is one.
+    /// The first state. Its source is ignored: the script is the source.
     pub first: DriveHealth,
-    /// From then on it predicts its failure, and before that it predicts none.
+    /// When the drive starts to predict its failure; it reports no prediction of failure before.
     pub failure_predicted_from: Option<Instant>,
-    /// The time in which one percent of its endurance is used up.
+    /// The time in which wear rises by one percent.
     pub time_per_wear_percent: Option<Duration>,
-    /// The bytes written in which one percent of its endurance is used up.
+    /// The written bytes after which wear rises by one percent.
     pub bytes_per_wear_percent: Option<ByteCount>,
 }
 
 impl HealthScript {
-    /// A drive that is well until `from` and then predicts its failure.
+    /// A healthy drive that predicts its failure from `from`.
     pub fn failing_from(from: Instant) -> HealthScript {
         HealthScript { failure_predicted_from: Some(from), ..HealthScript::default() }
     }
 
-    /// What it tells at `now`, after `written` bytes.
+    /// The health at `now`, after `written` bytes.
     pub fn at(&self, now: Instant, written: ByteCount) -> DriveHealth {
         let mut health = DriveHealth { source: HealthSource::Script, ..self.first.clone() };
         if let Some(from) = self.failure_predicted_from {

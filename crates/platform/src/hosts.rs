@@ -1,8 +1,8 @@
-//! Hosts that are connected to targets: who they are, since when, and how busy.
+//! Hosts that are connected to targets: their identity, connection time and load.
 //!
-//! Connections live on shards; whoever is asked about them may be on another thread, and must not wait for one. So each
-//! connection has a [`Host`] here, which its shard alone counts up and anybody may read. [`Hosts`] is all of them: who starts
-//! ports makes one, and gives it to the ports and to whoever wants to know.
+//! Connections live on shards; readers may be on other threads and must not wait for a shard. So
+//! each connection has a [`Host`] here. Only its shard updates it; any thread may read it.
+//! [`Hosts`] is the list of all: created before the ports start, and shared by ports and readers.
 
 use crate::stream::Peer;
 use crate::time::Instant;
@@ -13,36 +13,36 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// "Lately": how busy a host was in this time.
+/// The period over which "lately" averages.
 const LATELY: Duration = Duration::from_secs(5);
 
-/// A host on its connection to a target.
+/// A host's connection to a target.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Who is at the other end.
+    /// The other end of the connection.
     pub peer: Peer,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: &'static str,
-    /// The number of the target that it uses ([`BlockTarget::number`](crate::BlockTarget::number)).
+    /// The target's number ([`BlockTarget::number`](crate::BlockTarget::number)).
     pub target: u64,
-    /// The name under which it asked for the target; the target may have another one by now.
+    /// The name by which the host opened the target; the target may have been renamed since.
     pub asked_for: String,
-    /// When it connected.
+    /// When the host connected.
     pub since: Instant,
-    /// The same as a date, in seconds since 1970.
+    /// The same, as seconds since 1970.
     pub since_unix_s: u64,
 }
 
-/// What a host has done since it connected.
+/// The requests of a host since it connected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostWork {
-    /// Requests for reading.
+    /// Read requests.
     pub reads: u64,
-    /// Bytes that they read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Requests that change something: writes, zeroes, trims.
+    /// Requests that change data: writes, zeroing, trims.
     pub writes: u64,
-    /// Bytes of data that they wrote; zeroes and trims have none.
+    /// Bytes written; zeroing and trims do not count.
     pub written_bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl HostWork {
     }
 
     fn per_second(self, time: Duration) -> HostWork {
-        // Of a connection that is younger than a second nothing is extrapolated.
+        // Rates of a connection younger than a second are not extrapolated.
         let ms = time.as_millis().max(1000);
         let rate = |count: u64| u64::try_from(u128::from(count) * 1000 / ms).unwrap_or(u64::MAX);
         HostWork {
@@ -69,7 +69,7 @@ impl HostWork {
     }
 }
 
-/// One connected host. Its shard counts, anybody reads.
+/// One connected host. Only its shard counts; any thread may read.
 pub struct Host {
     connection: Connection,
     outstanding: AtomicU32,
@@ -77,11 +77,11 @@ pub struct Host {
     read_bytes: AtomicU64,
     writes: AtomicU64,
     written_bytes: AtomicU64,
-    /// What it had done at times not long ago, the oldest first.
+    /// Samples of its recent work, the oldest first.
     looks: Mutex<VecDeque<(Instant, HostWork)>>,
 }
 
-/// Only one thread counts, so that nothing need be locked.
+/// Only one thread counts, so that no locked instruction is needed.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
@@ -92,24 +92,25 @@ impl Host {
         &self.connection
     }
 
-    /// So many requests of it are outstanding now. For its shard alone, as is all that counts.
+    /// Sets the number of outstanding requests. Only its shard calls this and the other counting
+    /// functions.
     pub fn set_outstanding(&self, requests: u32) {
         self.outstanding.store(requests, Ordering::Relaxed);
     }
 
-    /// It has read so many bytes.
+    /// Counts a read of that many bytes.
     pub fn count_read(&self, bytes: u64) {
         add(&self.reads, 1);
         add(&self.read_bytes, bytes);
     }
 
-    /// It has changed something, by so many bytes of data.
+    /// Counts a request that changes data, with that many bytes of data.
     pub fn count_write(&self, bytes: u64) {
         add(&self.writes, 1);
         add(&self.written_bytes, bytes);
     }
 
-    /// Remembers what it has done until now. Called about once a second.
+    /// Takes a sample of the work so far. Called about once a second.
     pub fn look(&self, now: Instant) {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         while looks.len() > 1 && looks.get(1).is_some_and(|(at, _)| now.since(*at) >= LATELY) {
@@ -118,12 +119,12 @@ impl Host {
         looks.push_back((now, self.work()));
     }
 
-    /// Requests that are outstanding.
+    /// The number of outstanding requests.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// What it has done since it connected.
+    /// The work since it connected.
     pub fn work(&self) -> HostWork {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         HostWork {
@@ -134,11 +135,11 @@ impl Host {
         }
     }
 
-    /// What it does in a second, over the last few seconds.
+    /// The work per second, averaged over the last seconds.
     pub fn lately(&self, now: Instant) -> HostWork {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |at: &Instant| now.since(*at) <= LATELY;
-        // The last look that is as old as that, or the first one there was.
+        // The latest sample that is older than the period, or the oldest one.
         let old = looks.iter().take_while(|(at, _)| !is_recent(at)).last().or(looks.front());
         let (at, before) = old.copied().unwrap_or((self.connection.since, HostWork::default()));
         self.work().since(before).per_second(now.since(at))
@@ -157,14 +158,14 @@ struct All {
     connected: BTreeMap<u64, Arc<Host>>,
 }
 
-/// Every host that is connected. Clone it for every port and for whoever wants to know: it may go to any thread.
+/// All connected hosts. Clones share the list, and may move to any thread.
 #[derive(Clone, Default)]
 pub struct Hosts {
     all: Arc<Mutex<All>>,
 }
 
 impl Hosts {
-    /// A host has connected; it counts as connected until what comes back is dropped.
+    /// Adds a host, which counts as connected until the returned value is dropped.
     pub fn connect(&self, connection: Connection) -> Connected {
         let host = Arc::new(Host {
             looks: Mutex::new(VecDeque::from([(connection.since, HostWork::default())])),
@@ -182,13 +183,13 @@ impl Hosts {
         Connected { hosts: self.clone(), number, host }
     }
 
-    /// Those that use a target, in the order in which they came.
+    /// The hosts of a target, in the order in which they connected.
     pub fn of(&self, target: u64) -> Vec<Arc<Host>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.connected.values().filter(|host| host.connection.target == target).cloned().collect()
     }
 
-    /// How many there are.
+    /// The number of hosts.
     pub fn count(&self) -> usize {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).connected.len()
     }
@@ -200,7 +201,7 @@ impl fmt::Debug for Hosts {
     }
 }
 
-/// A host as long as it is connected.
+/// Keeps a host in the list until it is dropped.
 pub struct Connected {
     hosts: Hosts,
     number: u64,
@@ -275,7 +276,7 @@ mod tests {
         }
         assert_eq!(host.work(), HostWork { reads: 1, read_bytes: 1000, writes: 19, written_bytes: 19_000 });
         assert_eq!(host.lately(at(130)), HostWork::default());
-        assert!(host.looks.lock().unwrap().len() <= 7, "what is long ago is forgotten");
+        assert!(host.looks.lock().unwrap().len() <= 7, "old samples are dropped");
         let host = Hosts::default().connect(connection(1));
         for second in 101..=109 {
             host.count_write(1000);

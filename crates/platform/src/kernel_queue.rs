@@ -1,4 +1,4 @@
-//! Queues of requests that the operating system has for a disk of this machine.
+//! Request queues of a disk that this process provides to the kernel.
 
 use crate::error::{IoError, Result};
 use crate::ops::Io;
@@ -6,64 +6,65 @@ use crate::world::Env;
 use std::rc::Rc;
 use units::ByteRange;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelWork {
-    /// Data.
+    /// Read data.
     Read,
-    /// To keep data.
+    /// Write data.
     Write,
-    /// That everything is durable which was answered before.
+    /// Make all acknowledged writes durable.
     Flush,
-    /// To give up what is there.
+    /// Discard the range.
     Trim,
-    /// That it reads as zeroes.
+    /// Make the range read as zeros.
     Zeroes,
-    /// Something unheard of.
+    /// An unknown operation.
     Unknown,
 }
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelRequest {
-    /// What it asks for.
+    /// The operation.
     pub work: KernelWork,
-    /// Where.
+    /// The range.
     pub range: ByteRange,
-    /// What is written is to be durable before it is answered.
+    /// Whether the write must be durable before it is acknowledged (FUA).
     pub durable: bool,
 }
 
-/// A queue, attached to one shard. Each of its slots has a request at a time.
+/// A queue, attached to one shard. Each slot has one request at a time.
 pub trait KernelQueue {
-    /// Slots.
+    /// The number of slots.
     fn depth(&self) -> u16;
 
-    /// Answers the last request of a slot, if it had one, and waits for the next: the outcome says that it is there. An answer is a
-    /// count of bytes of data, or a negative error number. An error is the end of the slot.
+    /// Completes the slot's previous request, if there is one, and waits for the next: the outcome
+    /// reports its arrival. `answer` is a number of bytes, or a negative error number. An error
+    /// ends the slot.
     fn next(&self, slot: u16, answer: i32) -> Io;
 
-    /// The request of a slot.
+    /// The slot's current request.
     fn request(&self, slot: u16) -> KernelRequest;
 
-    /// Copies data of a slot's write, from `offset` on.
+    /// Copies data of a slot's write, from `offset`.
     ///
     /// # Errors
-    /// When the request is no more.
+    /// When the request does not exist any more.
     fn take(&self, slot: u16, offset: u64, to: &mut [u8]) -> std::result::Result<(), IoError>;
 
-    /// Copies data to a slot's read, from `offset` on.
+    /// Copies data into a slot's read, from `offset`.
     ///
     /// # Errors
-    /// When the request is no more.
+    /// When the request does not exist any more.
     fn give(&self, slot: u16, offset: u64, from: &[u8]) -> std::result::Result<(), IoError>;
 }
 
-/// A queue on its way to a shard.
+/// A queue that is not yet attached to a shard.
 pub trait KernelQueueSource: Send {
-    /// This shard's way to it.
+    /// Attaches the queue to this shard.
     ///
     /// # Errors
-    /// When the shard's world cannot take it.
+    /// When the shard's platform cannot attach it.
     fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn KernelQueue>>;
 }

@@ -1,27 +1,19 @@
-//! The seam between the engine and the world it runs in.
+//! The platform interface: everything that SoftROC needs from the system it runs on.
 //!
-//! Everything above this crate (engine, controller, ports, StorageBench) is plain `async` code that sees
-//! the world through an [`Env`]: time, random numbers, drives, byte streams, small durable state, buffers
-//! and tasks. Two worlds stand below it: `platform-linux` (io_uring, the monotonic clock, threads) and
-//! `platform-sim` (virtual time, one seed, drives that fail on purpose). The code above cannot tell which.
+//! The crates above this one (engine, controller, ports, StorageBench) are `async` code that
+//! reaches the system only through an [`Env`]: time, random numbers, drives, streams, state,
+//! buffers, tasks. There are two platforms: `platform-linux` (io_uring) and `platform-sim` (virtual
+//! time, one seed, injected faults).
 //!
-//! # How an operation runs
-//! Operations are *started*, then awaited: [`Member::read`] and its siblings hand the operation to the
-//! drive at once and return an [`Io`], so that several are in flight before the first is awaited, and
-//! awaiting them one after the other is a join. Buffers move into an operation and come back with it.
-//! An [`Io`] that is dropped before it finished panics: an I/O in flight is never forgotten;
-//! [`Io::abandon`] says that it is meant.
+//! [`Member::read`] and its siblings start an operation at once and return an [`Io`], so that
+//! awaiting several in sequence is a join. Buffers move into an operation and return with its
+//! result. An [`Io`] that is dropped before it finished panics; [`Io::abandon`] drops it
+//! deliberately.
 //!
-//! # One thread, one executor
-//! An [`Executor`] runs the tasks of one shard, single-threaded; nothing in here is shared between
-//! threads but [`mailbox`] (bounded messages), [`Feed`] (numbered items that are followed),
-//! [`Block`](buffers) reference counts, the counters of [`Hosts`],
-//! what [`Tally`] and [`Traffic`] count, what a [`DriveSource`] shares between its attachments, and [`Words`]. State lives in cells; nothing is borrowed over an await.
-//!
-//! # What outlives a process
-//! Drives, the state ([`StateStore`]), and, until the power goes, memory that it keeps ([`KeptMemory`]).
-//!
-//! Budget: starting, completing and awaiting an operation costs about 25 ns beyond what the drive does.
+//! An [`Executor`] runs the tasks of one shard, single-threaded; nothing is borrowed across an
+//! await. Threads share only [`mailbox`], [`Feed`], [`Block`](buffers) counts, [`Hosts`],
+//! [`Tally`], [`Traffic`], [`Words`] and a [`DriveSource`]. Budget: an operation costs about 25 ns
+//! beyond the drive's time.
 
 mod block_target;
 pub mod buffers;

@@ -1,16 +1,18 @@
-//! Stripe locks: many readers or one writer of the same columns of a stripe, first come, first served.
+//! Stripe locks: many readers or one writer of the same columns of a stripe, first come, first
+//! served.
 //!
-//! A lock covers *columns* (a run of byte positions within the strips) of one stripe, so that two writes to
-//! different columns of a stripe, whose parity lies in different places too, go on at the same time.
+//! A lock covers *columns* (a run of byte positions within the strips) of one stripe. So two writes
+//! to different columns of a stripe, whose parity differs too, run concurrently.
 //!
-//! A fixed table of buckets, indexed by the stripe's key. Stripes that share a bucket do not wait for one another: they may be of different
-//! volumes, and the drives of one may not answer. Nobody waits for a lock who holds another one, so that cannot deadlock. Who wants several
-//! only tries to get them, and gives all back if one is not to be had.
+//! The locks are in a fixed table of buckets, indexed by the stripe's key. Stripes that share a
+//! bucket do not wait for each other: they may be of different volumes, one with a drive that does
+//! not respond. A task that holds a lock never waits for another one, which excludes deadlocks. A
+//! task that needs several tries to take them, and releases all if one is not free.
 //!
 //! # Invariants
 //! - Two holders of a stripe overlap only if both are shared.
-//! - A waiter is admitted when it overlaps no holder and no *earlier* waiter that it would exclude or be
-//!   excluded by: nobody is overtaken for ever.
+//! - A waiter is admitted when it conflicts with no holder and no *earlier* waiter: no waiter
+//!   starves.
 
 use crate::executor::TaskId;
 use crate::world::Env;
@@ -21,16 +23,16 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// How a stripe is held.
+/// The mode of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// With other readers.
+    /// Shared with other readers.
     Shared,
-    /// Alone.
+    /// Exclusive.
     Exclusive,
 }
 
-/// Every column of a stripe.
+/// All columns of a stripe.
 pub const ALL_COLUMNS: Range<u32> = 0..u32::MAX;
 
 /// A holder or a waiter.
@@ -39,7 +41,7 @@ struct Claim {
     key: u64,
     mode: Mode,
     columns: Range<u32>,
-    /// Whom to wake; `None` once it holds.
+    /// The task to wake; `None` once it holds the lock.
     waiter: Option<TaskId>,
 }
 
@@ -52,7 +54,7 @@ impl Claim {
     }
 }
 
-/// Holders and waiters in the order in which they came.
+/// Holders and waiters in the order of their arrival.
 #[derive(Default)]
 struct Bucket {
     claims: RefCell<SmallVec<[Claim; 2]>>,
@@ -85,12 +87,12 @@ impl StripeLocks {
         }
     }
 
-    /// Takes the whole stripe `key` at once, if nobody holds or waits for any of it.
+    /// Takes the whole stripe `key` at once, if it has no holder and no waiter.
     pub fn try_lock(&self, key: u64, mode: Mode) -> Option<Guard> {
         self.try_lock_columns(key, mode, ALL_COLUMNS)
     }
 
-    /// Takes `columns` of the stripe `key` at once, if nobody who excludes it holds or waits.
+    /// Takes `columns` of the stripe `key` at once, if no conflicting claim holds or waits.
     pub fn try_lock_columns(&self, key: u64, mode: Mode, columns: Range<u32>) -> Option<Guard> {
         let index = (key & self.inner.mask) as usize;
         let mut claims = self.inner.buckets[index].claims.borrow_mut();
@@ -117,7 +119,7 @@ impl StripeLocks {
         let ticket = inner.next_ticket();
         let waiter = Some(inner.env.executor().current());
         inner.buckets[index].claims.borrow_mut().push(Claim { ticket, key, mode, columns, waiter });
-        // From here on the guard removes the claim, whether it was admitted or its task dropped while waiting.
+        // From here the guard removes the claim, also if the task is dropped while it waits.
         let guard = Guard { inner: inner.clone(), index, ticket };
         poll_fn(|_| {
             let claims = inner.buckets[index].claims.borrow();
@@ -140,7 +142,7 @@ impl Inner {
 }
 
 impl Bucket {
-    /// Removes a claim and admits whoever it kept out.
+    /// Removes a claim and admits the waiters that it blocked.
     fn leave(&self, ticket: u64, env: &Env) {
         let mut claims = self.claims.borrow_mut();
         claims.retain(|claim| claim.ticket != ticket);
@@ -152,7 +154,7 @@ impl Bucket {
             if claims[..index].iter().any(|earlier| earlier.excludes(key, mode, columns)) {
                 continue;
             }
-            // A holder that came later by `try_lock_columns` cannot be in the way: it would have been refused.
+            // A later holder cannot conflict: `try_lock_columns` refuses it while this one waits.
             if let Some(task) = claims[index].waiter.take() {
                 env.executor().wake(task);
             }
@@ -160,7 +162,7 @@ impl Bucket {
     }
 }
 
-/// Columns of a stripe held; dropping lets go.
+/// A lock on columns of a stripe, released when dropped.
 pub struct Guard {
     inner: Rc<Inner>,
     index: usize,

@@ -1,8 +1,8 @@
-//! Messages from one shard (or a thread outside) to another: bounded, and the only thing shards share.
+//! Bounded messages from a shard, or an external thread, to a shard.
 //!
-//! A sender never waits: whoever may send takes a credit first and gets it back with the answer, so that a
-//! mailbox of `capacity` messages cannot overflow. [`Full`] is therefore a broken promise of the sender's,
-//! or, for threads outside (HTTP), a reason to answer "busy".
+//! A sender never waits: it takes a credit first, which returns with the answer, so that a mailbox
+//! of `capacity` messages cannot overflow. [`Full`] is therefore a defect of the sender, or, for
+//! external threads (HTTP), a reason to answer "busy".
 
 use crate::executor::{RemoteWaker, TaskId};
 use crate::world::Env;
@@ -12,21 +12,21 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 
 /// No task waits.
-const NOBODY: u64 = u64::MAX;
+const NO_TASK: u64 = u64::MAX;
 
 struct Shared {
-    /// The task that waits for a message, packed, or [`NOBODY`].
+    /// The task that waits for a message, packed, or [`NO_TASK`].
     waiter: AtomicU64,
     waker: RemoteWaker,
 }
 
-/// The mailbox is full, or its owner is gone: the message comes back.
+/// The mailbox is full, or its receiver is dropped: returns the message.
 #[derive(Debug)]
 pub struct Full<T>(pub T);
 
-/// Puts messages in. Clone it for every sender.
+/// The sending end. Each sender has a clone.
 pub struct Sender<T> {
-    /// `None` only while it is being dropped.
+    /// `None` only during the drop.
     queue: Option<mpsc::SyncSender<T>>,
     shared: Arc<Shared>,
 }
@@ -37,7 +37,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// Takes messages out, on its shard.
+/// The receiving end, on its shard.
 pub struct Receiver<T> {
     queue: mpsc::Receiver<T>,
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ pub struct Receiver<T> {
 /// A mailbox of the shard of `env` that holds up to `capacity` messages.
 pub fn mailbox<T: Send>(env: &Env, capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::sync_channel(capacity);
-    let shared = Arc::new(Shared { waiter: AtomicU64::new(NOBODY), waker: env.executor().remote() });
+    let shared = Arc::new(Shared { waiter: AtomicU64::new(NO_TASK), waker: env.executor().remote() });
     (
         Sender { queue: Some(sender), shared: shared.clone() },
         Receiver { queue: receiver, shared, env: env.clone() },
@@ -55,10 +55,10 @@ pub fn mailbox<T: Send>(env: &Env, capacity: usize) -> (Sender<T>, Receiver<T>) 
 }
 
 impl<T: Send> Sender<T> {
-    /// Puts a message in and wakes the owner if it waits.
+    /// Sends a message, and wakes the receiver if it waits.
     ///
     /// # Errors
-    /// Gives the message back when the mailbox is full or nobody will ever read it.
+    /// Returns the message if the mailbox is full or the receiver is dropped.
     pub fn send(&self, message: T) -> Result<(), Full<T>> {
         let Some(queue) = &self.queue else { return Err(Full(message)) };
         queue.try_send(message).map_err(|error| match error {
@@ -70,12 +70,13 @@ impl<T: Send> Sender<T> {
 }
 
 impl Shared {
-    /// Between putting a message in (or closing) and looking for a waiter, and on the other side between
-    /// announcing a waiter and looking for a message, stands a full fence: one of the two sees the other.
+    /// A full fence on both sides: between sending (or closing) and the check for a waiter here,
+    /// and between announcing a waiter and the check for a message there. So one of the two sees
+    /// the other.
     fn wake_waiter(&self) {
         fence(Ordering::SeqCst);
-        let waiter = self.waiter.swap(NOBODY, Ordering::AcqRel);
-        if waiter != NOBODY {
+        let waiter = self.waiter.swap(NO_TASK, Ordering::AcqRel);
+        if waiter != NO_TASK {
             self.waker.wake(TaskId::unpack(waiter));
         }
     }
@@ -83,14 +84,14 @@ impl Shared {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // This may be the last sender: the owner finds out, but only after the queue is closed.
+        // The receiver learns of the last sender's end, but only after the queue is closed.
         drop(self.queue.take());
         self.shared.wake_waiter();
     }
 }
 
 impl<T: Send> Receiver<T> {
-    /// The next message; `None` when every sender is gone.
+    /// Waits for the next message; `None` when every sender is dropped.
     pub async fn receive(&mut self) -> Option<T> {
         poll_fn(|_| {
             match self.queue.try_recv() {
@@ -98,7 +99,7 @@ impl<T: Send> Receiver<T> {
                 Err(mpsc::TryRecvError::Disconnected) => return Poll::Ready(None),
                 Err(mpsc::TryRecvError::Empty) => {}
             }
-            // Announce, then look once more: a message that came in between is not missed.
+            // Announce the waiter, then check again, so that no message in between is missed.
             let task = self.env.executor().current();
             self.shared.waiter.store(task.pack(), Ordering::Release);
             fence(Ordering::SeqCst);
@@ -111,7 +112,7 @@ impl<T: Send> Receiver<T> {
         .await
     }
 
-    /// A message, if one is there.
+    /// Takes a message, if there is one.
     pub fn try_receive(&mut self) -> Option<T> {
         self.queue.try_recv().ok()
     }

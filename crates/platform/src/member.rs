@@ -1,4 +1,4 @@
-//! A drive with the bookkeeping that every user of one needs: time limits and what is still out.
+//! A drive with time limits and a count of its outstanding operations.
 
 use crate::buffers::{Bufs, Slice, Slices};
 use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
@@ -21,29 +21,30 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use units::{ByteOffset, ByteRange};
 
-/// A drive attached to this shard, whose operations have a time limit and are counted until they return.
+/// A drive attached to this shard, with time limits; its operations count as outstanding until they
+/// return.
 ///
-/// Starting is calling: the operation is with the drive when the call returns, or waits for a place there where the drive has as many as it is given
-/// at once ([`DriveClass::queue_depth`]), and awaiting the [`Io`] merely waits for it. What waits for a place begins in its order, and its time
-/// limit begins with it.
+/// A call starts the operation, and awaiting the [`Io`] only waits for it. The drive has a limited
+/// number of operations at once ([`DriveClass::queue_depth`]). Further ones queue in order; their
+/// time limits start when the drive receives them.
 #[derive(Clone)]
 pub struct Member {
     env: Env,
     drive: Rc<dyn Drive>,
     oversight: Rc<Oversight>,
-    /// What waits for a place. Shared by its clones.
+    /// The queued operations. Clones share the queue.
     queue: Rc<Queue>,
-    /// Shared by its clones.
+    /// Clones share the limits.
     limits: Rc<Cell<TimeLimits>>,
-    /// Where its operations are counted, if they are.
+    /// The counters of its operations, if they are counted.
     traffic: Option<Rc<TrafficRow>>,
 }
 
-/// Operations that wait for a place.
+/// Operations that wait for a free place at the drive.
 #[derive(Default)]
 struct Queue {
     waiting: RefCell<VecDeque<Queued>>,
-    /// Whether a task starts them.
+    /// Whether a task starts the queued operations.
     is_served: Cell<bool>,
 }
 
@@ -53,16 +54,16 @@ struct Queued {
     is_short: bool,
 }
 
-/// How long a drive may take for one operation unless told otherwise.
+/// The default time limit of an operation.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 impl Member {
-    /// `drive` with the usual time limit.
+    /// `drive` with the default time limit.
     pub fn new(env: &Env, drive: Rc<dyn Drive>) -> Member {
         Member::with_time_limit(env, drive, DEFAULT_TIME_LIMIT)
     }
 
-    /// `drive` with the same time limit for every operation.
+    /// `drive` with one time limit for all operations.
     pub fn with_time_limit(env: &Env, drive: Rc<dyn Drive>, time_limit: Duration) -> Member {
         Member::with_limits(env, drive, TimeLimits::uniform(time_limit))
     }
@@ -73,26 +74,26 @@ impl Member {
         Member { env: env.clone(), drive, oversight, queue, limits, traffic: None }
     }
 
-    /// This shard's way to the drive of a source, with the time limits and the queue depth of its class. Its operations count as the
-    /// source's [traffic](DriveSource::traffic).
+    /// Attaches the drive of a source to this shard, with the time limits and the queue depth of
+    /// its class. Its operations count in the source's [traffic](DriveSource::traffic).
     ///
     /// # Errors
-    /// When the shard's world cannot take one more drive.
+    /// When the shard's platform cannot attach another drive.
     pub fn attach(env: &Env, source: &dyn DriveSource, limits: &LimitsByClass) -> error::Result<Member> {
         let member = Member::with_limits(env, source.attach(env)?, limits.of(source.info()));
         let traffic = source.traffic().map(|traffic| Rc::new(traffic.join()));
         Ok(Member { traffic, ..member.with_queue_depth(DriveClass::of(source.info()).queue_depth()) })
     }
 
-    /// The drive is given so many operations at once, at most; others wait.
+    /// Limits the operations that the drive has at once; others queue.
     #[must_use]
     pub fn with_queue_depth(self, depth: u32) -> Member {
         self.oversight.places.set(Some(depth));
         self
     }
 
-    /// Another way to the same drive, whose outstanding operations are counted apart, with time limits of its own, and over which nobody
-    /// watches.
+    /// A second handle to the same drive, with outstanding operations and time limits of its own,
+    /// and without an overseer.
     #[must_use]
     pub fn beside(&self) -> Member {
         let (oversight, limits) = (Rc::<Oversight>::default(), Rc::new(Cell::new(self.limits.get())));
@@ -100,55 +101,57 @@ impl Member {
         Member { oversight, queue: Rc::default(), limits, ..self.clone() }
     }
 
-    /// What the drive says of itself.
+    /// The drive's properties.
     pub fn info(&self) -> &DriveInfo {
         self.drive.info()
     }
 
-    /// Operations that the drive has not returned, those that wait for a place and those that timed out included: while there are any, a
-    /// late write may still land.
+    /// The operations that the drive has not returned, including queued and timed-out ones: while
+    /// there are any, a late write may still reach the medium.
     pub fn outstanding(&self) -> u32 {
         self.oversight.outstanding.get()
     }
 
-    /// Whether reads with a short limit take longer than that, and have not been returned.
+    /// Whether an outstanding read has exceeded the short limit.
     pub fn is_late(&self) -> bool {
         self.oversight.late.get() > 0
     }
 
-    /// Whether operations take longer than their time limit, and have not been returned or [given up](Self::give_up). Only of a member that is
-    /// [watched over](Self::watch).
+    /// Whether an outstanding operation has exceeded its time limit, and was not [given
+    /// up](Self::give_up). Only for a member with an [overseer](Self::watch).
     pub fn is_overdue(&self) -> bool {
         self.oversight.overdue.get() > 0
     }
 
-    /// The time limit that an operation has exceeded last, while any [is overdue](Self::is_overdue).
+    /// The latest exceeded time limit, while any operation [is overdue](Self::is_overdue).
     pub fn exceeded(&self) -> Option<Exceeded> {
         self.oversight.exceeded.get().filter(|_| self.is_overdue())
     }
 
-    /// From now on somebody watches over operations that take too long: they do not fail by their time limit any more.
+    /// Adds an overseer: from now on operations do not fail by their time limits.
     pub fn watch(&self, overseer: Weak<dyn Overseer>) {
         self.oversight.watch(overseer);
     }
 
-    /// Nobody watches any more: what starts from now on fails by its time limit. What is overdue by then has to be
-    /// [given up](Self::give_up).
+    /// Removes the overseer: operations that start from now on fail by their time limits. The
+    /// caller must [give up](Self::give_up) the overdue ones.
     pub fn watch_no_more(&self) {
         self.oversight.watch_no_more();
     }
 
-    /// Nobody waits for the drive any longer: every operation that it has not returned times out. It is not asked for what waits for a place.
+    /// Times out all operations that the drive has not returned. Queued operations never reach the
+    /// drive.
     pub fn give_up(&self) {
         let executor = self.env.executor();
         let never_asked = self.queue.waiting.take();
-        executor.ops.give_up(&self.oversight).into_iter().for_each(|heard| heard.hear(executor));
-        // Whoever waited knows by now.
+        executor.ops.give_up(&self.oversight).into_iter().for_each(|notice| notice.notify(executor));
+        // The waiters have been notified already.
         drop(never_asked);
         self.oversight.starter.take().into_iter().for_each(|starter| executor.wake(starter));
     }
 
-    /// Gives operations of this member and its clones that start from now on other time limits.
+    /// Changes the time limits of this member and its clones, for operations that start from now
+    /// on.
     pub fn set_limits(&self, limits: &LimitsByClass) {
         self.limits.set(limits.of(self.drive.info()));
     }
@@ -166,7 +169,7 @@ impl Member {
         io
     }
 
-    /// Asks the drive, or has the request wait for a place.
+    /// Gives the request to the drive, or queues it.
     #[inline]
     fn submit(&self, request: IoRequest, completion: Completion, has_place: bool, is_short: bool) {
         match has_place {
@@ -182,11 +185,11 @@ impl Member {
             return;
         }
         let member = self.clone();
-        self.env.spawn("start what waits for a drive", poll_fn(move |_| member.start_what_waits()));
+        self.env.spawn("start queued drive operations", poll_fn(move |_| member.start_queued()));
     }
 
-    /// Asks the drive for what waits, as long as it may have more. Ready when nothing waits.
-    fn start_what_waits(&self) -> Poll<()> {
+    /// Starts queued operations while the drive has free places. Ready when the queue is empty.
+    fn start_queued(&self) -> Poll<()> {
         loop {
             let is_empty = self.queue.waiting.borrow().is_empty();
             if !is_empty && !self.oversight.has_room() {
@@ -202,8 +205,9 @@ impl Member {
         Poll::Ready(())
     }
 
-    /// Starts a request of which `whom` hears, as `token`: when the drive returns it, or when its time is up. That may be before this returns.
-    /// `is_short`: a read that others can serve as well ([`TimeLimits::short_read`]).
+    /// Starts a request that notifies `whom` with `token`: when the drive returns it, or when its
+    /// time limit passes. That may be before this call returns. `is_short`: a read that redundancy
+    /// can serve as well ([`TimeLimits::short_read`]).
     pub fn start_for(&self, request: IoRequest, is_short: bool, whom: Rc<dyn OnReturn>, token: u32) {
         let terms = self.terms(&request, is_short);
         let has_place = terms.has_place;
@@ -211,7 +215,7 @@ impl Member {
         self.submit(request, completion, has_place, is_short);
     }
 
-    /// The terms of a request that starts now, or waits for a place.
+    /// The terms of a request that starts or queues now.
     #[inline]
     fn terms(&self, request: &IoRequest, is_short: bool) -> Terms {
         match self.oversight.has_room() && !self.queue.is_served.get() {
@@ -228,7 +232,7 @@ impl Member {
         Terms { has_place: false, oversight: Some(self.oversight.clone()), exceeds, ..terms }
     }
 
-    /// The terms of a request for which the drive is asked now.
+    /// The terms of a request that the drive receives now.
     #[inline]
     fn terms_now(&self, request: &IoRequest, is_short: bool) -> Terms {
         let now = self.env.executor().tick();
@@ -243,29 +247,29 @@ impl Member {
         Terms { deadline, has_place: true, rest, oversight, exceeds, metered }
     }
 
-    /// Starts filling `buffers` from `offset` on.
+    /// Starts a read into `buffers` from `offset`.
     pub fn read(&self, offset: ByteOffset, buffers: Bufs) -> Io {
         self.start(IoRequest::Read { offset, buffers })
     }
 
-    /// Starts the same where others can serve it as well: [`IoErrorKind::Late`] when the short limit has passed, if anybody
-    /// [watches over](Self::watch) the drive.
+    /// Starts a read that redundancy can serve as well. It returns [`IoErrorKind::Late`] after the
+    /// short limit if the drive has an [overseer](Self::watch).
     pub fn read_or_late(&self, offset: ByteOffset, buffers: Bufs) -> Io {
         self.start_with(IoRequest::Read { offset, buffers }, true)
     }
 
-    /// Starts asking where a range holds data, with the short limit of [`Member::read_or_late`].
+    /// Starts a block status request, with the short limit of [`Member::read_or_late`].
     pub fn status_or_late(&self, range: ByteRange) -> Io {
         self.start_with(IoRequest::Status { range }, true)
     }
 
-    /// Starts writing `slices` from `offset` on.
+    /// Starts a write of `slices` to `offset`.
     pub fn write(&self, offset: ByteOffset, slices: Slices, durability: Durability) -> Io {
         self.start(IoRequest::Write { offset, slices, durability })
     }
 
-    /// Starts writing zeroes; a drive that cannot do that by itself is sent some. With `may_unmap` it may give up the
-    /// space as long as zeroes are read from it.
+    /// Starts zeroing; a drive without that operation receives zeros as data. With `may_unmap` the
+    /// drive may deallocate the space, if it still reads as zeros.
     pub fn write_zeroes(
         self: &Rc<Self>,
         range: ByteRange,
@@ -281,15 +285,15 @@ impl Member {
         self.start(IoRequest::Flush)
     }
 
-    /// Starts giving up a range.
+    /// Starts a trim.
     pub fn trim(&self, range: ByteRange) -> Io {
         self.start(IoRequest::Trim { range })
     }
 
-    /// What the drive tells of its own state; unknown where it cannot tell.
+    /// Queries the drive's health; unknown if the drive does not report it.
     ///
     /// # Errors
-    /// When the drive does not answer.
+    /// When the drive does not respond.
     pub async fn health(&self) -> Result<DriveHealth, IoError> {
         let outcome = self.start(IoRequest::Health).await;
         outcome.result.map(|_| outcome.health.map(|health| *health).unwrap_or_default())
@@ -300,17 +304,18 @@ impl Member {
         self.start(IoRequest::WriteCache { on })
     }
 
-    /// Starts turning the light that shows where the drive sits on or off.
+    /// Starts switching the locate light of the drive's bay on or off.
     pub fn locate(&self, on: bool) -> Io {
         self.start(IoRequest::Locate { on })
     }
 }
 
-/// Zeroes on their way to a drive.
-#[must_use = "a write that nobody waits for may fail unseen"]
+/// A zeroing operation in progress.
+#[must_use = "an unawaited write may fail unnoticed"]
 pub struct Zeroes {
     io: Io,
-    /// Whom to send them byte by byte, should it refuse to make them itself.
+    /// The member, range and durability for a write of zeros as data, if the drive does not support
+    /// zeroing.
     left: Option<(Rc<Member>, ByteRange, Durability)>,
 }
 

@@ -1,19 +1,21 @@
-//! Operations in flight: a slot each, from the start until the drive returns it.
+//! Operations in flight: each has a slot from its start until the drive returns it.
 //!
 //! # Fault model and invariants
-//! - A drive returns every operation exactly once, at any time, in any order, possibly long after its
-//!   waiter was told that it timed out. A [`Completion`] that is dropped unreturned completes with
-//!   [`IoErrorKind::Gone`]: a drive that forgets an operation cannot hang its waiter.
-//! - Whatever the operation holds (buffers) stays with it until it is returned, even when nobody waits any
-//!   more: late data lands in memory that nobody else has.
-//! - An operation that needs no task ([`OnReturn`]) is told of once: returned, or late. What the drive brings after that is dropped.
-//! - An [`Io`] dropped before it finished panics, unless its executor is being killed or the thread is
-//!   already panicking: forgetting an I/O is a defect, [`Io::abandon`] is a decision.
+//! - A drive returns every operation exactly once, at any time, in any order, possibly long after
+//!   it timed out for its waiter. A [`Completion`] that is dropped unreturned completes with
+//!   [`IoErrorKind::Gone`]: a drive that loses an operation cannot hang its waiter.
+//! - An operation's buffers stay with it until the drive returns it, even without a waiter: late
+//!   data never reaches memory that is in use again.
+//! - An operation without a task ([`OnReturn`]) is reported once: returned, or late. A later result
+//!   of the drive is dropped.
+//! - An [`Io`] that is dropped before it finished panics: a forgotten I/O is a defect,
+//!   [`Io::abandon`] a decision. It does not panic while its executor is killed or the thread
+//!   panics.
 
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::outcome::IoOutcome;
-use crate::oversight::{Exceeded, Heard, Oversight, Terms, count};
+use crate::oversight::{Exceeded, LimitNotice, Oversight, Terms, count};
 use crate::time::Instant;
 use crate::traffic::Metered;
 
@@ -27,41 +29,43 @@ use std::time::Duration;
 const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
 const LATE: IoError = IoError::new(IoErrorKind::Late);
 
-/// Whoever is to hear of operations without a task that waits for them.
+/// Receives the results of operations that have no waiting task.
 ///
-/// It is called once for each, or not at all where its process is killed: by the drive, from within whatever the drive is about, or by the executor when the time limit has passed. So it starts no operation, and
-/// borrows nothing that a drive or a task may hold borrowed; it may wake tasks.
+/// It is called once per operation, or never if its process is killed. The caller is the drive, in
+/// the middle of its work, or the executor, when the time limit has passed. So the implementation
+/// starts no operation, and borrows nothing that a drive or a task may hold borrowed. It may wake
+/// tasks.
 pub trait OnReturn {
-    /// What the operation came to that was started with `token`.
+    /// Reports the outcome of the operation that was started with `token`.
     fn returned(&self, token: u32, outcome: IoOutcome);
 }
 
-/// Who hears of an operation in flight.
+/// The waiter of an operation in flight.
 #[derive(Default)]
 pub(crate) enum Waiter {
-    /// Nobody has asked so far.
+    /// No task has polled yet.
     #[default]
-    Nobody,
-    /// Whoever polled for it last.
+    None,
+    /// The task that polled last.
     Task(TaskId),
-    /// Somebody who needs no task.
+    /// A receiver without a task.
     OnReturn(Rc<dyn OnReturn>, u32),
 }
 
 impl Waiter {
-    /// The operation failed, while the drive still has it.
-    pub(crate) fn hear(self, executor: &Executor, error: IoError) {
+    /// Reports the failure of an operation that the drive still has.
+    pub(crate) fn notify(self, executor: &Executor, error: IoError) {
         match self {
-            Waiter::Nobody => {}
+            Waiter::None => {}
             Waiter::Task(task) => executor.wake(task),
             Waiter::OnReturn(whom, token) => whom.returned(token, IoOutcome::failed(error)),
         }
     }
 }
 
-/// What is to be done when the drive has returned an operation, with nothing borrowed.
-enum Told {
-    Nobody,
+/// The notification that is due when the drive has returned an operation; given without a borrow.
+enum Notice {
+    None,
     Task(TaskId),
     OnReturn(Rc<dyn OnReturn>, u32, IoOutcome),
 }
@@ -72,9 +76,10 @@ enum State {
     InFlight(Waiter),
     /// Returned, not yet taken.
     Done(IoOutcome),
-    /// The drive still has it; its waiter is told that it failed (timed out, mostly), or does not care.
+    /// The drive still has it; its waiter was notified of a failure (mostly a timeout), or
+    /// abandoned it.
     Expired {
-        told: bool,
+        notified: bool,
         error: IoError,
     },
 }
@@ -82,9 +87,9 @@ enum State {
 struct Slot {
     generation: u32,
     state: State,
-    /// When somebody is to hear that it takes too long.
+    /// When its time limit passes.
     deadline: Instant,
-    /// [`Terms::rest`], until that begins.
+    /// [`Terms::rest`], until that time begins.
     rest: Duration,
     oversight: Option<Rc<Oversight>>,
     exceeds: Option<Exceeded>,
@@ -95,7 +100,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The drive is asked.
+    /// Counts the operation as one that the drive has.
     fn take_place(&mut self) {
         self.has_place = true;
         if let Some(oversight) = &self.oversight {
@@ -103,41 +108,41 @@ impl Slot {
         }
     }
 
-    /// The drive may have another one in its stead.
+    /// Frees the operation's place at the drive.
     fn leave_place(&mut self) {
         if let Some(oversight) = self.oversight.as_ref().filter(|_| std::mem::take(&mut self.has_place)) {
             oversight.taken.set(oversight.taken.get() - 1);
         }
     }
 
-    /// Whoever starts what waits for a place is to look.
+    /// The task that starts queued operations, if it waits.
     fn starter(&self) -> Option<TaskId> {
         self.oversight.as_ref().and_then(|oversight| oversight.starter.take())
     }
 
-    /// The operation has failed for its waiter, who is to hear of that; the drive still has it.
+    /// Fails the operation for its waiter, and returns the waiter; the drive still has it.
     fn fail(&mut self, error: IoError) -> Waiter {
-        let State::InFlight(waiter) = &mut self.state else { return Waiter::Nobody };
+        let State::InFlight(waiter) = &mut self.state else { return Waiter::None };
         let waiter = std::mem::take(waiter);
-        // A task looks for itself when it is woken; anybody else is told.
-        let told = matches!(waiter, Waiter::OnReturn(..));
-        self.state = State::Expired { told, error };
+        // A task sees the state when it polls; other waiters are notified here.
+        let notified = matches!(waiter, Waiter::OnReturn(..));
+        self.state = State::Expired { notified, error };
         waiter
     }
 
-    /// Its time is up.
-    fn pass_limit(&mut self, heard: &mut Vec<Heard>) {
+    /// Handles a passed time limit.
+    fn pass_limit(&mut self, notices: &mut Vec<LimitNotice>) {
         let watched = self.oversight.clone().filter(|oversight| oversight.is_watched());
         let Some(oversight) = watched else {
             let rest = std::mem::take(&mut self.rest);
             if !rest.is_zero() {
                 self.deadline = self.deadline + rest;
-                return; // Whoever watched is gone.
+                return; // The overseer is gone.
             }
             self.deadline = Instant::NEVER;
             self.leave_place();
-            heard.extend(self.starter().map(Heard::Starter));
-            heard.push(Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT));
+            notices.extend(self.starter().map(LimitNotice::Starter));
+            notices.push(LimitNotice::Waiter(self.fail(TIMED_OUT), TIMED_OUT));
             return;
         };
         let is_short = !self.rest.is_zero();
@@ -146,30 +151,31 @@ impl Slot {
             oversight.exceeded.set(self.exceeds);
         }
         if count(number, true) {
-            // First: whoever waited may look at the drive before it does anything else.
-            heard.push(Heard::Overseer(oversight.clone()));
+            // Before the waiter: it may query the drive's state at once.
+            notices.push(LimitNotice::Overseer(oversight.clone()));
         }
         if is_short {
             self.is_late = true;
             self.deadline = self.deadline + std::mem::take(&mut self.rest);
-            heard.push(Heard::Waiter(self.fail(LATE), LATE));
+            notices.push(LimitNotice::Waiter(self.fail(LATE), LATE));
         } else {
             self.is_overdue = true;
             self.deadline = Instant::NEVER;
         }
     }
 
-    /// Nobody waits for it any longer, and no limit is to pass.
-    fn give_up(&mut self) -> (Heard, bool) {
+    /// Fails the operation for its waiter, and cancels its time limit.
+    fn give_up(&mut self) -> (LimitNotice, bool) {
         self.deadline = Instant::NEVER;
-        // What waited for a place has been taken away by now.
+        // `Member::give_up` has emptied the queue already.
         self.leave_place();
         let is_news = std::mem::take(&mut self.is_overdue)
             && self.oversight.as_ref().is_some_and(|oversight| count(&oversight.overdue, false));
-        (Heard::Waiter(self.fail(TIMED_OUT), TIMED_OUT), is_news)
+        (LimitNotice::Waiter(self.fail(TIMED_OUT), TIMED_OUT), is_news)
     }
 
-    /// The drive has returned it. Who is to hear that it has none any more that take too long.
+    /// Handles the return by the drive. The result is the oversight whose late or overdue count
+    /// became zero.
     fn end_watch(&mut self) -> Option<Rc<Oversight>> {
         self.deadline = Instant::NEVER;
         let oversight = self.oversight.take()?;
@@ -186,24 +192,25 @@ pub(crate) struct OpTable {
     free: RefCell<Vec<u32>>,
     in_flight: Cell<usize>,
     killed: Cell<bool>,
-    /// How long the process stood still, in all. Deadlines are kept in the time without that: whenever it grows, all of them are later.
+    /// The total time in which the process did not run. Deadlines are stored without it, so that
+    /// all move when it grows.
     stood_still: Cell<Duration>,
-    /// No operation in flight has an earlier deadline. A lower bound: it is not raised when one returns.
+    /// A lower bound of the deadlines in flight: the return of an operation does not raise it.
     earliest: Cell<Instant>,
 }
 
 impl OpTable {
-    /// The process stood still for so long: no operation in flight has used that of its time.
+    /// Adds a time in which the process did not run: no time limit includes it.
     pub(crate) fn stand_still(&self, time: Duration) {
         self.stood_still.set(self.stood_still.get() + time);
     }
 
-    /// How long the process stood still, in all.
+    /// The total time in which the process did not run.
     pub(crate) fn stood_still(&self) -> Duration {
         self.stood_still.get()
     }
 
-    /// A time of the world's clock, as deadlines are kept.
+    /// Converts a time of the platform's clock to the form in which deadlines are stored.
     fn without_stops(&self, at: Instant) -> Instant {
         match at {
             Instant::NEVER => Instant::NEVER,
@@ -213,7 +220,7 @@ impl OpTable {
         }
     }
 
-    /// The time of the world's clock that a deadline is at, if the process goes on running until then.
+    /// The clock time of a deadline, if the process runs until then.
     fn by_the_clock(&self, deadline: Instant) -> Instant {
         match deadline {
             Instant::NEVER => Instant::NEVER,
@@ -253,7 +260,7 @@ impl OpTable {
         index
     }
 
-    /// The drive is asked for what waited for a place.
+    /// The drive receives a queued operation.
     fn begin(&self, index: u32, terms: &Terms) {
         let deadline = self.without_stops(terms.deadline);
         self.earliest.set(self.earliest.get().min(deadline));
@@ -268,8 +275,9 @@ impl OpTable {
         self.free.borrow_mut().push(index);
     }
 
-    /// Takes the drive's answer; returns whom to tell, who is to hear that no operation takes too long any more, and who starts the next.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> (Told, Option<Rc<Oversight>>, Option<TaskId>) {
+    /// Records the drive's outcome. Returns the notification for the waiter, the oversight whose
+    /// overdue or late count changed to zero, and the task that starts queued operations.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> (Notice, Option<Rc<Oversight>>, Option<TaskId>) {
         self.in_flight.set(self.in_flight.get() - 1);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
@@ -277,35 +285,35 @@ impl OpTable {
         let starter = slot.starter();
         let in_time = slot.end_watch();
         if let State::InFlight(waiter) = &mut slot.state {
-            let told = match std::mem::take(waiter) {
+            let notified = match std::mem::take(waiter) {
                 Waiter::OnReturn(whom, token) => {
                     self.release(slot, index);
-                    Told::OnReturn(whom, token, outcome)
+                    Notice::OnReturn(whom, token, outcome)
                 }
                 Waiter::Task(task) => {
                     slot.state = State::Done(outcome);
-                    Told::Task(task)
+                    Notice::Task(task)
                 }
-                Waiter::Nobody => {
+                Waiter::None => {
                     slot.state = State::Done(outcome);
-                    Told::Nobody
+                    Notice::None
                 }
             };
-            return (told, in_time, starter);
+            return (notified, in_time, starter);
         }
         self.complete_late(slot, index);
         drop(slots);
-        // With nothing borrowed: nobody wants what it brought.
+        // Dropped without a borrow: no waiter takes the outcome.
         drop(outcome);
-        (Told::Nobody, in_time, starter)
+        (Notice::None, in_time, starter)
     }
 
-    /// The drive returns what its waiter was told about, or is to be told about.
+    /// The drive returns an operation that has failed for its waiter already.
     #[cold]
     fn complete_late(&self, slot: &mut Slot, index: u32) {
         match slot.state {
-            State::Expired { told: true, .. } => self.release(slot, index),
-            // The waiter has not looked yet; it will find what it was woken for.
+            State::Expired { notified: true, .. } => self.release(slot, index),
+            // The waiter has not polled yet; it finds the error that it was woken for.
             State::Expired { error, .. } => slot.state = State::Done(IoOutcome::failed(error)),
             State::InFlight(_) | State::Free | State::Done(_) => {
                 unreachable!("a completion is consumed by completing")
@@ -313,7 +321,7 @@ impl OpTable {
         }
     }
 
-    /// What the current task of `executor` is told that looks after an operation.
+    /// Polls an operation for the current task of `executor`.
     fn poll(&self, index: u32, executor: &Executor) -> Poll<IoOutcome> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
@@ -322,8 +330,8 @@ impl OpTable {
                 *waiter = Waiter::Task(executor.current());
                 Poll::Pending
             }
-            State::Expired { told, error } => {
-                *told = true;
+            State::Expired { notified, error } => {
+                *notified = true;
                 Poll::Ready(IoOutcome::failed(*error))
             }
             State::Done(_) if !executor.may_go_on() => Poll::Pending,
@@ -344,7 +352,7 @@ impl OpTable {
         let slot = &mut slots[index as usize];
         let unclaimed = match &mut slot.state {
             State::InFlight(_) | State::Expired { .. } => {
-                slot.state = State::Expired { told: true, error: TIMED_OUT };
+                slot.state = State::Expired { notified: true, error: TIMED_OUT };
                 None
             }
             state @ State::Done(_) => {
@@ -358,13 +366,13 @@ impl OpTable {
         drop(unclaimed);
     }
 
-    /// The earliest time limit of an operation in flight, if it is not after `bound`. Looks at every
-    /// operation only when the lower bound says that there may be one.
+    /// The earliest time limit of an operation in flight, if it is not after `bound`. Scans the
+    /// operations only if the lower bound permits one.
     pub(crate) fn next_expiry(&self, bound: Instant) -> Option<Instant> {
         self.next_deadline(self.without_stops(bound)).map(|deadline| self.by_the_clock(deadline))
     }
 
-    /// The same, all without the time that the process stood still.
+    /// The same, in the form in which deadlines are stored.
     fn next_deadline(&self, bound: Instant) -> Option<Instant> {
         if self.in_flight.get() == 0 || self.earliest.get() > bound {
             return None;
@@ -375,12 +383,12 @@ impl OpTable {
         (earliest <= bound && earliest != Instant::NEVER).then_some(earliest)
     }
 
-    /// No operation in flight has an earlier time limit.
+    /// A lower bound of the time limits in flight.
     pub(crate) fn earliest(&self) -> Instant {
         if self.in_flight.get() == 0 { Instant::NEVER } else { self.by_the_clock(self.earliest.get()) }
     }
 
-    /// How long an operation may still take, if somebody waits for it.
+    /// The time left for an operation, if it has a waiter.
     fn time_left(&self, index: u32, now: Instant) -> Option<Duration> {
         let slot = &self.slots.borrow()[index as usize];
         match slot.state {
@@ -394,38 +402,38 @@ impl OpTable {
         matches!(self.slots.borrow()[index as usize].state, State::InFlight(_))
     }
 
-    /// An operation has failed for whoever waits for it, while the drive still has it; returns who is to hear of that.
+    /// Fails an operation for its waiter, and returns the waiter; the drive still has it.
     fn fail_early(&self, index: u32, error: IoError) -> Waiter {
         self.slots.borrow_mut()[index as usize].fail(error)
     }
 
-    /// The time of operations is up; returns who is to hear of that.
-    pub(crate) fn expire(&self, now: Instant) -> Vec<Heard> {
+    /// Handles passed time limits; returns the notifications that are due.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<LimitNotice> {
         let now = self.without_stops(now);
-        let mut heard = Vec::new();
+        let mut notices = Vec::new();
         if self.next_deadline(now).is_none() {
-            return heard;
+            return notices;
         }
         let mut slots = self.slots.borrow_mut();
-        slots.iter_mut().filter(|slot| slot.deadline <= now).for_each(|slot| slot.pass_limit(&mut heard));
-        heard
+        slots.iter_mut().filter(|slot| slot.deadline <= now).for_each(|slot| slot.pass_limit(&mut notices));
+        notices
     }
 
-    /// Every operation that is counted there fails; returns who is to hear of that.
-    pub(crate) fn give_up(&self, oversight: &Rc<Oversight>) -> Vec<Heard> {
+    /// Fails all operations of a member; returns the notifications that are due.
+    pub(crate) fn give_up(&self, oversight: &Rc<Oversight>) -> Vec<LimitNotice> {
         let is_its = |slot: &&mut Slot| slot.oversight.as_ref().is_some_and(|of| Rc::ptr_eq(of, oversight));
         let mut slots = self.slots.borrow_mut();
-        let (mut heard, mut is_news) = (Vec::new(), false);
+        let (mut notices, mut is_news) = (Vec::new(), false);
         for slot in slots.iter_mut().filter(is_its) {
             let (waiter, ends) = slot.give_up();
-            heard.push(waiter);
+            notices.push(waiter);
             is_news |= ends;
         }
-        heard.extend(is_news.then(|| Heard::Overseer(oversight.clone())));
-        heard
+        notices.extend(is_news.then(|| LimitNotice::Overseer(oversight.clone())));
+        notices
     }
 
-    /// Nobody waits for any operation any more.
+    /// Removes the waiters of all operations.
     pub(crate) fn abandon_all(&self) {
         self.killed.set(true);
         let needs_no_task = |slot: &&mut Slot| matches!(&slot.state, State::InFlight(Waiter::OnReturn(..)));
@@ -434,7 +442,7 @@ impl OpTable {
         let forgotten: Vec<Waiter> =
             slots.iter_mut().filter(needs_no_task).map(|slot| slot.fail(TIMED_OUT)).collect();
         drop(slots);
-        // With nothing borrowed: what is dropped may be the last to hold a volume.
+        // Dropped without a borrow: a waiter may hold the last reference to a volume.
         drop(forgotten);
     }
 
@@ -443,11 +451,11 @@ impl OpTable {
     }
 }
 
-/// The drive's side of an operation: returns it, exactly once.
+/// The drive's side of an operation: completes it exactly once.
 pub struct Completion {
     executor: Weak<Executor>,
     index: u32,
-    /// Counts the operations its drive still has, late ones too.
+    /// Counts the operations that the drive still has, late ones included.
     oversight: Option<Rc<Oversight>>,
     metered: Option<Metered>,
     returned: bool,
@@ -465,7 +473,7 @@ impl Completion {
         Completion { executor: Rc::downgrade(executor), index, oversight, metered, returned: false }
     }
 
-    /// The drive is about to be asked for what waited for a place: its time runs from now on.
+    /// The drive is about to receive a queued operation: its time limit starts now.
     pub(crate) fn begin(&mut self, terms: Terms) {
         if let Some(executor) = self.executor.upgrade() {
             executor.ops.begin(self.index, &terms);
@@ -473,27 +481,29 @@ impl Completion {
         self.metered = terms.metered;
     }
 
-    /// Returns the operation to whoever waits for it.
+    /// Completes the operation for its waiter.
     pub fn complete(mut self, outcome: IoOutcome) {
         self.finish(outcome);
     }
 
-    /// Whether somebody still waits: not once it timed out, was abandoned or [failed early](Self::fail_early).
+    /// Whether the operation has a waiter: not once it timed out, was abandoned or [failed
+    /// early](Self::fail_early).
     pub fn is_awaited(&self) -> bool {
         self.executor.upgrade().is_some_and(|executor| executor.ops.is_awaited(self.index))
     }
 
-    /// How long until the operation times out. `None` once nobody waits: see [`is_awaited`](Self::is_awaited).
+    /// The time until the operation times out. `None` without a waiter: see
+    /// [`is_awaited`](Self::is_awaited).
     pub fn time_left(&self) -> Option<Duration> {
         let executor = self.executor.upgrade()?;
         executor.ops.time_left(self.index, executor.tick())
     }
 
-    /// Tells whoever waits that the operation failed, while the drive goes on having it: what was asked for
-    /// may still happen. Only completing it says that it cannot any more; until then it counts as outstanding.
+    /// Fails the operation for its waiter while the drive still has it: it may still take effect.
+    /// It counts as outstanding until it is completed.
     pub fn fail_early(&self, error: IoError) {
         if let Some(executor) = self.executor.upgrade() {
-            executor.ops.fail_early(self.index, error).hear(&executor, error);
+            executor.ops.fail_early(self.index, error).notify(&executor, error);
         }
     }
 
@@ -506,15 +516,15 @@ impl Completion {
         if let Some(metered) = self.metered.take() {
             metered.end(executor.tick(), &outcome.result);
         }
-        let (told, in_time, starter) = executor.ops.complete(self.index, outcome);
+        let (notified, in_time, starter) = executor.ops.complete(self.index, outcome);
         starter.into_iter().for_each(|starter| executor.wake(starter));
         if let Some(oversight) = in_time {
             oversight.tell();
         }
-        match told {
-            Told::Nobody => {}
-            Told::Task(task) => executor.wake(task),
-            Told::OnReturn(whom, token, outcome) => whom.returned(token, outcome),
+        match notified {
+            Notice::None => {}
+            Notice::Task(task) => executor.wake(task),
+            Notice::OnReturn(whom, token, outcome) => whom.returned(token, outcome),
         }
     }
 }
@@ -536,13 +546,14 @@ pub struct Io {
 }
 
 impl Io {
-    /// A new operation: its waiter's and its drive's side.
+    /// A new operation: the waiter's side and the drive's side.
     pub(crate) fn start(executor: &Rc<Executor>, terms: Terms) -> (Io, Completion) {
-        let completion = Completion::start(executor, Waiter::Nobody, terms);
+        let completion = Completion::start(executor, Waiter::None, terms);
         (Io { executor: executor.clone(), index: completion.index, finished: false }, completion)
     }
 
-    /// Stops waiting, on purpose: the operation goes on, and what it holds goes home when it returns.
+    /// Stops waiting deliberately: the operation continues, and its buffers return to the pool when
+    /// it completes.
     pub fn abandon(mut self) {
         self.finished = true;
         self.executor.ops.abandon(self.index);

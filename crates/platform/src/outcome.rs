@@ -1,25 +1,25 @@
-//! What operations came to.
+//! Outcomes of operations.
 
 use crate::buffers::Bufs;
 use crate::drive::StatusExtent;
 use crate::error::IoError;
 use crate::health::DriveHealth;
 
-/// What an operation came to.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub struct IoOutcome {
-    /// How many bytes were moved, or why none.
+    /// The number of bytes transferred, or the error.
     pub result: Result<u64, IoError>,
-    /// The buffers of a read, as they were given, in order.
+    /// The buffers of a read, in their original order.
     pub buffers: Bufs,
-    /// The answer to a request for block status.
+    /// The result of a block status request.
     pub extents: Vec<StatusExtent>,
-    /// The answer to a request for the drive's health.
+    /// The result of a health request.
     pub health: Option<Box<DriveHealth>>,
 }
 
 impl IoOutcome {
-    /// A success that moved `bytes`.
+    /// A success that transferred `bytes`.
     #[inline]
     pub fn done(bytes: u64) -> IoOutcome {
         IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new(), health: None }
@@ -30,14 +30,14 @@ impl IoOutcome {
         IoOutcome { result: Err(error), buffers: Bufs::new(), extents: Vec::new(), health: None }
     }
 
-    /// The same with the buffers of a read.
+    /// Adds the buffers of a read.
     #[must_use]
     #[inline]
     pub fn with_buffers(self, buffers: Bufs) -> IoOutcome {
         IoOutcome { buffers, ..self }
     }
 
-    /// The answer to a request for the drive's health.
+    /// The outcome of a health request.
     pub fn with_health(health: DriveHealth) -> IoOutcome {
         IoOutcome { health: Some(Box::new(health)), ..IoOutcome::done(0) }
     }

@@ -1,14 +1,17 @@
-//! Who watches over the operations of a drive that take too long.
+//! Oversight of drive operations that take too long.
 //!
 //! # Invariants
-//! - A drive that is watched over does not lose an operation by a time limit alone: one that is *overdue* stays in flight, and its waiter waits on,
-//!   until the drive returns it or whoever watches [gives up](crate::Member::give_up) on the drive. So nobody goes on without the last drive
-//!   that has something, and all that wait for one drive are told at once.
-//! - A read with a short limit is *late* when that has passed: its waiter hears of that ([`IoErrorKind::Late`](crate::IoErrorKind::Late)) and
-//!   may look elsewhere; the drive still has it, and it becomes overdue like any other.
+//! - With an overseer, no operation fails by its time limit alone. An *overdue* operation stays in
+//!   flight, and its waiter waits, until the drive returns it or the overseer [gives
+//!   up](crate::Member::give_up) the drive. So no waiter continues before the overseer has decided,
+//!   and all waiters of a drive are notified together.
+//! - A read that exceeds its short limit is *late*: its waiter is notified
+//!   ([`IoErrorKind::Late`](crate::IoErrorKind::Late)) and may use redundancy. The drive still has
+//!   the read, which may become overdue like any other.
 //! - An operation counts as late or overdue until the drive returns it.
-//! - A drive has a bounded number of operations at once: each has a *place* from the moment when the drive is asked until it returns it, or
-//!   nobody waits for the drive any longer. Time limits begin with the place. What waits for one ([`crate::Member`]) does not age.
+//! - A drive has a bounded number of operations. Each occupies a *place* from its start at the
+//!   drive until the drive returns it or its waiter gives up. The time limit starts with the place:
+//!   a queued operation ([`crate::Member`]) does not age.
 
 use crate::error::IoError;
 use crate::executor::{Executor, TaskId};
@@ -20,31 +23,32 @@ use std::fmt::{Display, Formatter};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-/// Whoever watches over the operations of a drive.
+/// Watches over the operations of a drive.
 ///
-/// It is called from within whatever a drive or the executor is about: it starts no operation, and borrows nothing that a drive or a task may
-/// hold borrowed. It may wake and spawn tasks.
+/// A drive or the executor calls it in the middle of its work. So it starts no operation, and
+/// borrows nothing that a drive or a task may hold borrowed. It may wake and spawn tasks.
 pub trait Overseer {
-    /// The drive has operations that are late or overdue, as the member says, where it had none before, or the other way round.
+    /// The first operation of the drive became late or overdue, or the last one returned; the
+    /// member has the state.
     fn changed(&self);
 }
 
-/// What is known of the operations of a member.
+/// The state of a member's operations.
 #[derive(Default)]
 pub(crate) struct Oversight {
     /// Operations that the drive has not returned.
     pub(crate) outstanding: Cell<u32>,
-    /// Those of which the short limit has passed.
+    /// Those that have exceeded the short limit.
     pub(crate) late: Cell<u32>,
-    /// Those of which the time limit has passed.
+    /// Those that have exceeded the time limit.
     pub(crate) overdue: Cell<u32>,
-    /// The last that became overdue.
+    /// The limit that was exceeded last.
     pub(crate) exceeded: Cell<Option<Exceeded>>,
-    /// How many operations the drive has at once at most; `None`: as many as there are.
+    /// The maximum number of operations at the drive; `None`: unlimited.
     pub(crate) places: Cell<Option<u32>>,
-    /// How many have a place.
+    /// The number of operations at the drive.
     pub(crate) taken: Cell<u32>,
-    /// Starts operations that wait for a place.
+    /// The task that starts queued operations.
     pub(crate) starter: Cell<Option<TaskId>>,
     overseer: RefCell<Option<Weak<dyn Overseer>>>,
 }
@@ -58,18 +62,18 @@ impl Oversight {
         *self.overseer.borrow_mut() = None;
     }
 
-    /// Whether anybody watches, so that time limits do not decide by themselves.
+    /// Whether there is an overseer, so that time limits alone do not fail operations.
     pub(crate) fn is_watched(&self) -> bool {
         self.overseer.borrow().as_ref().is_some_and(|overseer| overseer.strong_count() > 0)
     }
 
-    /// Whether the drive may have one more.
+    /// Whether the drive has a free place.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.places.get().is_none_or(|places| self.taken.get() < places)
     }
 
-    /// Whoever watches is to look.
+    /// Notifies the overseer of a change.
     pub(crate) fn tell(&self) {
         let overseer = self.overseer.borrow().as_ref().and_then(Weak::upgrade);
         if let Some(overseer) = overseer {
@@ -78,12 +82,12 @@ impl Oversight {
     }
 }
 
-/// A time limit that an operation exceeded.
+/// An exceeded time limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exceeded {
-    /// What the drive was asked.
+    /// The operation.
     pub operation: Operation,
-    /// How long it had for that.
+    /// The limit.
     pub limit: Duration,
 }
 
@@ -93,51 +97,51 @@ impl Display for Exceeded {
     }
 }
 
-/// Counts one more or one less. Whether there were none before, or are none now.
+/// Counts up or down. Returns whether the number was or became zero.
 pub(crate) fn count(number: &Cell<u32>, is_more: bool) -> bool {
     let before = number.get();
     number.set(if is_more { before + 1 } else { before - 1 });
     before == 0 || number.get() == 0
 }
 
-/// Who hears that an operation takes too long.
-pub(crate) enum Heard {
-    /// Whoever waits for it: it has failed for them.
+/// A notification about an operation that takes too long.
+pub(crate) enum LimitNotice {
+    /// To the waiter: the operation has failed.
     Waiter(Waiter, IoError),
-    /// Whoever watches over the drive.
+    /// To the overseer of the drive.
     Overseer(Rc<Oversight>),
-    /// Whoever starts what waits for a place.
+    /// To the task that starts queued operations.
     Starter(TaskId),
 }
 
-impl Heard {
-    pub(crate) fn hear(self, executor: &Executor) {
+impl LimitNotice {
+    pub(crate) fn notify(self, executor: &Executor) {
         match self {
-            Heard::Waiter(waiter, error) => waiter.hear(executor, error),
-            Heard::Overseer(oversight) => oversight.tell(),
-            Heard::Starter(task) => executor.wake(task),
+            LimitNotice::Waiter(waiter, error) => waiter.notify(executor, error),
+            LimitNotice::Overseer(oversight) => oversight.tell(),
+            LimitNotice::Starter(task) => executor.wake(task),
         }
     }
 }
 
-/// On what terms an operation starts.
+/// The terms of an operation.
 pub(crate) struct Terms {
-    /// When its time is up. Never, of what has no place yet.
+    /// Its deadline; never for a queued operation.
     pub(crate) deadline: Instant,
-    /// Whether the drive is asked at once.
+    /// Whether the drive receives it at once.
     pub(crate) has_place: bool,
-    /// How much more the drive has when its waiter does not wait on: not zero of a read with a short limit.
+    /// The time left at the drive after a short limit; zero for other operations.
     pub(crate) rest: Duration,
-    /// Where it counts as outstanding until the drive returns it, and who watches over it.
+    /// Counts it as outstanding until the drive returns it, and has the overseer.
     pub(crate) oversight: Option<Rc<Oversight>>,
-    /// The limit, and of what. `None` of what does not count as traffic.
+    /// The limit and its operation. `None` for operations that do not count as traffic.
     pub(crate) exceeds: Option<Exceeded>,
-    /// Ends when the drive returns it.
+    /// Its measurement, which ends when the drive returns it.
     pub(crate) metered: Option<Metered>,
 }
 
 impl Terms {
-    /// Those of an operation over which nobody watches.
+    /// The terms of an operation without oversight.
     pub(crate) fn until(deadline: Instant) -> Terms {
         Terms {
             deadline,

@@ -1,16 +1,17 @@
-//! How users share what there is a bounded amount of, so that none keeps another from going on.
+//! Fair shares of a bounded resource: no user blocks another.
 //!
-//! A user whose requests do not end gives nothing back: a volume with a drive that does not answer. So every [member](Parts::join) has a part
-//! that no other takes, half of an equal share. Whoever asks first has the rest.
+//! A user with stuck requests (a volume with a drive that does not respond) returns nothing. So
+//! every [member](Parts::join) has a reserved share: half of an equal share. The rest is first
+//! come, first served.
 
-/// A bounded amount, and who has how much of it. Users are numbers, small ones.
+/// A bounded resource and its users, which have small numbers.
 #[derive(Default, Debug)]
 pub struct Parts {
     total: u64,
     free: u64,
     users: Vec<Part>,
     members: u64,
-    /// What of the members' parts they have not taken.
+    /// The total of the reserved shares that is not in use.
     kept: u64,
 }
 
@@ -21,29 +22,29 @@ struct Part {
 }
 
 impl Parts {
-    /// So much, of which nobody has any.
+    /// A resource of `total`, all free.
     pub fn new(total: u64) -> Parts {
         Parts { total, free: total, ..Parts::default() }
     }
 
-    /// How much there is.
+    /// The total.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How much nobody has.
+    /// The free amount.
     pub fn free(&self) -> u64 {
         self.free
     }
 
-    /// There is so much more.
+    /// Adds to the total.
     pub fn grow(&mut self, more: u64) {
         self.total += more;
         self.free += more;
         self.count_kept();
     }
 
-    /// There is so much less, of what a user had.
+    /// Removes an amount, which `user` holds, from the total.
     pub fn shrink(&mut self, user: u32, less: u64) {
         self.give(user, less);
         self.total -= less;
@@ -51,30 +52,32 @@ impl Parts {
         self.count_kept();
     }
 
-    /// From now on a part is kept for a user.
+    /// Reserves a share for a user.
     pub fn join(&mut self, user: u32) {
         self.part_mut(user).is_member = true;
         self.count_kept();
     }
 
-    /// No part is kept for a user any more. What it has it gives back as before.
+    /// Ends a user's reservation. The user still returns its holding.
     pub fn leave(&mut self, user: u32) {
         self.part_mut(user).is_member = false;
         self.count_kept();
     }
 
-    /// What a user has.
+    /// The amount that a user holds.
     pub fn held(&self, user: u32) -> u64 {
         self.part(user).held
     }
 
-    /// What a user may have: what it has, and what is free and not kept for others.
+    /// The maximum that a user may hold now: its holding, and the free amount that is not reserved
+    /// for others.
     pub fn within_reach(&self, user: u32) -> u64 {
         self.held(user) + self.free.saturating_sub(self.kept_for_others(user))
     }
 
-    /// Whether a user may take so much: it is of its own part, or it leaves the others theirs. What it could never have beside these it
-    /// may take when it has nothing else.
+    /// Whether a user may take `count`: within its reserved share, or without touching those of
+    /// others. A user that holds nothing may take an amount that the reserved shares of others
+    /// always exclude.
     pub fn may_take(&self, user: u32, count: u64) -> bool {
         let held = self.held(user);
         let is_own = self.is_own(user, count);
@@ -84,34 +87,34 @@ impl Parts {
         left.is_some_and(|left| is_own || is_too_large || left >= self.kept_for_others(user))
     }
 
-    /// Whether that is of the part that is kept for a user.
+    /// Whether `count` more is within the user's reserved share.
     pub fn is_own(&self, user: u32, count: u64) -> bool {
         self.is_member(user) && self.held(user) + count <= self.least()
     }
 
-    /// Whether a user that took so much would have no more than an equal share.
+    /// Whether a user with `count` more stays within an equal share.
     pub fn is_modest(&self, user: u32, count: u64) -> bool {
         let held = self.held(user);
         held == 0 || held + count <= self.total / self.members.max(1)
     }
 
-    /// A user takes so much.
+    /// Takes `count` for a user.
     ///
     /// # Panics
-    /// When less is free.
+    /// If less is free.
     pub fn take(&mut self, user: u32, count: u64) {
         assert!(count <= self.free, "{count} of {} that are free", self.free);
         self.free -= count;
         self.change(user, |held| held + count);
     }
 
-    /// A user gives so much back.
+    /// Returns `count` of a user.
     ///
     /// # Panics
-    /// When it has less.
+    /// If the user holds less.
     pub fn give(&mut self, user: u32, count: u64) {
         self.free += count;
-        self.change(user, |held| held.checked_sub(count).expect("a user gives back what it has"));
+        self.change(user, |held| held.checked_sub(count).expect("more than the user holds"));
     }
 
     fn change(&mut self, user: u32, change: impl FnOnce(u64) -> u64) {
@@ -139,7 +142,7 @@ impl Parts {
         &mut self.users[place]
     }
 
-    /// A member's part.
+    /// A member's reserved share.
     fn least(&self) -> u64 {
         self.total / (2 * self.members.max(1))
     }
@@ -156,7 +159,7 @@ impl Parts {
 }
 
 impl Part {
-    /// What it has not taken of its part.
+    /// The unused part of its reserved share.
     fn left(&self, least: u64) -> u64 {
         if self.is_member { least.saturating_sub(self.held) } else { 0 }
     }

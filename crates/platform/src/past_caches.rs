@@ -1,16 +1,16 @@
-//! Copies that go past the processor's caches, into memory that nobody reads soon.
+//! Copies that bypass the processor's caches, into memory that is not read soon.
 
-/// From here on a copy past the caches is worth its fence.
+/// The shortest copy for which bypassing the caches is worth its fence.
 const WORTH: usize = 4096;
 
-/// Copies `from` to `into`, which is as long, past the processor's caches where it has such stores. An ordinary store to a line that is
-/// not in the caches reads it first: what is copied to where nobody looks soon, and nobody looked just now, takes half as long without that.
-/// What lies in the caches is written faster by an ordinary copy, and short copies are ordinary ones.
+/// Copies `from` to `into`, which has the same length, with non-temporal stores if the processor
+/// has them. An ordinary store to an uncached line reads the line first, so that such a copy takes
+/// half as long. A cached line is faster with ordinary stores, as are short copies.
 ///
 /// # Panics
-/// When the lengths differ.
+/// If the lengths differ.
 pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
-    assert_eq!(into.len(), from.len(), "a copy is as long as what is copied");
+    assert_eq!(into.len(), from.len(), "source and destination differ in length");
     if into.len() < WORTH {
         into.copy_from_slice(from);
     } else {
@@ -21,7 +21,7 @@ pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 fn stream(into: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{_mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    /// Whole lines are stored: a part of one would be put together with the rest in memory.
+    /// Only whole lines: the memory system would have to merge a partial one.
     const LINE: usize = 64;
     let head = into.as_ptr().align_offset(LINE).min(into.len());
     let (into_head, into) = into.split_at_mut(head);
@@ -30,7 +30,8 @@ fn stream(into: &mut [u8], from: &[u8]) {
     let (mut into, mut from) = (into.chunks_exact_mut(LINE), from.chunks_exact(LINE));
     for (to, line) in (&mut into).zip(&mut from) {
         let (to, line) = (to.as_mut_ptr(), line.as_ptr());
-        // SAFETY: SSE2 is part of this architecture. `line` and `to` are 64 bytes of their slices, and `to` is aligned to 64.
+        // SAFETY: SSE2 is part of this architecture. `line` and `to` are 64 bytes of their slices,
+        // and `to` is aligned to 64.
         unsafe {
             let (a, b) = (_mm_loadu_si128(line.cast()), _mm_loadu_si128(line.add(16).cast()));
             let (c, d) = (_mm_loadu_si128(line.add(32).cast()), _mm_loadu_si128(line.add(48).cast()));
@@ -41,7 +42,8 @@ fn stream(into: &mut [u8], from: &[u8]) {
         }
     }
     into.into_remainder().copy_from_slice(from.remainder());
-    // SAFETY: SSE is part of this architecture. Such stores are seen in no order: whoever is told later that the copy is made, sees all of it.
+    // SAFETY: SSE is part of this architecture. Non-temporal stores are unordered: the fence makes
+    // them visible before any later store.
     unsafe { _mm_sfence() };
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that work on items as they come, at most so many at a time.
+//! Tasks that process queued items, with a maximum number of tasks.
 
 use crate::sync::Signal;
 use crate::world::Env;
@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-type Hire<T> = Box<dyn Fn(&Rc<Inner<T>>)>;
+type SpawnTask<T> = Box<dyn Fn(&Rc<Inner<T>>)>;
 
 struct Inner<T> {
     env: Env,
@@ -15,20 +15,20 @@ struct Inner<T> {
     items: RefCell<VecDeque<T>>,
     waiting: Signal,
     hired: Cell<usize>,
-    /// Starts one more. `None` before there is work, and when there will be no more.
-    hire: RefCell<Option<Hire<T>>>,
+    /// Starts one more task. `None` before [`Runners::run`] and after [`Runners::close`].
+    hire: RefCell<Option<SpawnTask<T>>>,
     closed: Cell<bool>,
 }
 
-/// Runs an async function on items, each in a task that is kept for the next one: without an allocation per item.
-/// Items wait, in order, while all tasks are busy. Idle tasks are taken last in, first out, so that as few as possible
-/// are used and their memory is warm.
+/// Runs an async function on items. A task is reused for the next item, so that an item needs no
+/// allocation. Items queue in order while all tasks are busy. Idle tasks are used last in, first
+/// out, so that few are used and their memory is in the processor's cache.
 pub struct Runners<T> {
     inner: Rc<Inner<T>>,
 }
 
 impl<T: 'static> Runners<T> {
-    /// At most `most` tasks of that name. They start with [`Runners::run`].
+    /// At most `most` tasks of that name, started by [`Runners::run`].
     pub fn new(env: &Env, name: &'static str, most: usize) -> Runners<T> {
         Runners {
             inner: Rc::new(Inner {
@@ -44,7 +44,7 @@ impl<T: 'static> Runners<T> {
         }
     }
 
-    /// Says what is done with an item. What `work` holds is held until [`Runners::close`], or until this is dropped.
+    /// Sets the function for items. `work` is dropped at [`Runners::close`], or with this.
     pub fn run(&self, work: impl AsyncFn(T) + 'static) {
         let work = Rc::new(work);
         *self.inner.hire.borrow_mut() = Some(Box::new(move |inner| {
@@ -54,7 +54,7 @@ impl<T: 'static> Runners<T> {
         (0..early).for_each(|_| self.hire());
     }
 
-    /// Gives an item to an idle task, or to the first that will be.
+    /// Gives an item to an idle task, or queues it.
     pub fn give(&self, item: T) {
         let inner = &self.inner;
         inner.items.borrow_mut().push_back(item);
@@ -63,7 +63,8 @@ impl<T: 'static> Runners<T> {
         }
     }
 
-    /// The same, and an idle task begins with it at once, inside the caller's ([`Executor::go_on`](crate::Executor::go_on)).
+    /// The same, but an idle task starts at once, inside the caller's task
+    /// ([`Executor::go_on`](crate::Executor::go_on)).
     pub fn hand(&self, item: T) {
         let inner = &self.inner;
         inner.items.borrow_mut().push_back(item);
@@ -82,11 +83,11 @@ impl<T: 'static> Runners<T> {
         }
     }
 
-    /// Lets the tasks end when nothing is left to do.
+    /// Ends the tasks once the queue is empty.
     pub fn close(&self) {
         self.inner.closed.set(true);
         self.inner.waiting.notify(&self.inner.env);
-        // Dropped with nothing borrowed: it may hold whoever holds this.
+        // Dropped without a borrow: it may hold the owner of this.
         let hire = self.inner.hire.take();
         drop(hire);
     }

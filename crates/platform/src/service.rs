@@ -1,4 +1,4 @@
-//! What answers requests with an async function, and such a thing as a drive.
+//! Async functions that serve drive requests, and their adapter to the drive interface.
 
 use crate::drive::{Drive, DriveInfo, IoRequest};
 use crate::ops::Completion;
@@ -8,23 +8,23 @@ use crate::world::Env;
 use std::future::Future;
 use std::rc::Rc;
 
-/// What a drive does, as an async function: a volume of the engine, what stands before one.
+/// A drive as an async function: a volume of the engine, or a layer in front of one.
 pub trait Service {
-    /// What it says of itself.
+    /// The drive's properties.
     fn info(&self) -> &DriveInfo;
 
-    /// Carries a request out, in the caller's task.
+    /// Performs a request, in the caller's task.
     fn serve(&self, request: IoRequest) -> impl Future<Output = IoOutcome>;
 }
 
-/// A service behind the interface of a drive, for whoever sees only drives.
+/// Adapts a service to the drive interface.
 pub struct Served<S> {
     service: Rc<S>,
     requests: Runners<(IoRequest, Completion)>,
 }
 
 impl<S: Service + 'static> Served<S> {
-    /// At most `most` requests are under way at a time; others wait.
+    /// At most `most` requests run concurrently; others wait.
     pub fn new(env: &Env, service: S, most: usize) -> Served<S> {
         let (service, requests) = (Rc::new(service), Runners::new(env, "served drive", most));
         let served = service.clone();

@@ -1,20 +1,20 @@
-//! Small durable state: what a controller remembers besides what its drives say.
+//! Small durable state of a controller that is not on its drives.
 
 use crate::error::Result;
 use crate::world::LocalFuture;
 
-/// A folder of small named texts. Names are plain file names. Everything stored is durable when the future
-/// is done, and a crash leaves the old or the new content, never a mixture.
+/// A folder of small named texts. Names are plain file names. A store is durable when the future
+/// completes; a crash leaves the old or the new content, never a mixture.
 pub trait StateStore {
     /// The content stored under `name`, or `None`.
     fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Option<Vec<u8>>>>;
 
-    /// Replaces what is stored under `name`.
+    /// Replaces the content of `name`.
     fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>>;
 
-    /// Replaces what is stored under `name`, and keeps what was there under `previous`, in the place of what was kept there before. Where
-    /// nothing is stored under `name`, what is stored under `previous` stays. A crash leaves the old or the new content under `name`, and
-    /// under `previous` one of the two.
+    /// Replaces the content of `name`, and stores its old content under `previous`, replacing that.
+    /// Without an old content `previous` is unchanged. A crash leaves the old or the new content in
+    /// `name`, and one of the two in `previous`.
     fn replace<'a>(
         &'a self,
         name: &'a str,
@@ -22,10 +22,10 @@ pub trait StateStore {
         content: Vec<u8>,
     ) -> LocalFuture<'a, Result<()>>;
 
-    /// Moves what is stored under `name` to `aside`, durably, whether or not it can be read. `false`, and nothing moved, where
-    /// something is stored under `aside` already.
+    /// Renames `name` to `aside`, durably, whether or not it is readable. `false`: `aside` exists
+    /// already, and nothing was renamed.
     fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, Result<bool>>;
 
-    /// Appends to what is stored under `name`; a crash may leave the end of the last piece out.
+    /// Appends to the content of `name`; a crash may truncate the last piece.
     fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>>;
 }

@@ -1,4 +1,4 @@
-//! Byte streams (sockets) and what listens for them.
+//! Byte streams (sockets) and their listeners.
 
 use crate::Buf;
 use crate::buffers::Slices;
@@ -9,12 +9,12 @@ use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
 
-/// Where a stream ends or a listener listens.
+/// The address of a stream or a listener.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Address {
     /// A socket in the file system, written `unix:PATH`.
     Unix(String),
-    /// A host name or number and a port, written `HOST:PORT` (IPv6 numbers in brackets).
+    /// A host name or IP address and a port, written `HOST:PORT` (IPv6 in brackets).
     Tcp {
         /// The host, without brackets.
         host: String,
@@ -24,7 +24,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether only this machine can reach it.
+    /// Whether only this computer can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -67,39 +67,39 @@ impl FromStr for Address {
     }
 }
 
-/// Who is at the other end of a stream.
+/// The other end of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its address; of a Unix socket, which has one end with a name, that of the socket.
+    /// Its address; for a Unix socket, where only one end has a name, that of the socket.
     pub address: String,
-    /// The process, where it runs on this machine and the system tells.
+    /// The process, if it runs on this computer and the system reports it.
     pub process: Option<Process>,
 }
 
-/// A process of this machine, as it was when it connected.
+/// A local process, as it was when it connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// Its number.
+    /// The process number.
     pub pid: u32,
-    /// The number of its user.
+    /// The user number.
     pub uid: u32,
-    /// What runs in it, as the system abbreviates it; `None` if it had ended before that was asked.
+    /// The command, as the system abbreviates it; `None` if the process had ended before the query.
     pub command: Option<String>,
 }
 
 impl Peer {
-    /// Known by its address alone.
+    /// A peer that is known only by its address.
     pub fn at(address: impl Into<String>) -> Peer {
         Peer { address: address.into(), process: None }
     }
 
-    /// Whether it has connected to a Unix socket, of this machine therefore.
+    /// Whether it is connected through a Unix socket, and so on this computer.
     pub fn is_at_unix_socket(&self) -> bool {
         self.address.starts_with("unix:")
     }
 }
 
-/// For people: a process by what runs in it, anything else by its address.
+/// For people: the command of a process, otherwise the address.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.process {
@@ -114,47 +114,48 @@ impl fmt::Display for Peer {
 
 /// A connected stream of bytes, attached to one shard. At most one receive and one send at a time.
 pub trait Stream {
-    /// Starts receiving into `buf`: at least one byte, as many as there are, up to its length. The
-    /// outcome's result is how many; zero is the end of the stream. The buffer comes back.
+    /// Starts a receive into `buf`: at least one byte, at most its length. The outcome has the
+    /// number of bytes; zero is the end of the stream. The outcome returns the buffer.
     fn receive(&self, buf: Buf) -> Io;
 
-    /// The same where no less than the buffer's length is wanted: it may return less at the end of the stream, where a part has come
-    /// already, and where this stream cannot wait for all of it. Whoever calls asks for the rest then.
+    /// Starts a receive of the buffer's full length. It may return less at the end of the stream,
+    /// after a partial arrival, or if the stream cannot wait for all. The caller then requests the
+    /// rest.
     fn receive_full(&self, buf: Buf) -> Io {
         self.receive(buf)
     }
 
-    /// Starts sending `slices` in order, all of them.
+    /// Starts a send of all `slices`, in order.
     fn send(&self, slices: Slices) -> Io;
 
     /// Ends both directions: a receive in progress returns the end of the stream.
     fn shutdown(&self);
 
-    /// The same, and what was sent and has not left this machine yet never will: for a stream whose other side
-    /// must not hear any more of it.
+    /// Like [`Stream::shutdown`], and discards data that has not left this computer yet: for a peer
+    /// that must receive no more.
     fn abort(&self) {
         self.shutdown();
     }
 }
 
-/// A stream that was accepted or connected, not yet attached to a shard.
+/// A connected stream that is not yet attached to a shard.
 pub trait StreamSource: Send {
-    /// This shard's way to the stream.
+    /// Attaches the stream to this shard.
     ///
     /// # Errors
-    /// When the shard's world cannot take one more stream.
+    /// When the shard's platform cannot attach another stream.
     fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>>;
 
-    /// Who is at the other end.
+    /// The other end.
     fn peer(&self) -> Peer;
 }
 
-/// Waits for streams. Dropping it closes it (and removes a Unix socket's file).
+/// Accepts streams. Dropping it closes it (and removes a Unix socket's file).
 pub trait Listener {
-    /// The next stream; an error when the listener was closed.
+    /// Waits for the next stream; an error when the listener is closed.
     fn accept(&self) -> LocalFuture<'_, Result<Box<dyn StreamSource>>>;
 
-    /// Where it really listens (the port, if it was asked for port 0).
+    /// The actual address (the port, if port 0 was requested).
     fn address(&self) -> Address;
 
     /// Stops listening: a pending accept fails.

@@ -1,4 +1,4 @@
-//! Waiting on one another within a shard: signals, credits, one-time answers.
+//! Synchronisation within a shard: signals and one-time answers.
 
 pub use crate::credits::{Credits, Taken};
 use crate::executor::TaskId;
@@ -17,7 +17,7 @@ pub fn split_mix(state: u64) -> (u64, u64) {
     (state, z ^ (z >> 31))
 }
 
-/// Wakes everyone who waits whenever something may have changed. Waiters look for themselves.
+/// Wakes all waiters when something may have changed. Waiters check their own condition.
 #[derive(Default)]
 pub struct Signal {
     epoch: Cell<u64>,
@@ -25,7 +25,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Says that something changed.
+    /// Notifies all waiters.
     pub fn notify(&self, env: &Env) {
         self.epoch.set(self.epoch.get() + 1);
         for task in self.waiters.take() {
@@ -33,13 +33,13 @@ impl Signal {
         }
     }
 
-    /// Says that something changed for any one of the waiters: the latest, whose memory is warm. False when nobody
-    /// waits.
+    /// Notifies one waiter: the latest, whose memory is in the processor's cache. False if there is
+    /// none.
     pub fn notify_one(&self, env: &Env) -> bool {
         self.notify_latest(|task| env.executor().wake(task))
     }
 
-    /// The same, and that waiter [goes on](crate::Executor::go_on) at once.
+    /// The same, and that waiter [continues](crate::Executor::go_on) at once.
     pub(crate) fn pass_to_one(&self, env: &Env) -> bool {
         self.notify_latest(|task| env.executor().go_on(task))
     }
@@ -54,7 +54,7 @@ impl Signal {
         is_one
     }
 
-    /// Waits until `condition` holds, looking again after every notice.
+    /// Waits until `condition` holds, and checks it after every notification.
     pub async fn wait_until(&self, env: &Env, mut condition: impl FnMut() -> bool) {
         while !condition() {
             let seen = self.epoch.get();
@@ -80,7 +80,7 @@ struct AnswerCell<T> {
     sender_gone: Cell<bool>,
 }
 
-/// A one-time answer within a shard: the side that gives it and the side that waits.
+/// A one-time answer within a shard: the answering side and the waiting side.
 pub fn answer<T>(env: &Env) -> (Answerer<T>, Answer<T>) {
     let cell = Rc::new(AnswerCell {
         env: env.clone(),
@@ -112,7 +112,7 @@ impl<T> Drop for Answerer<T> {
     }
 }
 
-/// Waits for the answer: `None` if the other side went away without one.
+/// Waits for the answer: `None` if the answering side was dropped without one.
 pub struct Answer<T> {
     cell: Rc<AnswerCell<T>>,
 }

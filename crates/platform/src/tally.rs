@@ -1,35 +1,35 @@
-//! Numbers that several threads count up, each in a row of its own, and that anybody may add together.
+//! Counters of several threads, each in a row of its own; any thread may read their sums.
 //!
-//! Whoever counts has a [`TallyRow`]: nobody else stores into it, so that counting takes no lock and no locked instruction.
-//! Whoever reads adds all rows up, and waits for nobody who counts. What a row had counted stays when the row is dropped:
-//! sums never go back.
+//! Each counting thread has a [`TallyRow`] and is its only writer, so that counting needs no lock
+//! and no locked instruction. Readers add all rows without waiting. The counts of a dropped row are
+//! kept: sums never decrease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A row that is being counted.
+/// A row in use.
 type Numbers = Arc<[AtomicU64]>;
 
 struct Rows {
     counting: Vec<Numbers>,
-    /// What rows had counted that are no more.
+    /// The sums of dropped rows.
     ended: Vec<u64>,
 }
 
-/// Numbers that several threads count up. Clones are the same numbers, and may go to any thread.
+/// Counters of several threads. Clones share them, and may move to any thread.
 #[derive(Clone)]
 pub struct Tally {
     rows: Arc<Mutex<Rows>>,
 }
 
 impl Tally {
-    /// So many numbers, all zero.
+    /// That many counters, all zero.
     pub fn new(numbers: usize) -> Tally {
         Tally { rows: Arc::new(Mutex::new(Rows { counting: Vec::new(), ended: vec![0; numbers] })) }
     }
 
-    /// A row for whoever begins to count.
+    /// A row for a thread.
     pub fn row(&self) -> TallyRow {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers: Numbers = (0..rows.ended.len()).map(|_| AtomicU64::new(0)).collect();
@@ -37,7 +37,7 @@ impl Tally {
         TallyRow { tally: self.clone(), numbers }
     }
 
-    /// What all have counted together.
+    /// The sums over all rows.
     pub fn sums(&self) -> Vec<u64> {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums = rows.ended.clone();
@@ -46,7 +46,7 @@ impl Tally {
     }
 }
 
-/// Wrapping: what was counted down in one row may have been counted up in another.
+/// Wrapping: a counter may rise in one row and fall in another.
 fn add_up(sums: &mut [u64], numbers: &[AtomicU64]) {
     for (sum, number) in sums.iter_mut().zip(numbers) {
         *sum = sum.wrapping_add(number.load(Ordering::Relaxed));
@@ -59,14 +59,14 @@ impl fmt::Debug for Tally {
     }
 }
 
-/// The part of a [`Tally`] that one thread counts.
+/// One thread's row of a [`Tally`].
 pub struct TallyRow {
     tally: Tally,
     numbers: Numbers,
 }
 
 impl TallyRow {
-    /// Counts a number up. For one thread alone.
+    /// Adds to a counter. Only for the row's thread.
     #[inline]
     pub fn add(&self, index: usize, more: u64) {
         if let Some(number) = self.numbers.get(index) {
@@ -74,7 +74,7 @@ impl TallyRow {
         }
     }
 
-    /// What this row has counted.
+    /// The counters of this row.
     pub fn counted(&self) -> Vec<u64> {
         self.numbers.iter().map(|number| number.load(Ordering::Relaxed)).collect()
     }

@@ -1,14 +1,14 @@
-//! Points in time, in the world's own clock.
+//! Points in time, of the platform's clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time in whole nanoseconds since the world began: the monotonic clock of a real world, virtual
-/// time in a simulated one. Not a date: see [`crate::Env::unix_time`] for that.
+/// A point in time, in nanoseconds since the platform started: the monotonic clock of the real
+/// platform, virtual time in the simulated one. Not a date: see [`crate::Env::unix_time`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant {
-    /// Nanoseconds since the world began.
+    /// Nanoseconds since the platform started.
     pub ns: u64,
 }
 
@@ -16,7 +16,7 @@ impl Instant {
     /// A time that never comes.
     pub const NEVER: Instant = Instant { ns: u64::MAX };
 
-    /// The time from `earlier` to this, nothing if `earlier` is later.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }

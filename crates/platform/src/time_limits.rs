@@ -1,16 +1,18 @@
-//! How long drives may take, by what they are and what they are asked.
+//! Time limits of drives, by class and operation.
 
 use crate::drive::{DriveInfo, DriveKind, IoRequest};
 use std::time::Duration;
 
-/// How long a drive may take for one operation, from the moment when it is asked. Time in which the process does not run does not count.
+/// A drive's time limits per operation, from the moment when the drive receives it. Time in which
+/// the process does not run does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimeLimits {
-    /// A read of what redundancy has as well: after that redundancy is asked. No limit of its own if it is not below `read`.
+    /// A read that redundancy can serve as well: after this time redundancy is used. Unused if it
+    /// is not below `read`.
     pub short_read: Duration,
-    /// Any other read, and what a drive is asked about itself.
+    /// Any other read, and queries of the drive.
     pub read: Duration,
-    /// A write, also of zeroes.
+    /// A write, or zeroing.
     pub write: Duration,
     /// A flush.
     pub flush: Duration,
@@ -19,20 +21,20 @@ pub struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// The same limit for every operation, and none of its own for short reads.
+    /// One limit for all operations, and no separate limit for short reads.
     pub const fn uniform(limit: Duration) -> TimeLimits {
         TimeLimits { short_read: limit, read: limit, write: limit, flush: limit, discard: limit }
     }
 
-    /// What the limits are called.
+    /// The names of the limits.
     pub const NAMES: [&'static str; 5] = ["short-read", "read", "write", "flush", "discard"];
 
-    /// The limit that is called so. `None`: none is.
+    /// The limit of that name; `None` if the name is unknown.
     pub fn named(mut self, name: &str) -> Option<Duration> {
         self.named_mut(name).copied()
     }
 
-    /// The limit that is called so, to be changed. `None`: none is.
+    /// The limit of that name, mutable; `None` if the name is unknown.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut Duration> {
         Some(match name {
             "short-read" => &mut self.short_read,
@@ -44,7 +46,7 @@ impl TimeLimits {
         })
     }
 
-    /// How long a drive may take for a request of that kind.
+    /// The time limit for a request.
     pub fn of(&self, request: &IoRequest) -> Duration {
         match request {
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => self.write,
@@ -59,22 +61,22 @@ impl TimeLimits {
     }
 }
 
-/// Kinds of drives that are given different times.
+/// Classes of drives with different time limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriveClass {
-    /// Without a spindle, and in or at this machine: files and memory as well.
+    /// Not rotating and local: files and memory as well.
     Solid,
-    /// With a spindle: it may have to spin up, and a shingled one to rewrite a zone.
+    /// Rotating: it may have to spin up, or to rewrite a zone if it is shingled.
     Rotating,
-    /// Of another machine, behind a network.
+    /// On another computer, reached over a network.
     Remote,
 }
 
 impl DriveClass {
-    /// All.
+    /// All classes.
     pub const ALL: [DriveClass; 3] = [DriveClass::Solid, DriveClass::Rotating, DriveClass::Remote];
 
-    /// What a drive is.
+    /// The class of a drive.
     pub fn of(info: &DriveInfo) -> DriveClass {
         match info.kind {
             DriveKind::Remote => DriveClass::Remote,
@@ -83,9 +85,10 @@ impl DriveClass {
         }
     }
 
-    /// How many operations a drive is given at once by each shard. Others wait, and their time limit does not run: it is a limit of the drive,
-    /// and not of how much there is to do. A disk that does 60 operations a second at random has done these in 2.1 s, and one behind a
-    /// network in 1.1 s, of the 2 s that a write may take there; 32 is what SATA knows (NCQ), and 64 to 254 are usual for SAS.
+    /// The maximum number of operations that each shard gives a drive at once. Others queue, and
+    /// their time limits do not run: a limit applies to the drive, not to the amount of work. A
+    /// disk with 60 random operations per second completes these in 2.1 s. A remote one needs 1.1 s
+    /// of the 2 s that a write may take there. SATA has 32 (NCQ), and 64 to 254 are usual for SAS.
     pub const fn queue_depth(self) -> u32 {
         match self {
             DriveClass::Solid => 256,
@@ -94,12 +97,12 @@ impl DriveClass {
         }
     }
 
-    /// The one that is called so.
+    /// The class of that name.
     pub fn named(name: &str) -> Option<DriveClass> {
         DriveClass::ALL.into_iter().find(|class| class.name() == name)
     }
 
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             DriveClass::Solid => "solid",
@@ -112,10 +115,12 @@ impl DriveClass {
 /// Time limits for each class of drives.
 ///
 /// # Defaults
-/// A drive of this machine has the times of the Linux kernel's drivers, 30 s for a read or write and 60 s for a flush
-/// (`SD_TIMEOUT`, `SD_FLUSH_TIMEOUT`), since the kernel aborts and repeats within them: a spinning-up or shingled drive meets them. A network
-/// that has not carried a write for 2 s will often not carry it soon, and a remote drive comes back by itself. A small write reads before it
-/// writes, and a host should not wait longer than 3 s for both: hence 0.5 s for a read that redundancy can serve.
+/// Local drives have the limits of the Linux kernel's drivers, 30 s for a read or write and 60 s
+/// for a flush (`SD_TIMEOUT`, `SD_FLUSH_TIMEOUT`). The kernel aborts and repeats within them, so
+/// that drives that spin up and shingled drives meet them. A network that blocks a write for 2 s
+/// will often block longer, and a remote drive returns by itself. A small write reads before it
+/// writes, and both together should take a host at most 3 s: hence 0.5 s for a read that redundancy
+/// can serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitsByClass {
     /// Of [`DriveClass::Solid`].
@@ -127,10 +132,10 @@ pub struct LimitsByClass {
 }
 
 impl LimitsByClass {
-    /// Changes one, as a text such as `remote.write=5s` says whose left side is given: the class and what the limit is called.
+    /// Sets one limit by its name, CLASS.OPERATION, such as `remote.write` in `remote.write=5s`.
     ///
     /// # Errors
-    /// A sentence about what there is, if there is no such limit.
+    /// A sentence with the valid names, if the name is unknown.
     pub fn set(&mut self, name: &str, limit: Duration) -> Result<(), String> {
         let parts = name.split_once('.');
         let class = parts.and_then(|(class, _)| DriveClass::named(class));
@@ -147,13 +152,13 @@ impl LimitsByClass {
         Ok(())
     }
 
-    /// The same limit for all drives and operations.
+    /// One limit for all drives and operations.
     pub const fn uniform(limit: Duration) -> LimitsByClass {
         let limits = TimeLimits::uniform(limit);
         LimitsByClass { solid: limits, rotating: limits, remote: limits }
     }
 
-    /// Those of one class.
+    /// The limits of a class.
     pub const fn of_class(&self, class: DriveClass) -> TimeLimits {
         match class {
             DriveClass::Solid => self.solid,
@@ -162,7 +167,7 @@ impl LimitsByClass {
         }
     }
 
-    /// Those of one class, to be changed.
+    /// The limits of a class, mutable.
     pub const fn of_class_mut(&mut self, class: DriveClass) -> &mut TimeLimits {
         match class {
             DriveClass::Solid => &mut self.solid,
@@ -171,7 +176,7 @@ impl LimitsByClass {
         }
     }
 
-    /// Those of a drive.
+    /// The limits of a drive.
     pub fn of(&self, info: &DriveInfo) -> TimeLimits {
         self.of_class(DriveClass::of(info))
     }

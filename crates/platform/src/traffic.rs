@@ -1,6 +1,8 @@
-//! What was asked of a drive or a volume, and how long it took: counted by whoever serves it, read by anybody.
+//! Counts and durations of a drive's or volume's operations: updated by its shards, readable by any
+//! thread.
 //!
-//! Times are those of the shard's tick, which is read once for each time round its loop: counting reads no clock.
+//! Times are those of the shard's tick, which is read once per round of its loop: counting reads no
+//! clock.
 //!
 //! Budget: 5 ns for an operation, from its start to its end.
 
@@ -11,24 +13,24 @@ use crate::time::Instant;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Kinds of operations that are counted apart.
+/// Kinds of operations that are counted separately.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Operation {
     /// Reads.
     Read,
-    /// Writes, zeroes included.
+    /// Writes, zeroing included.
     Write,
-    /// Space that is given up.
+    /// Trims.
     Trim,
     /// Flushes.
     Flush,
 }
 
 impl Operation {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Trim, Operation::Flush];
 
-    /// Which of them a request is. `None`: none.
+    /// The kind of a request; `None` if it is not counted.
     pub fn of(request: &IoRequest) -> Option<Operation> {
         Some(match request {
             IoRequest::Read { .. } => Operation::Read,
@@ -57,9 +59,9 @@ const US: u64 = 1000;
 const MS: u64 = 1000 * US;
 const S: u64 = 1000 * MS;
 
-/// The upper bounds of the buckets in which operations are counted by the time they took, in nanoseconds: 1, 2 and 5 of each
-/// decade from 10 µs to 10 s, then 30 s and 60 s. Every [usual time limit](crate::LimitsByClass) is one of them. Behind the last is a
-/// bucket for all that took longer.
+/// The upper bounds of the duration buckets, in nanoseconds: 1, 2 and 5 of each decade from 10 µs
+/// to 10 s, then 30 s and 60 s. Every [default time limit](crate::LimitsByClass) is one of them. A
+/// last bucket counts all longer operations.
 pub const BUCKET_BOUNDS_NS: [u64; 21] = [
     10 * US,
     20 * US,
@@ -86,8 +88,8 @@ pub const BUCKET_BOUNDS_NS: [u64; 21] = [
 
 const BUCKETS: usize = BUCKET_BOUNDS_NS.len() + 1;
 
-/// For each power of two, the first bucket that a time from there on may fall into. No two bounds lie between one power and
-/// the next, so that it is this bucket or the one after it.
+/// For each power of two, the first bucket for durations from there. At most one bound lies between
+/// two powers, so that a duration belongs to this bucket or the next.
 const FIRST_BUCKET: [u8; 64] = {
     let mut first = [0; 64];
     let mut power = 0;
@@ -102,7 +104,7 @@ const FIRST_BUCKET: [u8; 64] = {
     first
 };
 
-/// The bucket of a time.
+/// The bucket of a duration.
 #[inline]
 fn bucket_of(ns: u64) -> usize {
     let first = usize::from(FIRST_BUCKET[(ns | 1).ilog2() as usize]);
@@ -112,7 +114,7 @@ fn bucket_of(ns: u64) -> usize {
     }
 }
 
-// The numbers of one kind of operation, in their order in a row.
+// The indices of one kind's numbers in a row.
 const STARTED: usize = 0;
 const FAILED: usize = 1;
 const BYTES: usize = 2;
@@ -120,44 +122,45 @@ const TIME: usize = 3;
 const FIRST: usize = 4;
 const NUMBERS: usize = FIRST + BUCKETS;
 
-/// What was done of one kind of operation.
+/// The operations of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Performed {
-    /// Operations that are under way.
+    /// Operations in progress.
     pub outstanding: u64,
-    /// Operations that have ended, those that failed among them.
+    /// Completed operations, failed ones included.
     pub completed: u64,
-    /// Operations that failed.
+    /// Failed operations.
     pub failed: u64,
-    /// Bytes that those that succeeded were about.
+    /// The bytes of successful operations.
     pub bytes: u64,
-    /// The time that all took together, in nanoseconds.
+    /// The total duration of all operations, in nanoseconds.
     pub time_ns: u64,
-    /// How many took no longer than each of [`BUCKET_BOUNDS_NS`] and longer than the one before; last, those that took longer
-    /// than all.
+    /// The number of operations up to each of [`BUCKET_BOUNDS_NS`] and above the bound before;
+    /// last, those above all bounds.
     pub buckets: [u64; BUCKETS],
 }
 
-/// The bound that counts for a time: the smallest that is not below it, or the last.
+/// The bound for a limit: the smallest that is not below it, or the last.
 fn bound_at(limit: Duration) -> usize {
     let ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     BUCKET_BOUNDS_NS.iter().position(|bound| *bound >= ns).unwrap_or(BUCKET_BOUNDS_NS.len() - 1)
 }
 
-/// The bucket's bound from which on [`Performed::slower_than`] counts.
+/// The bound above which [`Performed::slower_than`] counts.
 pub fn counted_from(limit: Duration) -> Duration {
     Duration::from_nanos(BUCKET_BOUNDS_NS[bound_at(limit)])
 }
 
 impl Performed {
-    /// How many operations took longer than a limit. Where that is no bucket's bound, those are counted that took longer than the
-    /// [next one](counted_from).
+    /// The number of operations that took longer than a limit. If the limit is not a bucket's
+    /// bound, the [next bound](counted_from) counts.
     pub fn slower_than(&self, limit: Duration) -> u64 {
         self.buckets[bound_at(limit) + 1..].iter().sum()
     }
 }
 
-/// What was asked of a drive or a volume, on all shards together. Clones are the same, and may go to any thread.
+/// The operations of a drive or a volume, on all shards together. Clones share the counters, and
+/// may move to any thread.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     tally: Tally,
@@ -170,12 +173,12 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// For a shard that begins to serve it.
+    /// A row for a shard that starts to use it.
     pub fn join(&self) -> TrafficRow {
         TrafficRow { row: self.tally.row() }
     }
 
-    /// What was done of each kind, in the order of [`Operation::ALL`].
+    /// The counts of each kind, in the order of [`Operation::ALL`].
     pub fn done(&self) -> [Performed; Operation::ALL.len()] {
         let sums = self.tally.sums();
         Operation::ALL.map(|operation| work(&sums[operation as usize * NUMBERS..][..NUMBERS]))
@@ -187,7 +190,7 @@ fn work(sums: &[u64]) -> Performed {
     buckets.copy_from_slice(&sums[FIRST..]);
     let completed = buckets.iter().sum();
     Performed {
-        // They are not read at the same moment.
+        // The counters are not read at the same moment.
         outstanding: sums[STARTED].saturating_sub(completed),
         completed,
         failed: sums[FAILED],
@@ -197,19 +200,19 @@ fn work(sums: &[u64]) -> Performed {
     }
 }
 
-/// The part of a [`Traffic`] that one shard counts.
+/// One shard's row of a [`Traffic`].
 pub struct TrafficRow {
     row: TallyRow,
 }
 
 impl TrafficRow {
-    /// An operation begins.
+    /// Counts the start of an operation.
     #[inline]
     pub fn start(&self, operation: Operation) {
         self.row.add(operation as usize * NUMBERS + STARTED, 1);
     }
 
-    /// An operation has ended: with so many bytes, or it failed.
+    /// Counts the end of an operation: with its bytes, or as failed.
     #[inline]
     pub fn end(&self, operation: Operation, took: Duration, bytes: Option<u64>) {
         let numbers = operation as usize * NUMBERS;
@@ -222,37 +225,37 @@ impl TrafficRow {
         }
     }
 
-    /// An operation turned out to be none: there is nothing of the kind here.
+    /// Uncounts an operation that the drive does not support.
     pub fn take_back(&self, operation: Operation) {
         self.row.add(operation as usize * NUMBERS + STARTED, u64::MAX);
     }
 }
 
-/// An operation that is counted when it ends.
+/// A started operation, counted when it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
-    /// Of which kind.
+    /// Its kind.
     pub operation: Operation,
-    /// When it began.
+    /// When it started.
     pub since: Instant,
 }
 
 impl Timed {
-    /// An operation begins.
+    /// Starts an operation.
     #[inline]
     pub fn start(row: &TrafficRow, operation: Operation, now: Instant) -> Timed {
         row.start(operation);
         Timed { operation, since: now }
     }
 
-    /// It has ended.
+    /// Ends the operation.
     #[inline]
     pub fn end(self, row: &TrafficRow, now: Instant, bytes: Option<u64>) {
         row.end(self.operation, now.since(self.since), bytes);
     }
 }
 
-/// An operation that is counted as the drive's traffic when the drive returns it.
+/// An operation of a drive, counted when the drive returns it.
 pub(crate) struct Metered {
     row: Rc<TrafficRow>,
     timed: Timed,
@@ -260,7 +263,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// A request begins. What asks the drive about itself is no traffic.
+    /// Starts measuring a request. Queries of the drive are no traffic.
     pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
         let operation = Operation::of(request)?;
         let timed = Timed::start(row, operation, now);
@@ -270,7 +273,7 @@ impl Metered {
     pub(crate) fn end(self, now: Instant, result: &Result<u64, IoError>) {
         match result {
             Ok(_) => self.timed.end(&self.row, now, Some(self.bytes)),
-            // It has no such thing, and is asked for something else instead.
+            // Not supported: another operation replaces it.
             Err(error) if error.kind == IoErrorKind::NotSupported => {
                 self.row.take_back(self.timed.operation);
             }

@@ -1,4 +1,4 @@
-//! The world as the code above the seam sees it.
+//! The platform as the code above it sees it.
 
 use crate::buffers::BufferPool;
 use crate::drive::DriveSource;
@@ -21,95 +21,100 @@ use units::ByteCount;
 /// A boxed future that stays on its thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Work that a processor has to do, so that a model can charge time for it.
+/// Processor work, for which a model can charge time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Taking in one host request.
+    /// The intake of one host request.
     HostRequest,
-    /// Handing one request to a drive.
+    /// The start of one drive request.
     DriveRequest,
-    /// One computation of parity, over this many bytes of sources and results.
+    /// One parity computation over that many bytes of sources and results.
     Xor(ByteCount),
-    /// Copying this many bytes.
+    /// A copy of that many bytes.
     Copy(ByteCount),
 }
 
-/// What a world provides to one shard. Implemented twice: real and simulated.
+/// The services of a platform for one shard. There are two implementations: real and simulated.
 pub trait World {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Instant;
 
-    /// The date now, in seconds since 1970, for events and labels that people read.
+    /// The current date, in seconds since 1970, for events and labels that people read.
     fn unix_time(&self) -> u64;
 
-    /// Random numbers: unpredictable in the real world, a function of the seed in the simulated one.
+    /// A random number: unpredictable on the real platform, determined by the seed on the simulated
+    /// one.
     fn random(&self) -> u64;
 
-    /// The time that `work` takes beyond what really passes: zero in the real world.
+    /// The virtual time that `work` takes: zero on the real platform.
     fn charge(&self, work: Work) -> Duration;
 
-    /// Opens a drive of this world by its path or name, for one controller alone.
+    /// Opens a drive by its path or name, exclusively for one controller.
     fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
 
-    /// The same for somebody who only reads: a file or block device is opened without the right to write, so that one
-    /// that may not be written will do, and one that may cannot be by mistake.
+    /// Opens a drive without write access. So a write-protected drive will do, and a write by
+    /// mistake is impossible.
     fn open_drive_for_reading<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
 
-    /// Makes a new file drive of that size, with all its space reserved. It must not exist yet.
+    /// Creates a file drive of that size, with all its space reserved. It must not exist.
     fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, Result<()>>;
 
-    /// Listens.
+    /// Listens at an address.
     fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>>;
 
-    /// Connects.
+    /// Connects to an address.
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
 
-    /// Memory of that name that outlives this process (see [`KeptMemory`]): what is there, of whatever size; or, with a
-    /// size, new memory if there is none. `None`: there is none, and no size was given. Whoever has it has it alone, and
-    /// as long as it views it.
+    /// Opens or creates the persistent memory of that name (see [`KeptMemory`]). Existing memory
+    /// keeps its size; new memory is made only if a size is given. `None`: it does not exist, and
+    /// no size was given. The caller has it exclusively, until its last view is dropped.
     ///
     /// # Errors
-    /// When somebody has it; when there is no room; when what is there cannot be understood; when this world offers none.
+    /// If another process has it, if space is missing, if its content is invalid, or if the
+    /// platform has no persistent memory.
     fn kept_memory<'a>(
         &'a self,
         name: &'a str,
         size: Option<KeptSize>,
     ) -> LocalFuture<'a, Result<Option<KeptMemory>>>;
 
-    /// Has memory that is much used lie in as large pages as this world has: a hint, which may come to nothing. What is in it stays.
+    /// Requests the largest page size of the platform for much-used memory. A hint without
+    /// guarantee; the content is unchanged.
     fn enlarge_pages(&self, _memory: &mut [u8]) {}
 
-    /// Gives up the memory of that name; done when it is gone. If this process still views it, it may go on. Where there
-    /// is none, all is well.
+    /// Removes the persistent memory of that name. Views of it in this process remain valid.
+    /// Succeeds if it does not exist.
     ///
     /// # Errors
-    /// When another process has it; when it cannot be removed.
+    /// If another process has it, or it cannot be removed.
     fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>>;
 
-    /// Memory of that name that other processes of this machine have, or left behind. A world that offers none has none.
+    /// Persistent memory of that name that other processes of this computer have, or left behind.
+    /// Empty on a platform without persistent memory.
     ///
     /// # Errors
-    /// When it cannot be looked for.
+    /// If the search fails.
     fn other_memories<'a>(&'a self, _name: &'a str) -> LocalFuture<'a, Result<Vec<OtherMemory>>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Removes one of them, by [what its world calls it](OtherMemory::name): what it holds is lost.
+    /// Removes persistent memory of another process, by [its name](OtherMemory::name): its content
+    /// is lost.
     ///
     /// # Errors
-    /// When there is none so called; when a process has it; when it cannot be removed.
+    /// If it does not exist, if a process has it, or if it cannot be removed.
     fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, Result<()>> {
         let sentence = format!("there is no memory {other}");
         Box::pin(async { Err(Error::new(ErrorKind::NotFound, sentence)) })
     }
 
-    /// Which start of the machine this is: the same until its power goes, and never the same again.
+    /// The boot number: constant until the computer restarts, and never reused.
     fn boot_id(&self) -> u128;
 
     /// The durable state of this controller.
     fn state(&self) -> &dyn StateStore;
 
-    /// Takes note of an event, for the hash and the trace of a run; the real world keeps none.
+    /// Records an event for the hash and the trace of a run; no effect on the real platform.
     fn trace(&self, event: &'static str, a: u64, b: u64);
 }
 
@@ -119,14 +124,14 @@ struct Inner {
     pool: BufferPool,
 }
 
-/// One shard's handle to its world and its executor. Cheap to clone; stays on its thread.
+/// One shard's handle to its platform and its executor. Cheap to clone; stays on its thread.
 #[derive(Clone)]
 pub struct Env {
     inner: Rc<Inner>,
 }
 
 impl Env {
-    /// Joins an executor, a world and a buffer pool: what the two worlds call.
+    /// Joins an executor, a platform and a buffer pool: for the implementations of platforms.
     pub fn new(executor: Rc<Executor>, world: Rc<dyn World>, pool: BufferPool) -> Env {
         Env { inner: Rc::new(Inner { executor, world, pool }) }
     }
@@ -136,7 +141,7 @@ impl Env {
         &self.inner.executor
     }
 
-    /// What this world can do beyond the shortcuts below.
+    /// The full interface of the platform.
     pub fn world(&self) -> &dyn World {
         &*self.inner.world
     }
@@ -146,12 +151,12 @@ impl Env {
         &self.inner.pool
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.inner.world.now()
     }
 
-    /// The date now, in seconds since 1970.
+    /// The current date, in seconds since 1970.
     pub fn unix_time(&self) -> u64 {
         self.inner.world.unix_time()
     }
@@ -180,7 +185,7 @@ impl Env {
         Sleep { env: self.clone(), deadline, timer: None }
     }
 
-    /// Waits for `duration`, without the time that the process stood still: for limits to what others may take.
+    /// Waits for `duration`, not counting time in which the process does not run: for time limits.
     pub async fn sleep_running(&self, duration: Duration) {
         let end = self.now_running() + duration;
         while self.now_running() < end {
@@ -188,7 +193,7 @@ impl Env {
         }
     }
 
-    /// The time now, without the time that the process stood still.
+    /// The current time, without the time in which the process did not run.
     pub fn now_running(&self) -> Instant {
         let stood_still = self.inner.executor.stood_still();
         Instant {
@@ -196,7 +201,7 @@ impl Env {
         }
     }
 
-    /// Charges for processor work where a model asks for it; costs nothing in the real world.
+    /// Charges virtual time for processor work in a model; no effect on the real platform.
     pub async fn compute(&self, work: Work) {
         let time = self.inner.world.charge(work);
         if !time.is_zero() {
@@ -204,26 +209,26 @@ impl Env {
         }
     }
 
-    /// Takes note of an event.
+    /// Records an event.
     pub fn trace(&self, event: &'static str, a: u64, b: u64) {
         self.inner.world.trace(event, a, b);
     }
 
-    /// A new operation, for what implements drives and streams: the waiter's side and the returner's.
-    /// `time_limit` `None`: it may take for ever (a receive).
+    /// A new operation, for implementations of drives and streams: the waiter's side and the
+    /// drive's side. Without a `time_limit` it may take forever (a receive).
     pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
         let deadline = time_limit.map_or(Instant::NEVER, |limit| self.inner.executor.tick() + limit);
         Io::start(&self.inner.executor, Terms::until(deadline))
     }
 
-    /// Gives way to whatever has come back from drives and the network meanwhile, beside all that is ready: goes
-    /// on after the world has looked. For work in the background; [`Env::yield_now`] is quicker and knows only
-    /// what is ready already.
+    /// Yields to the ready tasks and to completions of drives and the network: continues after the
+    /// platform has checked for them. For background work. [`Env::yield_now`] is faster, and yields
+    /// only to ready tasks.
     pub fn give_way(&self) -> GiveWay {
         GiveWay(Sleep { env: self.clone(), deadline: self.now(), timer: None })
     }
 
-    /// Gives every other ready task a turn.
+    /// Yields once to all other ready tasks.
     pub fn yield_now(&self) -> Yield {
         Yield { env: self.clone(), yielded: false }
     }
@@ -237,7 +242,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Lets a timer go off at the deadline, which is now or later, and waits for it.
+    /// Sets a timer for the deadline, which is now or later, and waits for it.
     fn wait(&mut self) -> Poll<()> {
         let executor = self.env.executor().clone();
         match self.timer {

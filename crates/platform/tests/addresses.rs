@@ -1,4 +1,4 @@
-//! Addresses as people write them.
+//! The text form of addresses.
 
 use platform::{Address, ErrorKind};
 

@@ -21,7 +21,8 @@ fn a_pool_gives_no_more_than_its_limit_and_takes_back_what_is_dropped() {
     assert_eq!(pool.used(), ByteCount::ZERO);
 }
 
-/// Blocks of a size that nobody asked for any more stayed beside as many of another one: a pool took twice its limit of the system.
+/// Free blocks of a size out of use stayed allocated next to those of another size: a pool took
+/// twice its limit.
 #[test]
 fn a_pool_has_no_more_of_the_system_than_its_limit_whatever_sizes_it_is_asked_for() {
     let pool = BufferPool::new(ByteCount(1 << 20));
@@ -75,8 +76,8 @@ fn a_view_dropped_on_another_thread_sends_its_block_home() {
     assert!(pool.take(ByteCount(4096)).is_some());
 }
 
-/// Blocks that ended on other shards were looked for only when the pool was used up: until then every payload that another shard had
-/// written was taken anew from the system, zeroed and touched for the first time.
+/// Blocks dropped on other shards were collected only when the pool was used up. Until then each
+/// payload written by another shard took new memory from the system: zeroed and page-faulted.
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn a_block_that_came_home_is_used_before_a_new_one() {
@@ -112,7 +113,7 @@ fn blocks_start_on_the_strictest_sector() {
     }
 }
 
-/// Says when it goes.
+/// Records its drop.
 struct Keeper(Arc<AtomicBool>);
 
 impl Drop for Keeper {
@@ -121,12 +122,12 @@ impl Drop for Keeper {
     }
 }
 
-/// A buffer over memory of the test's, which is never freed, and whether its keeper is gone.
+/// A buffer over leaked memory, and whether its keeper is dropped.
 fn over(len: usize) -> (Buf, Arc<AtomicBool>) {
     let memory: &'static mut [u8] = Box::leak(vec![0; len].into_boxed_slice());
     let gone = Arc::new(AtomicBool::new(false));
     let keeper = Arc::new(Keeper(gone.clone()));
-    // SAFETY: the memory is never freed, and nobody else has it.
+    // SAFETY: the memory is never freed, and only this buffer accesses it.
     let buf = unsafe { Buf::over(NonNull::from(memory).cast(), ByteCount(len as u64), keeper) };
     (buf, gone)
 }
@@ -146,7 +147,7 @@ fn pieces_lie_side_by_side_and_are_counted_by_themselves() {
     let viewed = middle.freeze();
     let again = viewed.clone();
     let viewed = viewed.try_unfreeze().unwrap_err();
-    let mut last = last.freeze().try_unfreeze().expect("nobody else views this one");
+    let mut last = last.freeze().try_unfreeze().expect("it is the only view");
     last.bytes_mut().fill(3);
     drop(again);
     assert_eq!(viewed.try_unfreeze().unwrap().bytes()[0], 1, "its neighbour is another piece");
@@ -165,11 +166,11 @@ fn what_was_apart_is_together_with_its_neighbours_again() {
     let again = viewed.cut(ByteCount(1), ByteCount(2));
     let viewed = viewed.try_unfreeze().unwrap_err();
     drop(again);
-    let second = viewed.try_unfreeze().expect("it alone is counted").together();
+    let second = viewed.try_unfreeze().expect("it is the only view of its piece").together();
     let both = second.join(last).expect("they are of one block");
     assert_eq!((both.bytes()[0], both.bytes()[8192], both.len()), (2, 3, ByteCount(12_288)));
     let (both, hollow) = (both.together(), Buf::hollow(ByteCount(9)).apart().together());
-    assert_eq!((both.len(), hollow.len()), (ByteCount(12_288), ByteCount(9)), "it is no part of another");
+    assert_eq!((both.len(), hollow.len()), (ByteCount(12_288), ByteCount(9)), "it has no original block");
     drop((first, both));
     assert_eq!(pool.used(), ByteCount::ZERO);
 }
@@ -232,8 +233,8 @@ fn pieces_of_no_bytes_are_a_mistake() {
     let _ = Buf::hollow(ByteCount(1)).carve(ByteCount::ZERO);
 }
 
-/// Buffers of more than 1 MiB were given back to the system each time, and each new one was memory that the kernel had to clear page by
-/// page.
+/// Buffers of more than 1 MiB returned to the system each time, and the kernel cleared each new one
+/// page by page.
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn large_buffers_are_kept_for_the_next_of_their_size() {
@@ -243,15 +244,16 @@ fn large_buffers_are_kept_for_the_next_of_their_size() {
     assert_eq!((pool.used(), pool.held()), (ByteCount::ZERO, large), "it is kept");
     let again = pool.take(large).expect("there is room");
     assert_eq!((pool.used(), pool.held()), (large, large), "and used again");
-    // Another size is another block, to measure, and what is kept makes room where there is none.
+    // A large buffer of another size is another block, of exact size; free blocks are released to
+    // make room.
     let other = pool.take(ByteCount(5 << 20)).expect("there is room");
     drop((again, other));
     assert_eq!((pool.used(), pool.held()), (ByteCount::ZERO, ByteCount(8 << 20)));
-    let most = pool.take(ByteCount(12 << 20)).expect("nobody views the others");
+    let most = pool.take(ByteCount(12 << 20)).expect("the others are free");
     assert_eq!(pool.used(), ByteCount(12 << 20));
     assert!(pool.held() <= pool.limit(), "{}", pool.held());
     let sent = std::thread::spawn(move || drop(most));
     sent.join().expect("it ends");
-    assert_eq!(pool.used(), ByteCount::ZERO, "it comes home from another thread");
+    assert_eq!(pool.used(), ByteCount::ZERO, "another thread returned it");
     assert!(pool.held() >= ByteCount(12 << 20));
 }

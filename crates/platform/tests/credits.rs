@@ -1,4 +1,4 @@
-//! Credits that several users share: a user that gives nothing back keeps no other from going on.
+//! Credits with several users: a user that returns nothing does not block the others.
 
 use platform::Parts;
 use platform::sync::{Credits, Taken};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A volume whose drives do not answer held all memory, and every other volume stood still with it.
+/// A volume whose drives did not respond held all memory and blocked every other volume.
 #[test]
 fn a_user_that_gives_nothing_back_leaves_the_others_their_parts() {
     let mut sim = Sim::new(SimOptions::default());
@@ -40,10 +40,11 @@ fn a_user_that_gives_nothing_back_leaves_the_others_their_parts() {
         waiting.now()
     });
     let then = sim.finish(&served).unwrap();
-    assert_eq!(then.ns / 1_000_000, 101, "it waits for nobody");
+    assert_eq!(then.ns / 1_000_000, 101, "it does not wait");
 }
 
-/// Of two users that both give back, one that asks for much is served although the other never stops asking for little.
+/// Two users return their credits: one with large requests is served although the other never stops
+/// sending small ones.
 #[test]
 fn a_large_request_is_not_starved_by_another_users_small_ones() {
     let mut sim = Sim::new(SimOptions::default());
@@ -71,7 +72,8 @@ fn a_large_request_is_not_starved_by_another_users_small_ones() {
     assert!(sim.finish(&task).unwrap().ns < 10_000_000);
 }
 
-/// What one alone could have it can have beside another, when it has nothing else.
+/// An amount that one user alone could take is available next to another user, if the first holds
+/// nothing.
 #[test]
 fn what_is_more_than_may_be_had_beside_others_is_had_alone() {
     let mut sim = Sim::new(SimOptions::default());
@@ -87,14 +89,15 @@ fn what_is_more_than_may_be_had_beside_others_is_had_alone() {
     sim.finish(&task).unwrap();
     drop(other);
     assert_eq!(all.free(), 100);
-    let whole = one.try_take(100).expect("nobody else has a part");
+    let whole = one.try_take(100).expect("no other user has a share");
     drop(one);
-    assert_eq!(all.free(), 0, "what is taken is taken");
+    assert_eq!(all.free(), 0, "shares do not revoke credits in use");
     drop(whole);
     assert_eq!(all.free(), 100);
 }
 
-/// Whatever users take, give back, join and leave: nobody takes what is kept for another, but what it could never have otherwise.
+/// Whatever users take, return, join and leave: no user takes another's reserved share, except an
+/// amount that such shares always exclude.
 #[test]
 fn parts_add_up_whatever_happens() {
     let mut random = 7;

@@ -1,4 +1,4 @@
-//! The executor: order of tasks and timers, wakes, death.
+//! The executor: order of tasks and timers, wakes, crash.
 
 use platform::{Executor, Instant, Schedule, Unpark};
 use platform_sim::{Sim, SimOptions};
@@ -22,7 +22,7 @@ fn executor(schedule: Schedule) -> Rc<Executor> {
     Executor::new(schedule, Arc::new(CountUnparks::default()))
 }
 
-/// Runs ten tasks of three turns each and returns who ran when.
+/// Runs ten tasks of three turns each and returns the order of turns.
 fn order_of_turns(schedule: Schedule) -> Vec<u32> {
     let executor = executor(schedule);
     let order = Rc::new(RefCell::new(Vec::new()));
@@ -228,7 +228,7 @@ fn killing_drops_every_task_where_it_stands_even_those_that_destructors_start() 
     assert!(!executor.run_ready(10));
 }
 
-/// A task that waits to be told, and one that tells it three times; what each did, in order.
+/// One task waits for wakes, another wakes it three times; returns the steps of both, in order.
 fn told_at_once(schedule: Schedule) -> Vec<&'static str> {
     let executor = executor(schedule);
     let (log, told) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
@@ -253,7 +253,7 @@ fn told_at_once(schedule: Schedule) -> Vec<&'static str> {
             tells.borrow_mut().push("tells");
             runner.go_on(waiting.get().expect("it waits"));
         }
-        // Itself it cannot go on: it is made ready, and the wake is not lost.
+        // A task cannot continue itself: it is queued, and the wake is not lost.
         let mut again = false;
         poll_fn(|_| {
             if std::mem::replace(&mut again, true) {
@@ -274,14 +274,14 @@ fn told_at_once(schedule: Schedule) -> Vec<&'static str> {
 fn a_task_that_waits_goes_on_inside_the_one_that_tells_it() {
     let at_once = ["tells", "goes on", "tells", "goes on", "tells", "goes on", "ends"];
     assert_eq!(told_at_once(Schedule::Fifo), at_once);
-    // Where orders are explored it may be ready like any other.
+    // If orders are explored, it may be queued instead.
     let orders = (0..64).map(|seed| told_at_once(Schedule::Shuffled { seed }));
     let orders: std::collections::BTreeSet<_> = orders.collect();
     assert!(orders.iter().any(|order| order[..] == at_once));
     assert!(orders.iter().any(|order| order[..3] == ["tells", "tells", "tells"]));
 }
 
-/// Tasks that have one another go on, without end: that is not a recursion without end.
+/// Tasks that continue each other endlessly do not recurse endlessly.
 #[test]
 fn tasks_go_on_inside_one_another_only_so_deep() {
     let executor = executor(Schedule::Fifo);
@@ -311,12 +311,12 @@ fn tasks_go_on_inside_one_another_only_so_deep() {
     let first = tasks.borrow()[0];
     executor.wake(first);
     while executor.run_ready(1) {}
-    assert!(executor.unfinished_tasks().is_empty(), "every task was told");
+    assert!(executor.unfinished_tasks().is_empty(), "every task was woken");
     assert_eq!(deepest.get(), 5, "one that is polled, and four inside");
 }
 
-/// What another shard asked for came after all that was ready here, each of which may take dozens of requests in its turn: two shards
-/// waited for one another most of the time.
+/// Requests of another shard came after all ready tasks here, each of which may take dozens of
+/// requests per turn: two shards waited for each other most of the time.
 #[test]
 fn what_another_thread_woke_comes_before_what_is_ready_here() {
     let executor = executor(Schedule::Fifo);

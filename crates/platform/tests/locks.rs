@@ -1,4 +1,4 @@
-//! Stripe locks: exclusion, sharing, fairness, giving up.
+//! Stripe locks: exclusion, sharing, fairness, cancellation.
 
 use platform::Env;
 use platform::locks::{Mode, StripeLocks};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Takes the lock for `hold` and notes when it got it.
+/// Takes the lock for `hold` and records when it was admitted.
 fn spawn_locker(
     env: &Env,
     locks: &StripeLocks,
@@ -27,7 +27,7 @@ fn spawn_locker(
     })
 }
 
-/// Lockers in the order given, each holding for a millisecond; when each got its lock.
+/// Runs lockers in this order, each holding for a millisecond; returns when each was admitted.
 fn when_admitted(lockers: &[(u64, Mode, Range<u32>)]) -> Vec<u64> {
     let mut sim = Sim::new(SimOptions::default());
     let env = sim.env();
@@ -120,7 +120,7 @@ fn a_waiter_that_is_given_up_lets_those_behind_it_pass() {
     let behind = spawn_locker(&env, &locks, (0, Shared, ALL), MS);
     assert_eq!(sim.finish(&behind).unwrap(), 5);
     drop(reader);
-    assert!(locks.try_lock(0, Exclusive).is_some(), "nothing is left behind");
+    assert!(locks.try_lock(0, Exclusive).is_some(), "no claim is left");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Operations: returned once, perhaps late, never forgotten.
+//! Operations: returned once, possibly late, never forgotten.
 
 mod common;
 
-use common::{Kept, keeper};
+use common::{HeldOperations, keeper};
 use platform::{
     Buf, Env, IoError, IoErrorKind, IoOutcome, IoRequest, LimitsByClass, Member, OnReturn, Overseer,
     TimeLimits,
@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
 
-fn return_one(kept: &Kept) {
+fn return_one(kept: &HeldOperations) {
     let (request, completion) = kept.borrow_mut().pop().expect("an operation in flight");
     let bytes = request.range().len.0;
     match request {
@@ -39,7 +39,7 @@ fn operations_run_together_and_are_joined_in_any_order() {
             (kept.borrow().len(), drive.outstanding(), env.executor().operations_in_flight()),
             (3, 3, 3)
         );
-        // The last started returns first.
+        // The operation that started last returns first.
         (0..3).for_each(|_| return_one(&kept));
         assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
         for (index, op) in ops.into_iter().enumerate() {
@@ -119,7 +119,7 @@ fn a_late_return_after_a_time_out_is_counted_and_its_buffer_is_nobody_elses() {
         assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::TimedOut);
         assert!(outcome.buffers.is_empty(), "the drive still has it");
         assert_eq!((drive.outstanding(), env.pool().used()), (1, ByteCount(4096)));
-        // Others may start and return meanwhile; the late one must not be taken for them.
+        // Other operations start and return meanwhile: the late one must not be confused with them.
         let next = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
         return_one(&kept);
         assert_eq!(next.await.result.unwrap(), 512);
@@ -130,7 +130,7 @@ fn a_late_return_after_a_time_out_is_counted_and_its_buffer_is_nobody_elses() {
     .unwrap();
 }
 
-/// A process that had been stopped for 40 s found all of its drives late when it went on, and used none of them any more.
+/// After a stop of 40 s a process found all its drives late, and used none of them any more.
 #[test]
 fn the_time_in_which_the_process_stood_still_counts_for_no_operation() {
     let mut sim = Sim::new(SimOptions::default());
@@ -143,8 +143,8 @@ fn the_time_in_which_the_process_stood_still_counts_for_no_operation() {
         env.sleep(Duration::from_secs(40)).await;
         return_one(&kept);
         return_one(&kept);
-        assert!(one.await.result.is_ok() && other.await.result.is_ok(), "20 s of their time had passed");
-        // What starts later has all of its time, and no more.
+        assert!(one.await.result.is_ok() && other.await.result.is_ok(), "only 20 s count");
+        // A later operation has its full time limit, and no more.
         let begun = env.now();
         assert_eq!(drive.flush().await.result.unwrap_err().kind, IoErrorKind::TimedOut);
         assert_eq!(env.now() - begun, LIMIT);
@@ -185,7 +185,7 @@ fn a_time_out_that_nobody_has_looked_at_stays_one_when_the_drive_returns() {
     .unwrap();
 }
 
-/// Hears of operations, and notes what they came to.
+/// Receives outcomes, and records them.
 #[derive(Default)]
 struct Listener {
     heard: RefCell<Vec<(u32, Result<u64, IoErrorKind>)>>,
@@ -197,7 +197,8 @@ impl OnReturn for Listener {
     }
 }
 
-/// With no task: told when the drive returns it, or when its time is up, and never twice.
+/// Without a task: notified when the drive returns the operation or its time limit passes, and
+/// never twice.
 #[test]
 fn an_operation_without_a_task_is_told_of_once() {
     let mut sim = Sim::new(SimOptions::default());
@@ -214,7 +215,7 @@ fn an_operation_without_a_task_is_told_of_once() {
         assert!(listener.heard.borrow().is_empty() && drive.outstanding() == 1);
         return_one(&kept);
         assert_eq!(*listener.heard.borrow(), [(7, Ok(4096))]);
-        // One that is late, and another one that takes its place meanwhile.
+        // A late operation, and another one that reuses its slot.
         start(8);
         env.sleep(LIMIT).await;
         env.sleep(LIMIT).await;
@@ -224,12 +225,12 @@ fn an_operation_without_a_task_is_told_of_once() {
         return_one(&kept);
         return_one(&kept);
         assert_eq!(listener.heard.borrow()[2..], [(9, Ok(4096))]);
-        // One that fails while the drive has it.
+        // An operation that fails while the drive has it.
         start(10);
         kept.borrow()[0].1.fail_early(IoError::new(IoErrorKind::Gone));
         assert_eq!(listener.heard.borrow()[3..], [(10, Err(IoErrorKind::Gone))]);
         return_one(&kept);
-        // One that the drive forgets.
+        // An operation that the drive loses.
         start(11);
         kept.borrow_mut().clear();
         assert_eq!(listener.heard.borrow()[4..], [(11, Err(IoErrorKind::Gone))]);
@@ -239,7 +240,7 @@ fn an_operation_without_a_task_is_told_of_once() {
     .unwrap();
 }
 
-/// Whoever was to hear of it is let go, though the drive has it still.
+/// The receiver is dropped although the drive still has the operation.
 #[test]
 fn nobody_hears_of_an_operation_of_a_process_that_was_killed() {
     let sim = Sim::new(SimOptions::default());
@@ -374,7 +375,7 @@ fn a_task_whose_operations_finish_at_once_still_lets_others_run() {
         let busy = env.spawn("busy", async move {
             let mut done = 0;
             while !*stopped.borrow() {
-                assert!(done < 10_000, "nobody else got a turn");
+                assert!(done < 10_000, "no other task had a turn");
                 let flush = worker.flush();
                 return_one(&kept);
                 flush.await.result.unwrap();
@@ -395,25 +396,26 @@ fn what_fails_early_is_told_at_once_and_stays_outstanding_until_the_drive_return
     let env = sim.env();
     sim.run(async move {
         let (drive, kept) = keeper(&env, LIMIT);
-        let early = |kept: &Kept| {
+        let early = |kept: &HeldOperations| {
             let kept = kept.borrow();
             assert!(kept[0].1.is_awaited());
             kept[0].1.fail_early(platform::IoError::new(IoErrorKind::Gone));
             assert!(!kept[0].1.is_awaited());
         };
-        // Told first, returned later.
+        // Notified first, returned later.
         let op = drive.flush();
         early(&kept);
         assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::Gone);
         assert_eq!(drive.outstanding(), 1);
         return_one(&kept);
         assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
-        // Returned before anybody looked: what was told stands, even where it went well after all.
+        // Returned before the waiter polled: the reported error stays, even if the operation
+        // succeeded.
         let op = drive.flush();
         early(&kept);
         return_one(&kept);
         assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::Gone);
-        // A waiter that sleeps is woken.
+        // A waiting task is woken.
         let waiter = env.spawn("waiter", {
             let drive = drive.clone();
             async move { drive.flush().await.result }
@@ -443,14 +445,14 @@ fn health_is_asked_for_like_anything_else() {
         let told = platform::DriveHealth { wear_percent: Some(7), ..platform::DriveHealth::default() };
         completion.complete(IoOutcome::with_health(told.clone()));
         assert_eq!(asking.await, Ok(told));
-        // A drive that does not answer is not one that is well.
+        // A drive that does not respond is not reported as healthy.
         assert_eq!(drive.health().await.unwrap_err().kind, IoErrorKind::TimedOut);
         return_one(&kept);
     })
     .unwrap();
 }
 
-/// Watches over a drive, and counts how often it was told something.
+/// An overseer that counts its notifications.
 #[derive(Default)]
 struct Watch(Cell<u32>);
 
@@ -460,8 +462,8 @@ impl Overseer for Watch {
     }
 }
 
-/// A drive that is watched over, with a short limit of 2 s for reads, and who watches.
-fn watched(env: &Env) -> (Member, Kept, Rc<Watch>) {
+/// A drive with an overseer and a short limit of 2 s for reads.
+fn watched(env: &Env) -> (Member, HeldOperations, Rc<Watch>) {
     let (drive, kept) = keeper(env, LIMIT);
     let limits = TimeLimits { short_read: Duration::from_secs(2), ..TimeLimits::uniform(LIMIT) };
     drive.set_limits(&LimitsByClass { solid: limits, ..LimitsByClass::default() });
@@ -481,14 +483,14 @@ fn what_is_overdue_at_a_drive_that_is_watched_over_is_waited_for_until_it_is_giv
         env.sleep(LIMIT - Duration::from_secs(1)).await;
         assert_eq!((drive.is_overdue(), watch.0.get()), (false, 0));
         env.sleep(Duration::from_secs(3600)).await;
-        assert_eq!((drive.is_overdue(), watch.0.get()), (true, 1), "told once");
+        assert_eq!((drive.is_overdue(), watch.0.get()), (true, 1), "notified once");
         return_one(&kept);
-        assert!(drive.is_overdue(), "the other one is");
+        assert!(drive.is_overdue(), "the other one is overdue");
         let (_, completion) = kept.borrow_mut().pop().unwrap();
         drive.give_up();
         assert_eq!((drive.is_overdue(), watch.0.get(), drive.outstanding()), (false, 2, 1));
         completion.complete(IoOutcome::done(0));
-        // Which of them the drive returned, it says itself.
+        // The drive reports itself which of them it returned.
         let kinds = [returned.await.result, given_up.await.result].map(|result| result.map_err(|e| e.kind));
         assert!(kinds.contains(&Ok(0)) && kinds.contains(&Err(IoErrorKind::TimedOut)), "{kinds:?}");
         assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
@@ -514,7 +516,7 @@ fn a_read_with_a_short_limit_is_late_then_overdue_and_is_no_more_when_it_is_retu
         assert_eq!((drive.is_late(), drive.is_overdue(), watch.0.get()), (false, true, 3));
         return_one(&kept);
         assert_eq!((drive.is_overdue(), watch.0.get()), (false, 4));
-        assert!(patient.await.result.is_ok(), "whoever waits on has it");
+        assert!(patient.await.result.is_ok(), "a read without a short limit returns its data");
     })
     .unwrap();
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Kept, keeper};
+use common::{HeldOperations, keeper};
 use platform::{IoErrorKind, IoOutcome};
 use platform_sim::{Sim, SimOptions};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Completes the oldest operation of the drive.
-fn return_first(kept: &Kept) {
+fn return_first(kept: &HeldOperations) {
     let (request, completion) = kept.borrow_mut().remove(0);
     completion.complete(IoOutcome::done(request.range().len.0));
 }
 
-fn place_of(kept: &Kept, nth: usize) -> u64 {
+fn place_of(kept: &HeldOperations, nth: usize) -> u64 {
     kept.borrow()[nth].0.range().start.0
 }
 
@@ -67,7 +67,7 @@ fn what_waits_for_a_silent_drive_times_out_in_its_turn() {
             assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
         }
         assert_eq!(env.now().since(began), Duration::from_secs(3));
-        assert_eq!(drive.outstanding(), 5, "the drive may carry them out yet");
+        assert_eq!(drive.outstanding(), 5, "the drive may still perform them");
         (0..5).for_each(|_| return_first(&kept));
         assert_eq!(drive.outstanding(), 0);
     })

@@ -1,4 +1,4 @@
-//! Tasks that work on items as they come.
+//! Tasks that process queued items.
 
 use platform::Runners;
 use platform_sim::{Sim, SimOptions};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Items that were done, and at which millisecond.
+/// Completed items, and the millisecond of each.
 type Log = Rc<RefCell<Vec<(u32, u64)>>>;
 
-/// Runners of which at most `most` work at a time, a millisecond an item; what is done, and when.
+/// Runners with at most `most` tasks, a millisecond per item; and the log of completed items.
 fn runners(sim: &Sim, most: usize) -> (Runners<u32>, Log) {
     let env = sim.env();
     let (runners, done) = (Runners::new(&env, "runner", most), Rc::new(RefCell::new(Vec::new())));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Takers in the order given, each holding its credits for a millisecond; when each got them.
+/// Takers in this order, each holding its credits for a millisecond; when each got them.
 fn when_taken(total: u64, takers: &[u64]) -> Vec<u64> {
     let mut sim = Sim::new(SimOptions::default());
     let env = sim.env();
@@ -52,7 +52,7 @@ fn trying_for_credits_does_not_overtake_who_waits() {
         drop(taken);
     });
     sim.step();
-    assert!(credits.try_take(1).is_none(), "one is free, but somebody waits");
+    assert!(credits.try_take(1).is_none(), "one is free, but an earlier request waits");
     drop(first);
     sim.finish(&waiter).unwrap();
     assert_eq!(credits.free(), 3);
@@ -162,7 +162,7 @@ fn a_mailbox_holds_its_capacity_and_gives_the_rest_back() {
         assert_eq!((receiver.receive().await, receiver.try_receive()), (Some(2), Some(4)));
         assert_eq!(receiver.try_receive(), None);
         drop(receiver);
-        assert!(matches!(sender.send(5), Err(Full(5))), "nobody will ever read it");
+        assert!(matches!(sender.send(5), Err(Full(5))), "the receiver is dropped");
     })
     .unwrap();
 }
@@ -217,7 +217,7 @@ fn messages_from_another_thread_are_all_received_in_order() {
         }
         next
     });
-    // The simulation is idle whenever the thread has nothing in the mailbox: step until the end.
+    // The simulation is idle whenever the mailbox is empty: step until the task ends.
     while !receiving.is_finished() {
         sim.step();
     }

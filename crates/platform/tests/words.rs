@@ -1,4 +1,4 @@
-//! Numbers that are each stored at once.
+//! Words with atomic stores.
 
 use platform::Words;
 

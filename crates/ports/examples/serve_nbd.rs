@@ -1,11 +1,11 @@
-//! Serves one volume over NBD until standard input ends, without a controller: for benchmarks, and for trying
-//! outside programs by hand.
+//! Serves one volume over NBD until standard input ends, without a controller: for benchmarks and
+//! for manual tests with other programs.
 //!
 //! ```text
 //! serve_nbd unix:/tmp/nbd.sock raid5 4xmem:64M [--strip 64K] [--shards N] [--memory 256M]
 //! ```
 //!
-//! Nothing is made durable besides the data: file drives have no labels here, and a crash needs no resync.
+//! Only data is durable: file drives have no labels here, and a crash causes no resync.
 #![allow(clippy::disallowed_methods, reason = "a binary joins a world to the engine")]
 
 use engine::{
@@ -62,7 +62,7 @@ fn parse() -> Result<Arguments, Box<dyn Error>> {
     Ok(arguments)
 }
 
-/// What a shard tells the first one when it is ready: how to reach its engine and its port.
+/// The message of a ready shard: the mailboxes of its engine and its port.
 type Ready = (mailbox::Sender<ShardMessage>, mailbox::Sender<PortMessage>);
 
 fn start_shard(

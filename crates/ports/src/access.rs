@@ -1,11 +1,11 @@
-//! Who may use which target: a list of rules, of which the first that fits counts.
+//! Access rules: which client may use which target. The first rule that matches decides.
 
 use platform::Peer;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use std::net::IpAddr;
 
-/// Rules of access, a line each. Nobody may do what no rule allows.
+/// Access rules, one per line. Without a matching rule, access is denied.
 #[derive(Debug)]
 pub struct Access {
     rules: Vec<Rule>,
@@ -15,41 +15,41 @@ pub struct Access {
 struct Rule {
     /// `None`: every target.
     target: Option<String>,
-    who: Who,
+    who: ClientPattern,
     rights: Option<Rights>,
 }
 
-/// What somebody may do with a target.
+/// The rights of a client on a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rights {
     pub read_only: bool,
 }
 
 #[derive(Debug)]
-enum Who {
+enum ClientPattern {
     Anybody,
-    /// An address, and how many of its first bits count.
+    /// A network: an address and the length of its prefix.
     Network(IpAddr, u8),
-    /// A user of this machine, at a Unix socket.
+    /// A user of this machine, connected to a Unix socket.
     User(u32),
-    /// Who has a certificate with that name in it.
+    /// Clients whose certificate contains this name.
     Named(ServerName<'static>),
-    /// Who has this certificate: its SHA-256.
+    /// The client whose certificate has this SHA-256.
     Certificate([u8; 32]),
 }
 
-/// Who is at the other end of a connection, as far as is known.
-pub(crate) struct Visitor {
+/// The client of a connection, as far as it is known.
+pub(crate) struct ClientIdentity {
     pub peer: Peer,
-    /// What it proved to be its own.
+    /// The certificate that the client has authenticated with.
     pub certificate: Option<CertificateDer<'static>>,
 }
 
 impl Access {
-    /// Reads lines of `TARGET WHO RIGHTS`; what is behind a `#` is for people.
+    /// Parses lines of `TARGET WHO RIGHTS`. `#` starts a comment.
     ///
     /// # Errors
-    /// The number of a line that is none, and what was expected.
+    /// The number of an invalid line, and the expected syntax.
     pub fn parse(text: &str) -> Result<Access, String> {
         let mut rules = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -64,8 +64,8 @@ impl Access {
         Ok(Access { rules })
     }
 
-    /// What `visitor` may do with the target of that name; `None`: nothing.
-    pub(crate) fn rights(&self, visitor: &Visitor, target: &str) -> Option<Rights> {
+    /// The rights of `visitor` on the target `target`; `None`: no access.
+    pub(crate) fn rights(&self, visitor: &ClientIdentity, target: &str) -> Option<Rights> {
         let concerns = |rule: &&Rule| rule.target.as_deref().is_none_or(|name| name == target);
         let rule = self.rules.iter().filter(concerns).find(|rule| rule.who.is(visitor))?;
         rule.rights
@@ -84,12 +84,12 @@ impl Rule {
             _ => return Err(format!("'{rights}' is not read-write, read-only or none")),
         };
         let target = (target != "*").then(|| target.to_owned());
-        Ok(Rule { target, who: Who::parse(who)?, rights })
+        Ok(Rule { target, who: ClientPattern::parse(who)?, rights })
     }
 }
 
-impl Who {
-    fn parse(word: &str) -> Result<Who, String> {
+impl ClientPattern {
+    fn parse(word: &str) -> Result<ClientPattern, String> {
         let wrong = || {
             format!(
                 "'{word}' is not anybody, address:192.0.2.0/24, uid:1000, name:host.example or sha256:FINGERPRINT"
@@ -97,27 +97,29 @@ impl Who {
         };
         let (kind, value) = word.split_once(':').unwrap_or((word, ""));
         match kind {
-            "anybody" if value.is_empty() => Ok(Who::Anybody),
+            "anybody" if value.is_empty() => Ok(ClientPattern::Anybody),
             "address" => network(value).ok_or_else(wrong),
-            "uid" => value.parse().map(Who::User).map_err(|_| wrong()),
-            "name" => ServerName::try_from(value.to_owned()).map(Who::Named).map_err(|_| wrong()),
-            "sha256" => fingerprint(value).map(Who::Certificate).ok_or_else(wrong),
+            "uid" => value.parse().map(ClientPattern::User).map_err(|_| wrong()),
+            "name" => ServerName::try_from(value.to_owned()).map(ClientPattern::Named).map_err(|_| wrong()),
+            "sha256" => fingerprint(value).map(ClientPattern::Certificate).ok_or_else(wrong),
             _ => Err(wrong()),
         }
     }
 
-    fn is(&self, visitor: &Visitor) -> bool {
+    fn is(&self, visitor: &ClientIdentity) -> bool {
         match self {
-            Who::Anybody => true,
-            Who::Network(network, bits) => {
+            ClientPattern::Anybody => true,
+            ClientPattern::Network(network, bits) => {
                 address(&visitor.peer).is_some_and(|at| is_in(at, *network, *bits))
             }
-            Who::User(uid) => visitor.peer.process.as_ref().is_some_and(|process| process.uid == *uid),
-            Who::Named(name) => visitor.certificate.as_ref().is_some_and(|certificate| {
+            ClientPattern::User(uid) => {
+                visitor.peer.process.as_ref().is_some_and(|process| process.uid == *uid)
+            }
+            ClientPattern::Named(name) => visitor.certificate.as_ref().is_some_and(|certificate| {
                 ParsedCertificate::try_from(certificate)
                     .is_ok_and(|parsed| rustls::client::verify_server_name(&parsed, name).is_ok())
             }),
-            Who::Certificate(digest) => visitor.certificate.as_ref().is_some_and(|certificate| {
+            ClientPattern::Certificate(digest) => visitor.certificate.as_ref().is_some_and(|certificate| {
                 ring::digest::digest(&ring::digest::SHA256, certificate).as_ref() == digest
             }),
         }
@@ -134,18 +136,18 @@ fn fingerprint(text: &str) -> Option<[u8; 32]> {
 }
 
 /// `ADDRESS` or `ADDRESS/BITS`.
-fn network(text: &str) -> Option<Who> {
+fn network(text: &str) -> Option<ClientPattern> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-    (bits <= most).then_some(Who::Network(address, bits))
+    (bits <= most).then_some(ClientPattern::Network(address, bits))
 }
 
-/// The address of a client that is not of a Unix socket.
+/// The address of a client, unless it is connected to a Unix socket.
 fn address(peer: &Peer) -> Option<IpAddr> {
     let address: std::net::SocketAddr = peer.address.parse().ok()?;
-    // A server that listens for both kinds sees IPv4 in the clothes of IPv6.
+    // A dual-stack listener reports IPv4 clients as IPv4-mapped IPv6 addresses.
     Some(address.ip().to_canonical())
 }
 
@@ -163,13 +165,13 @@ mod tests {
     use super::*;
     use platform::Process;
 
-    fn at(address: &str) -> Visitor {
-        Visitor { peer: Peer::at(address), certificate: None }
+    fn at(address: &str) -> ClientIdentity {
+        ClientIdentity { peer: Peer::at(address), certificate: None }
     }
 
-    fn user(uid: u32) -> Visitor {
+    fn user(uid: u32) -> ClientIdentity {
         let process = Some(Process { pid: 7, uid, command: None });
-        Visitor { peer: Peer { address: "/run/nbd.sock".into(), process }, certificate: None }
+        ClientIdentity { peer: Peer { address: "/run/nbd.sock".into(), process }, certificate: None }
     }
 
     #[test]
@@ -205,10 +207,10 @@ mod tests {
         let digest = ring::digest::digest(&ring::digest::SHA256, &certificate);
         let hex: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         let access = Access::parse(&format!("v sha256:{} read-write", hex.join(":"))).unwrap();
-        let known = Visitor { certificate: Some(certificate), ..at("192.0.2.1:9") };
+        let known = ClientIdentity { certificate: Some(certificate), ..at("192.0.2.1:9") };
         assert_eq!(access.rights(&known, "v"), Some(Rights { read_only: false }));
         assert_eq!(access.rights(&at("192.0.2.1:9"), "v"), None);
-        // Bytes that are no certificate have no name.
+        // Bytes that are not a certificate match no name.
         let named = Access::parse("v name:host.example read-write").unwrap();
         assert_eq!(named.rights(&known, "v"), None);
     }

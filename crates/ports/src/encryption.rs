@@ -1,4 +1,4 @@
-//! What a port proves itself with, and what it asks of its clients.
+//! TLS of a port: its own certificate, and the authorities that it accepts for clients.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -7,7 +7,7 @@ use rustls::{RootCertStore, ServerConfig, crypto::ring as provider};
 use std::fmt;
 use std::sync::Arc;
 
-/// TLS as a port offers it: certificates, and whether clients may do without.
+/// TLS settings of a port: certificates, and whether clients must use TLS.
 #[derive(Clone)]
 pub struct Encryption {
     pub(crate) config: Arc<ServerConfig>,
@@ -17,29 +17,29 @@ pub struct Encryption {
 
 /// The files of [`Encryption::new`], as PEM.
 pub struct Certificates<'a> {
-    /// The port's certificate, and those between it and one that clients know.
+    /// The port's certificate and its intermediate certificates.
     pub certificate: &'a [u8],
-    /// The key of the first.
+    /// The private key of that certificate.
     pub key: &'a [u8],
-    /// Those that vouch for clients. `None`: clients are not asked who they are.
+    /// The authorities that sign client certificates. `None`: clients present none.
     pub clients: Option<&'a [u8]>,
 }
 
-/// Which of the files of [`Certificates`] will not do, and why.
+/// An unusable file of [`Certificates`], and the reason.
 #[derive(Debug)]
 pub enum Unfit {
     /// The certificate, or its key.
     Own(String),
-    /// Those that vouch for clients.
+    /// The authorities for client certificates.
     Clients(String),
 }
 
 impl Encryption {
-    /// TLS 1.2 and 1.3 with these certificates. If it is `required`, a client without TLS can do
-    /// nothing but leave, unless it is at a Unix socket.
+    /// TLS 1.2 and 1.3 with these certificates. If TLS is `required`, a client without it can only
+    /// disconnect, unless it uses a Unix socket.
     ///
     /// # Errors
-    /// When a file is not what it should be.
+    /// When a file cannot be used.
     pub fn new(certificates: &Certificates<'_>, required: bool) -> Result<Encryption, Unfit> {
         let own = |error: &dyn fmt::Display| Unfit::Own(error.to_string());
         let clients = |error: &dyn fmt::Display| Unfit::Clients(error.to_string());
@@ -61,13 +61,13 @@ impl Encryption {
             }
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| own(&error))?;
-        // Hosts stay connected: there is nothing to resume.
+        // Hosts stay connected, so session resumption has no use.
         config.send_tls13_tickets = 0;
         let knows_clients = certificates.clients.is_some();
         Ok(Encryption { config: Arc::new(config), required, knows_clients })
     }
 
-    /// Whether nobody of another machine uses anything here who has not proved who they are.
+    /// Whether every client of another machine must authenticate with a certificate.
     pub fn keeps_strangers_out(&self) -> bool {
         self.required && self.knows_clients
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for Encryption {
     }
 }
 
-/// All certificates of a file, at least one.
+/// All certificates of a file; at least one.
 fn read(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let read = read.map_err(|error| error.to_string())?;

@@ -1,25 +1,25 @@
-//! What can go wrong when a port is opened.
+//! Errors of opening a port.
 
 use std::fmt;
 
-/// What kind of failure. Stable: code decides by it.
+/// The kind of failure. Stable: code decides by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The address can be reached from other machines, which was not allowed.
+    /// The address is reachable from other machines, and that was not allowed.
     Remote,
-    /// Nothing can listen at the address: it is in use, not of this machine, or not permitted.
+    /// The address is in use, not of this machine, or not permitted.
     Listen,
 }
 
-/// A failure to open a port: a stable kind, one clear sentence, and the cause underneath.
+/// A failure to open a port: a stable kind, one sentence, and the cause.
 #[derive(Debug)]
 pub struct Error {
     /// Stable: code decides by it.
     pub kind: ErrorKind,
-    /// One sentence that names the thing, what was expected, and what to do.
+    /// One sentence: the object, the expected value, and the remedy.
     pub context: String,
-    /// What lies underneath, if anything.
+    /// The underlying cause, if any.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 

@@ -1,8 +1,8 @@
-//! What a protocol has to say for itself; everything else is the session's.
+//! The interface of a protocol. The session does everything else.
 
-use crate::access::{Access, Rights, Visitor};
+use crate::access::{Access, ClientIdentity, Rights};
 use crate::encryption::Encryption;
-use crate::session::{Inlet, Life, Session};
+use crate::session::{ConnectionState, Inlet, Session};
 use crate::tls;
 use platform::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets, longest_payload};
 use rustls::pki_types::CertificateDer;
@@ -12,49 +12,51 @@ use units::ByteCount;
 
 pub use crate::session::Arrival;
 
-/// A host's protocol over byte streams. The value is what a session knows after the greeting: how replies are framed.
+/// A host's protocol over byte streams. The value holds the result of the greeting: how replies are
+/// framed.
 pub trait Protocol: Sized + 'static {
     /// Its name in messages.
     const NAME: &'static str;
 
-    /// The most bytes that the head of a reply has.
+    /// The maximum length of a reply head, in bytes.
     const LONGEST_HEAD: usize;
 
-    /// What takes requests off a stream; it has what is left over from one call to the next.
+    /// Parses requests from the stream; keeps incomplete input between calls.
     type Decoder: 'static;
 
-    /// A request, taken apart.
+    /// A parsed request.
     type Request: 'static;
 
-    /// The bytes of a reply in front of its data.
+    /// The bytes of a reply before its data.
     type Head: AsRef<[u8]> + 'static;
 
-    /// Speaks with a client until both know which target is meant. The session limits the time that this may take.
-    /// `None`: the client left; an error: why it was left.
+    /// Performs the greeting, in which the client selects a target. The session limits its time.
+    /// `None`: the client left; an error: why the port closed the connection.
     fn greet<S: Targets>(
         wire: &mut Wire<'_>,
         offer: &Offer<S>,
     ) -> impl Future<Output = Result<Option<Greeted<Self, S::Target>>, String>>;
 
-    /// What a greeting would come to where nothing is left to be said: who made the connection has told its other end all
-    /// that a greeting tells. That end may only read if `read_only`.
+    /// The result of a greeting for a connection without one: both ends know the parameters. The
+    /// client may only read if `read_only`.
     fn known<S: Targets>(
         offer: &Offer<S>,
         target: Rc<S::Target>,
         read_only: bool,
     ) -> Greeted<Self, S::Target>;
 
-    /// Tells a client that there is no room for it, if the protocol has words for that. The server limits the time.
+    /// Reports to a client that the connection limit is reached, if the protocol can. The server
+    /// limits the time.
     fn turn_away(wire: &mut Wire<'_>) -> impl Future<Output = ()>;
 
-    /// Takes the next request off what has arrived. A payload is not taken here: the session takes as many bytes as
-    /// were announced before it calls again.
+    /// Parses the next request from the received bytes. The session receives the announced payload
+    /// itself before it calls again.
     ///
     /// # Errors
-    /// Why what has arrived ends the connection.
+    /// Why the received bytes end the connection.
     fn decode(&self, decoder: &mut Self::Decoder, bytes: &[u8]) -> Result<Step<Self>, String>;
 
-    /// Carries out a request by calls of the session, and makes its reply.
+    /// Executes a request through calls of the session, and builds its reply.
     fn execute<T: BlockTarget>(
         session: &Session<Self, T>,
         request: Self::Request,
@@ -62,41 +64,41 @@ pub trait Protocol: Sized + 'static {
     ) -> impl Future<Output = Reply<Self::Head>>;
 }
 
-/// What a greeting came to.
+/// The result of a greeting.
 pub struct Greeted<P: Protocol, T> {
     /// The target that the client asked for.
     pub target: Rc<T>,
     /// How replies are framed.
     pub protocol: P,
-    /// What takes requests off the stream from now on.
+    /// The parser of requests from here on.
     pub decoder: P::Decoder,
-    /// The client may change nothing.
+    /// The client may only read.
     pub read_only: bool,
 }
 
-/// What a call of [`Protocol::decode`] came to.
+/// The result of [`Protocol::decode`].
 pub struct Step<P: Protocol> {
-    /// So many bytes were taken.
+    /// The number of bytes parsed.
     pub consumed: usize,
-    /// What they were; `None`: more bytes are needed.
+    /// The parsed item; `None`: more bytes are needed.
     pub arrived: Option<Arrived<P>>,
 }
 
-/// What has arrived.
+/// A parsed item.
 pub enum Arrived<P: Protocol> {
     /// A request.
     Request {
         /// The request.
         request: P::Request,
-        /// Bytes of payload that follow it.
+        /// Bytes of payload after the request.
         payload: ByteCount,
-        /// Payload memory that it needs, in either direction: at least `payload`, at most
+        /// Payload memory that the request needs, in either direction: at least `payload`, at most
         /// [`Offer::longest_transfer`].
         memory: ByteCount,
     },
-    /// A request that breaks a rule, and what is said to that.
+    /// An invalid request, and its reply.
     Rejected(Reply<P::Head>),
-    /// Nothing more comes, and why.
+    /// The connection ends, for this reason.
     End(String),
 }
 
@@ -113,24 +115,24 @@ impl<H> Reply<H> {
         Reply { head: Some(head), data: None, is_error: false }
     }
 
-    /// A reply with data behind its head.
+    /// A reply with data after its head.
     pub fn data(head: H, data: Slice) -> Reply<H> {
         let data = (!data.is_empty()).then_some(data);
         Reply { head: Some(head), data, is_error: false }
     }
 
-    /// A failure.
+    /// An error reply.
     pub fn error(head: H) -> Reply<H> {
         Reply { head: Some(head), data: None, is_error: true }
     }
 
-    /// A reply that is complete in `bytes`.
+    /// A reply that consists of `bytes`.
     pub fn whole(bytes: &[u8]) -> Reply<H> {
         Reply { head: None, data: Some(Buf::copy_of(bytes).freeze()), is_error: false }
     }
 }
 
-/// What a port offers its clients: the targets of a shard, under the port's own terms.
+/// The targets of a shard that a port offers, with the port's own restrictions.
 pub struct Offer<S> {
     pub(crate) targets: S,
     pub(crate) read_only: bool,
@@ -139,17 +141,17 @@ pub struct Offer<S> {
 }
 
 impl<S: Targets> Offer<S> {
-    /// Every target that clients may use.
+    /// All targets that the client may use.
     pub fn targets(&self) -> Vec<Rc<S::Target>> {
         self.targets.targets()
     }
 
-    /// The target of that name.
+    /// The target with that name.
     pub fn find(&self, name: &str) -> Option<Rc<S::Target>> {
         self.targets.find(name)
     }
 
-    /// The target of that number.
+    /// The target with that number.
     pub(crate) fn numbered(&self, number: u64) -> Option<Rc<S::Target>> {
         self.targets().into_iter().find(|target| target.number() == number)
     }
@@ -159,8 +161,8 @@ impl<S: Targets> Offer<S> {
         self.read_only || target.is_read_only()
     }
 
-    /// What `visitor` may do with `target`; `None`: it does not even hear of it.
-    pub(crate) fn rights(&self, visitor: &Visitor, target: &S::Target) -> Option<Rights> {
+    /// The rights of `visitor` on `target`; `None`: the target is hidden from it.
+    pub(crate) fn rights(&self, visitor: &ClientIdentity, target: &S::Target) -> Option<Rights> {
         let given = match &self.access {
             None => Rights { read_only: false },
             Some(access) => access.rights(visitor, &target.name())?,
@@ -174,35 +176,35 @@ impl<S: Targets> Offer<S> {
     }
 }
 
-/// A connection while its greeting is spoken.
+/// A connection during its greeting.
 pub struct Wire<'a> {
     pub(crate) stream: Rc<dyn Stream>,
     pub(crate) inlet: &'a mut Inlet,
-    pub(crate) life: &'a Life,
+    pub(crate) life: &'a ConnectionState,
 }
 
 impl Wire<'_> {
-    /// Who is at the other end.
+    /// The address of the client.
     pub fn peer(&self) -> &Peer {
         &self.life.peer
     }
 
-    /// What has arrived and was not consumed.
+    /// Received bytes that are not consumed yet.
     pub fn received(&self) -> &[u8] {
         self.inlet.bytes()
     }
 
-    /// Speaks TLS with the client from here on; what certificate it showed. Nothing may have been received that is not
-    /// consumed: it would have come before there was TLS.
+    /// Starts TLS with the client; returns the certificate of the client. The received bytes must
+    /// all be consumed: later ones would be plaintext from before TLS.
     ///
     /// # Errors
-    /// Why that came to nothing.
+    /// Why TLS could not be established.
     pub(crate) async fn encrypt(
         &mut self,
         encryption: &Encryption,
     ) -> Result<Option<CertificateDer<'static>>, String> {
         if !self.received().is_empty() {
-            return Err("the client went on in the clear after it had asked for TLS".to_owned());
+            return Err("the client continued without encryption after it had requested TLS".to_owned());
         }
         let tls = tls::accept(self.life.env(), self.life, encryption.config.clone()).await?;
         let certificate = tls.client_certificate();
@@ -212,17 +214,17 @@ impl Wire<'_> {
         Ok(certificate)
     }
 
-    /// The first `count` bytes of what has arrived are dealt with.
+    /// Discards the first `count` received bytes.
     pub fn consume(&mut self, count: usize) {
         self.inlet.consume(count);
     }
 
-    /// Waits for more bytes; all earlier ones must have been consumed.
+    /// Waits for more bytes. All earlier bytes must be consumed.
     pub async fn receive(&mut self) -> Arrival {
         self.inlet.receive().await
     }
 
-    /// Sends `output` and empties it; false when the client is gone.
+    /// Sends and empties `output`; false when the client has disconnected.
     pub async fn send(&mut self, output: &mut Vec<u8>) -> bool {
         if output.is_empty() {
             return true;

@@ -1,7 +1,7 @@
-//! The server: listens, counts connections, and deals them to the shards. It lives on shard 0.
+//! The server: listens, limits connections, and assigns them to shards. It runs on shard 0.
 
 use crate::protocol::{Protocol, Wire};
-use crate::session::{Inlet, Life};
+use crate::session::{ConnectionState, Inlet};
 use crate::shard::PortMessage;
 use crate::{Error, ErrorKind, Result};
 use platform::sync::Signal;
@@ -12,21 +12,22 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long an acceptor rests after an error that may pass (too many open files).
+/// Pause of the acceptor after a transient error (too many open files).
 const REST: Duration = Duration::from_secs(1);
-/// How long a client that is turned away may take to hear why.
+/// Time limit for sending the reason to a rejected client.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
-/// Clients that are turned away politely at a time; more are just closed.
+/// Maximum number of rejected clients that receive a reason at a time; others are closed at once.
 const REFUSALS: u32 = 16;
 
-/// What a server listens for and how much it takes on.
+/// Addresses and limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Connections open at a time, on all addresses and shards together: at most [`MOST_CONNECTIONS`](crate::MOST_CONNECTIONS).
+    /// Maximum number of open connections, over all addresses and shards: at most
+    /// [`MOST_CONNECTIONS`](crate::MOST_CONNECTIONS).
     pub max_connections: u32,
-    /// Of these, clients that have not yet said what they want: for one more, the oldest of them is cut off.
+    /// Maximum number of unfinished greetings; for one more, the oldest is closed.
     pub max_greetings: u32,
-    /// Listen where other machines can connect.
+    /// Allow addresses that other machines can reach.
     pub allow_remote: bool,
 }
 
@@ -37,8 +38,9 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Takes so many connections, on addresses of this machine. An eighth of them may be about to say what they want, or 32: machines that
-    /// start together do not cut one another off.
+    /// Limits the number of connections, on addresses of this machine. Unfinished greetings: an
+    /// eighth of it, but at least 32, so that clients that connect together do not displace each
+    /// other.
     #[must_use]
     pub fn taking(connections: u32) -> ServerOptions {
         ServerOptions {
@@ -49,44 +51,44 @@ impl ServerOptions {
     }
 }
 
-/// One of the connections that the server takes on; dropping it makes room for another.
-pub struct Place {
+/// A connection slot of the server; dropping it frees the slot.
+pub struct ConnectionSlot {
     number: u64,
     is_greeting: Cell<bool>,
-    said: mailbox::Sender<Said>,
+    said: mailbox::Sender<SlotReport>,
 }
 
-/// What the server hears of a place, at most once each.
-enum Said {
-    /// Its client has been greeted.
+/// Reports about a slot, each at most once.
+enum SlotReport {
+    /// The greeting is complete.
     Greeted(u64),
-    /// It is free.
+    /// The slot is free.
     Vacated(u64),
 }
 
-impl Place {
-    /// Its number; later ones have higher numbers.
+impl ConnectionSlot {
+    /// The number of the slot; numbers rise.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether its client has not been greeted yet.
+    /// Whether the greeting is unfinished.
     pub(crate) fn is_greeting(&self) -> bool {
         self.is_greeting.get()
     }
 
-    /// Its client has been greeted.
+    /// Marks the greeting as complete.
     pub(crate) fn greeted(&self) {
         if self.is_greeting.replace(false) {
-            let _ = self.said.send(Said::Greeted(self.number));
+            let _ = self.said.send(SlotReport::Greeted(self.number));
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        // Without a server there is nobody to count; with one, its mailbox has room for every place.
-        let _ = self.said.send(Said::Vacated(self.number));
+        // Fails only without a server; the mailbox has space for every slot.
+        let _ = self.said.send(SlotReport::Vacated(self.number));
     }
 }
 
@@ -95,30 +97,30 @@ struct Shared<P> {
     shards: Vec<mailbox::Sender<PortMessage>>,
     next: Cell<usize>,
     options: ServerOptions,
-    taken: Rc<Taken>,
+    taken: Rc<UsedSlots>,
     next_place: Cell<u64>,
     refusing: Cell<u32>,
-    said: mailbox::Sender<Said>,
+    said: mailbox::Sender<SlotReport>,
     closing: Cell<bool>,
     protocol: PhantomData<P>,
 }
 
-/// The places that are taken.
+/// The slots in use.
 #[derive(Default)]
-struct Taken {
+struct UsedSlots {
     all: Cell<u32>,
-    /// Those whose clients have not been greeted, by number, with the shard that has them.
+    /// Unfinished greetings, by slot number, with their shard.
     greeting: RefCell<BTreeMap<u64, usize>>,
     changed: Signal,
 }
 
-impl Taken {
-    /// Counts until nobody can say anything any more.
-    async fn count(self: Rc<Self>, env: Env, mut said: mailbox::Receiver<Said>) {
+impl UsedSlots {
+    /// Counts until no slot can send a report.
+    async fn count(self: Rc<Self>, env: Env, mut said: mailbox::Receiver<SlotReport>) {
         while let Some(said) = said.receive().await {
-            let (Said::Greeted(number) | Said::Vacated(number)) = said;
+            let (SlotReport::Greeted(number) | SlotReport::Vacated(number)) = said;
             self.greeting.borrow_mut().remove(&number);
-            if let Said::Vacated(_) = said {
+            if let SlotReport::Vacated(_) = said {
                 self.all.set(self.all.get() - 1);
             }
             self.changed.notify(&env);
@@ -134,7 +136,7 @@ pub struct Server<P> {
 }
 
 impl<P: Protocol> Server<P> {
-    /// Listens at `addresses` and deals connections to `shards` in turn.
+    /// Listens at `addresses` and assigns connections to `shards` in rotation.
     ///
     /// # Errors
     /// As [`Server::listen`].
@@ -149,10 +151,11 @@ impl<P: Protocol> Server<P> {
         Ok(server)
     }
 
-    /// Listens at `addresses`, and accepts nobody yet: who connects waits until [`Server::accept`].
+    /// Listens at `addresses`. New connections wait until [`Server::accept`].
     ///
     /// # Errors
-    /// When an address is beyond this machine and that is not allowed, or cannot be listened at: then at none.
+    /// When an address is reachable from other machines without permission, or cannot be listened
+    /// at. The server then listens at no address.
     pub async fn listen(
         env: &Env,
         addresses: &[Address],
@@ -163,7 +166,7 @@ impl<P: Protocol> Server<P> {
             return Err(Error {
                 kind: ErrorKind::Remote,
                 context: format!(
-                    "'{remote}' can be reached from other machines, and whoever reaches it can use {}; listen at \
+                    "'{remote}' can be reached from other machines, which could all use {}; listen at \
                      127.0.0.1 or a Unix socket, or give --allow-remote",
                     P::NAME
                 ),
@@ -180,7 +183,7 @@ impl<P: Protocol> Server<P> {
             listeners.push(listener);
         }
         let (said, hears) = mailbox::mailbox(env, 2 * options.max_connections as usize + 1);
-        let taken = Rc::new(Taken::default());
+        let taken = Rc::new(UsedSlots::default());
         env.spawn("port places", taken.clone().count(env.clone(), hears));
         let shared = Rc::new(Shared {
             env: env.clone(),
@@ -197,7 +200,7 @@ impl<P: Protocol> Server<P> {
         Ok(Server { shared, listeners, acceptors: Vec::new() })
     }
 
-    /// Begins to accept connections, and to deal them to the shards.
+    /// Accepts connections and assigns them to the shards.
     pub fn accept(&mut self) {
         let shared = &self.shared;
         let accept = |listener: &Rc<dyn Listener>| {
@@ -206,18 +209,18 @@ impl<P: Protocol> Server<P> {
         self.acceptors.extend(self.listeners.iter().map(accept));
     }
 
-    /// Where it listens, with the ports that were chosen for it.
+    /// The listening addresses, with the ports that the system assigned.
     pub fn addresses(&self) -> Vec<Address> {
         self.listeners.iter().map(|listener| listener.address()).collect()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn connections(&self) -> u32 {
         self.shared.taken.all.get()
     }
 
-    /// Stops listening, lets every connection answer what is under way, and closes it; after `limit`, whatever
-    /// is under way.
+    /// Stops listening and closes connections after their outstanding requests. After `limit`, it
+    /// closes them at once.
     pub async fn shut_down(self, limit: Duration) {
         let shared = &self.shared;
         shared.closing.set(true);
@@ -245,24 +248,26 @@ impl<P: Protocol> Shared<P> {
                 _ if self.closing.get() => return,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(address = %listener.address(), %error, "{}: a connection was not accepted", P::NAME);
+                    tracing::warn!(address = %listener.address(), %error, "{}: accepting a \
+                        connection failed", P::NAME);
                     self.env.sleep(REST).await;
                 }
             }
         }
     }
 
-    /// Gives a connection to the next shard, or turns it away.
+    /// Passes a connection to the next shard, or rejects it.
     async fn deal(self: &Rc<Self>, source: Box<dyn StreamSource>) {
         let peer = source.peer();
         if !self.has_room().await {
-            tracing::warn!(%peer, limit = self.options.max_connections, "{}: a connection is turned away: too many are open", P::NAME);
+            tracing::warn!(%peer, limit = self.options.max_connections, "{}: connection \
+                rejected: too many are open", P::NAME);
             return self.refuse(source);
         }
         let number = self.next_place.get();
         self.next_place.set(number + 1);
         self.taken.all.set(self.taken.all.get() + 1);
-        let place = Place { number, is_greeting: Cell::new(true), said: self.said.clone() };
+        let place = ConnectionSlot { number, is_greeting: Cell::new(true), said: self.said.clone() };
         let mut message = PortMessage::Connection { source, place };
         for _ in 0..self.shards.len() {
             let next = self.next.get() % self.shards.len();
@@ -273,16 +278,16 @@ impl<P: Protocol> Shared<P> {
                 Err(mailbox::Full(back)) => message = back,
             }
         }
-        tracing::warn!(%peer, "{}: a connection is turned away: every shard is busy", P::NAME);
+        tracing::warn!(%peer, "{}: connection rejected: every shard is busy", P::NAME);
         if let PortMessage::Connection { source, place } = message {
             drop(place);
             self.refuse(source);
         }
     }
 
-    /// Whether there is a place for one more client, if need be that of the one that has been silent for longest.
+    /// Whether a slot is free, after closing the oldest unfinished greeting if necessary.
     async fn has_room(&self) -> bool {
-        let Taken { all, greeting, changed } = &*self.taken;
+        let UsedSlots { all, greeting, changed } = &*self.taken;
         loop {
             let greets = greeting.borrow().len() as u64;
             let has_place = all.get() < self.options.max_connections;
@@ -298,7 +303,7 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Has the protocol say that there is no room, for a short while.
+    /// Lets the protocol reject the client, within a time limit.
     fn refuse(self: &Rc<Self>, source: Box<dyn StreamSource>) {
         if self.refusing.get() >= REFUSALS {
             return;
@@ -306,14 +311,14 @@ impl<P: Protocol> Shared<P> {
         let peer = source.peer();
         let Ok(stream) = source.attach(&self.env) else { return };
         self.refusing.set(self.refusing.get() + 1);
-        let life = Life::new(&self.env, stream.clone(), peer);
+        let life = ConnectionState::new(&self.env, stream.clone(), peer);
         let refusal = self.env.spawn("port refusal", async move {
             let mut inlet = Inlet::new(life.stream(), life.clone());
             P::turn_away(&mut Wire { stream: life.stream(), inlet: &mut inlet, life: &life }).await;
         });
         let shared = self.clone();
         self.env.spawn("port refusal limit", async move {
-            // Ends with the refusal, or ends it: a shutdown returns its receive.
+            // Ends with the refusal, or ends it by a shutdown, which returns its receive.
             let mut waited = Duration::ZERO;
             while !refusal.is_finished() && waited < REFUSAL_LIMIT {
                 shared.env.sleep(REFUSAL_LIMIT / 10).await;

@@ -1,8 +1,8 @@
-//! The port on one shard: starts sessions, watches over them, stops them.
+//! The port on one shard: starts, monitors and stops sessions.
 
 use crate::protocol::{Offer, Protocol};
-use crate::server::Place;
-use crate::session::{self, Entry, Life, SessionOptions};
+use crate::server::ConnectionSlot;
+use crate::session::{self, ConnectionState, Entry, SessionOptions};
 use platform::sync::{Signal, Taken};
 use platform::{BlockTarget, Connection, Env, Host, Hosts, StreamSource, Targets, mailbox};
 use std::any::Any;
@@ -16,65 +16,65 @@ use std::task::Poll;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Connections that a server may take, at most.
+/// Maximum number of connections of a server.
 pub const MOST_CONNECTIONS: u32 = 4096;
 
-/// Messages to a shard's port that may wait at a time: each connection may be there once to be taken on and once to be cut off, and what ends
-/// all of them must have room behind that.
+/// Capacity of a port's mailbox: two messages per connection (start, displace), and space for the
+/// message that stops the port.
 const MAILBOX_ROOM: usize = 2 * MOST_CONNECTIONS as usize + 64;
 
-/// How often sessions are looked at.
+/// The interval of the session checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What the server says to a shard's port.
+/// Messages from the server to a shard's port.
 pub enum PortMessage {
     /// Serve this connection.
     Connection {
         /// The stream.
         source: Box<dyn StreamSource>,
         /// Counts the connection; dropped when it ends.
-        place: Place,
+        place: ConnectionSlot,
     },
     /// Serve this connection without a greeting.
     Known(Known),
-    /// End the connection that has the place of this number, unless its greeting is over.
+    /// End the connection in the slot of this number, unless its greeting is complete.
     Displace(u64),
-    /// Take no more connections; let those there are answer what is under way, then close them.
+    /// Accept no more connections. Close the open ones after their outstanding requests.
     Stop {
-        /// After this long, close them whatever is under way.
+        /// After this time, close them at once.
         limit: Duration,
-        /// Told when all are closed.
+        /// Notified when all are closed.
         done: mailbox::Sender<()>,
     },
 }
 
-/// A connection whose other end knows all that a greeting tells: that of the kernel, which has a disk of a target.
+/// A connection without a greeting: the kernel's, for a disk that is attached here.
 pub struct Known {
     /// The stream.
     pub source: Box<dyn StreamSource>,
-    /// The number of the target. If there is none of that number, the connection ends.
+    /// The number of the target. If there is no such target, the connection ends.
     pub target: u64,
-    /// The other end may only read.
+    /// The client may only read.
     pub read_only: bool,
-    /// Dropped when the connection has ended, and with it everything that was asked on it.
+    /// Dropped after the connection and all its requests have ended.
     pub alive: Arc<()>,
 }
 
-/// The mailbox of a shard's port, made on its shard: the sender is for [`Server`](crate::Server).
+/// Creates the mailbox of a shard's port, on its shard. [`Server`](crate::Server) gets the sender.
 pub fn port_mailbox(env: &Env) -> (mailbox::Sender<PortMessage>, mailbox::Receiver<PortMessage>) {
     mailbox::mailbox(env, MAILBOX_ROOM)
 }
 
-/// A connection, and what its client uses.
-pub(crate) struct Guest<T> {
-    pub life: Rc<Life>,
-    /// Once the greeting is over.
+/// A connection and the target of its client.
+pub(crate) struct ClientConnection<T> {
+    pub life: Rc<ConnectionState>,
+    /// Set when the greeting is complete.
     pub uses: RefCell<Option<Uses<T>>>,
-    /// Given back when the session is over. `None`: it has none of the server's.
-    pub place: Option<Place>,
+    /// Released at the end of the session. `None`: the connection takes no slot of the server.
+    pub place: Option<ConnectionSlot>,
 }
 
-/// What the client of a connection uses, and how it is known to who asks.
+/// The target of a client, and its entry in the list of hosts.
 pub(crate) struct Uses<T> {
     pub target: Rc<T>,
     pub host: Arc<Host>,
@@ -82,21 +82,21 @@ pub(crate) struct Uses<T> {
 
 /// What the sessions of a shard share.
 pub(crate) struct Port<S: Targets> {
-    /// What clients are offered.
+    /// The targets that clients are offered.
     pub offer: Offer<S>,
     pub options: SessionOptions,
     name: &'static str,
     hosts: Hosts,
-    guests: RefCell<BTreeMap<u64, Rc<Guest<S::Target>>>>,
+    guests: RefCell<BTreeMap<u64, Rc<ClientConnection<S::Target>>>>,
     next: Cell<u64>,
     ended: Signal,
-    /// Sessions that wait for memory.
+    /// Number of sessions that wait for memory.
     waiting: Cell<u32>,
     stopped: Cell<bool>,
 }
 
-/// Serves the connections that come through `messages` until told to stop, or until nobody can tell any more. Who is
-/// connected is among `hosts`.
+/// Serves connections from `messages` until a stop message, or until all senders are dropped.
+/// Connected clients are listed in `hosts`.
 pub async fn serve_shard<P: Protocol, S: Targets>(
     targets: S,
     hosts: Hosts,
@@ -131,7 +131,7 @@ pub async fn serve_shard<P: Protocol, S: Targets>(
             Some(PortMessage::Stop { limit, done }) => {
                 port.stop(limit).await;
                 if done.send(()).is_err() {
-                    tracing::debug!("nobody waits for the {} port to stop", P::NAME);
+                    tracing::debug!("the receiver of the {} port's stop report is gone", P::NAME);
                 }
                 return;
             }
@@ -159,30 +159,30 @@ impl<S: Targets> Port<S> {
             Some(target) => {
                 self.start::<P>(source, Entry::Known { target, read_only }, None, Box::new(alive));
             }
-            None => tracing::debug!(peer = %source.peer(), "{}: its target is served no more", self.name),
+            None => tracing::debug!(peer = %source.peer(), "{}: its target is no longer served", self.name),
         }
     }
 
-    /// Starts a session; `held` is dropped when it is over.
+    /// Starts a session; drops `held` at its end.
     fn start<P: Protocol>(
         self: &Rc<Self>,
         source: Box<dyn StreamSource>,
         entry: Entry<S::Target>,
-        place: Option<Place>,
+        place: Option<ConnectionSlot>,
         held: Box<dyn Any>,
     ) {
         let peer = source.peer();
         let stream = match source.attach(self.env()) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%peer, %error, "{}: a connection could not be taken on", self.name);
+                tracing::warn!(%peer, %error, "{}: starting a connection failed", self.name);
                 return;
             }
         };
         let number = self.next.get();
         self.next.set(number + 1);
-        let life = Life::new(self.env(), stream, peer);
-        let guest = Rc::new(Guest { life, uses: RefCell::default(), place });
+        let life = ConnectionState::new(self.env(), stream, peer);
+        let guest = Rc::new(ClientConnection { life, uses: RefCell::default(), place });
         self.guests.borrow_mut().insert(number, guest.clone());
         let port = self.clone();
         self.env().spawn("port session", async move {
@@ -193,15 +193,16 @@ impl<S: Targets> Port<S> {
         });
     }
 
-    /// Makes room for who has just come.
+    /// Closes an unfinished greeting for a new client.
     fn displace(&self, number: u64) {
         let guests = self.guests.borrow();
-        let has = |guest: &&Rc<Guest<S::Target>>| {
+        let has = |guest: &&Rc<ClientConnection<S::Target>>| {
             guest.place.as_ref().is_some_and(|place| place.number() == number)
         };
         let Some(guest) = guests.values().find(has) else { return };
-        if guest.place.as_ref().is_some_and(Place::is_greeting) {
-            tracing::debug!(peer = %guest.life.peer, "{}: a client that has not said what it wants makes room", self.name);
+        if guest.place.as_ref().is_some_and(ConnectionSlot::is_greeting) {
+            tracing::debug!(peer = %guest.life.peer, "{}: an unfinished greeting is closed for a \
+                new client", self.name);
             guest.life.cut();
         }
     }
@@ -222,17 +223,17 @@ impl<S: Targets> Port<S> {
         if !late.is_empty() {
             tracing::warn!(
                 connections = late.len(),
-                "{}: connections are cut: they did not end in time",
+                "{}: connections are closed: they exceeded the time limit",
                 self.name
             );
         }
         late.iter().for_each(|life| life.cut());
-        // What is under way at the drives has time limits of its own.
+        // Requests at the drives have time limits of their own.
         self.ended.wait_until(self.env(), all_ended).await;
     }
 
-    /// How a host that was greeted is known from now on.
-    pub fn connection(&self, life: &Life, target: &S::Target) -> Connection {
+    /// The entry of a greeted host in the list of hosts.
+    pub fn connection(&self, life: &ConnectionState, target: &S::Target) -> Connection {
         Connection {
             peer: life.peer.clone(),
             protocol: self.name,
@@ -247,8 +248,8 @@ impl<S: Targets> Port<S> {
         &self.hosts
     }
 
-    /// Closes connections of targets that are no longer served, and those that stand still on memory; remembers how
-    /// much hosts have done.
+    /// Closes connections whose target is no longer served and clients that stall on memory;
+    /// updates the hosts' statistics.
     async fn watch(self: Rc<Self>) {
         while !self.stopped.get() {
             self.env().sleep(LOOK_EVERY).await;
@@ -259,7 +260,7 @@ impl<S: Targets> Port<S> {
         }
     }
 
-    fn look_at(&self, Guest { life, uses, .. }: &Guest<S::Target>) {
+    fn look_at(&self, ClientConnection { life, uses, .. }: &ClientConnection<S::Target>) {
         let now = self.env().now();
         if let Some(Uses { target, host }) = &*uses.borrow() {
             host.look(now);
@@ -273,7 +274,7 @@ impl<S: Targets> Port<S> {
         } else if now.since(since) >= self.options.stall_limit && self.waiting.get() > 0 && !life.is_cut() {
             tracing::warn!(
                 peer = %life.peer,
-                "{}: a client stands still on memory that others need; it is cut off",
+                "{}: a client stalls on memory that others need; it is disconnected",
                 self.name
             );
             life.cut();

@@ -1,13 +1,14 @@
-//! TLS below a protocol: a stream that encrypts what is sent and decrypts what is received.
+//! TLS below a protocol: a stream that encrypts sent bytes and decrypts received bytes.
 //!
-//! [`accept`] speaks the handshake on a session's stream; what it returns takes that stream's place. A session without
-//! TLS never comes here.
+//! [`accept`] performs the handshake on a session's stream and returns the encrypted stream.
+//! Sessions without TLS do not use this module.
 //!
 //! # Fault model and bounds
-//! A client is hostile: what it sends is rustls's to judge, and any error ends the stream. A connection holds
-//! [`RECEIVED`] bytes that have arrived, one record that is decrypted, and the records of one [`PIECE`] that are on their way.
+//! A client is hostile: rustls validates its input, and any error ends the stream. A connection
+//! holds [`RECEIVED`] received bytes, one decrypted record, and the records of one [`PIECE`] to be
+//! sent.
 
-use crate::session::Life;
+use crate::session::ConnectionState;
 use platform::{Buf, Completion, Env, Io, IoError, IoErrorKind, IoOutcome, Slice, Slices, Stream};
 use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
@@ -24,12 +25,12 @@ use units::ByteCount;
 const RECEIVED: usize = 64 << 10;
 /// Plain bytes encrypted at a time: four records.
 const PIECE: usize = 64 << 10;
-/// Room for the records of one piece.
+/// Space for the records of one piece.
 const RECORDS: usize = PIECE + (4 << 10);
 
 const BROKEN: IoError = IoError::new(IoErrorKind::Gone);
 
-/// A stream inside TLS.
+/// A stream with TLS.
 pub(crate) struct Tls(Rc<Inner>);
 
 struct Inner {
@@ -39,22 +40,26 @@ struct Inner {
     arrived: RefCell<Received>,
 }
 
-/// Encrypted bytes that have arrived.
+/// Received encrypted bytes.
 #[derive(Default)]
 struct Received {
-    /// `None` while it is with the stream, or lost.
+    /// `None` while the stream has it, or after it was lost.
     buf: Option<Buf>,
     at: usize,
     filled: usize,
 }
 
-/// Speaks the handshake with the client at the other end of `life`'s stream.
+/// Performs the handshake with the client of `life`'s stream.
 ///
 /// # Errors
-/// Why the client was left, or that it left.
-pub(crate) async fn accept(env: &Env, life: &Life, config: Arc<ServerConfig>) -> Result<Tls, String> {
+/// Why the handshake failed.
+pub(crate) async fn accept(
+    env: &Env,
+    life: &ConnectionState,
+    config: Arc<ServerConfig>,
+) -> Result<Tls, String> {
     let mut connection = ServerConnection::new(config).map_err(|error| format!("TLS: {error}"))?;
-    // Pieces are what bounds it.
+    // The size of a piece limits it.
     connection.set_buffer_limit(None);
     let arrived = Received { buf: Some(Buf::unpooled(ByteCount(RECEIVED as u64))), at: 0, filled: 0 };
     let inner = Inner {
@@ -72,9 +77,9 @@ pub(crate) async fn accept(env: &Env, life: &Life, config: Arc<ServerConfig>) ->
             return Err("left during the TLS handshake".to_owned());
         }
         if let Err(error) = inner.decrypt() {
-            // What it did wrong is told to the client; if it does not listen, that is its affair.
+            // The alert is best effort; the client may have disconnected.
             if inner.send_records().await.is_err() {
-                tracing::debug!(peer = %life.peer, "the client left before it was told what was wrong with its TLS");
+                tracing::debug!(peer = %life.peer, "the client disconnected before the TLS alert was sent");
             }
             return Err(format!("TLS: {error}"));
         }
@@ -82,7 +87,7 @@ pub(crate) async fn accept(env: &Env, life: &Life, config: Arc<ServerConfig>) ->
 }
 
 impl Tls {
-    /// The certificate that the client proved to be its own, if it was asked for one.
+    /// The certificate that the client authenticated with, if one was requested.
     pub fn client_certificate(&self) -> Option<CertificateDer<'static>> {
         let connection = self.0.connection.borrow();
         connection.peer_certificates().and_then(<[_]>::first).map(|first| first.clone().into_owned())
@@ -123,7 +128,7 @@ impl Stream for Tls {
     }
 }
 
-/// Gives a receive's buffer back.
+/// Returns the buffer of a receive.
 fn returned(completion: Completion, buf: Buf, result: Result<u64, IoError>) {
     let outcome = match result {
         Ok(count) => IoOutcome::done(count),
@@ -139,7 +144,7 @@ impl Received {
 }
 
 impl Inner {
-    /// Receives until there are plain bytes, or the end. All that have arrived were read.
+    /// Receives until there is plaintext, or the end. All earlier plaintext must be read.
     async fn receive(&self, mut buf: Buf, completion: Completion) {
         let result = loop {
             if !self.connection.borrow().wants_read() {
@@ -159,8 +164,8 @@ impl Inner {
         returned(completion, buf, result);
     }
 
-    /// The same during the handshake, which a shutdown of the server ends.
-    async fn receive_until_stopped(&self, life: &Life) -> bool {
+    /// The same during the handshake; a shutdown of the server ends it.
+    async fn receive_until_stopped(&self, life: &ConnectionState) -> bool {
         let Some(room) = self.arrived.borrow_mut().buf.take() else { return false };
         let mut io = self.under.receive(room);
         let outcome = poll_fn(|context| match Pin::new(&mut io).poll(context) {
@@ -175,7 +180,7 @@ impl Inner {
         self.arrived(outcome)
     }
 
-    /// Takes note of what a receive came to; false at the end of the stream.
+    /// Stores the result of a receive; false at the end of the stream.
     fn arrived(&self, mut outcome: IoOutcome) -> bool {
         let buf = outcome.buffers.pop();
         let filled = outcome.result.unwrap_or(0) as usize;
@@ -184,7 +189,8 @@ impl Inner {
         goes_on
     }
 
-    /// Puts as many plain bytes into `buf` as there are; zero: more have to arrive, or none will.
+    /// Copies available plaintext into `buf`; zero: more bytes must be received, or the stream
+    /// ended.
     fn read(&self, buf: &mut Buf) -> Result<usize, IoError> {
         let room = buf.bytes_mut();
         let mut filled = 0;
@@ -200,28 +206,28 @@ impl Inner {
                 return Ok(filled);
             }
             if let Err(error) = self.decrypt() {
-                tracing::debug!(%error, "TLS: the client broke it");
+                tracing::debug!(%error, "TLS: the client violated the protocol");
                 return Err(BROKEN);
             }
         }
     }
 
-    /// Gives rustls some of what has arrived. There must be no plain bytes that nobody has read.
+    /// Passes received bytes to rustls. All earlier plaintext must be read.
     fn decrypt(&self) -> Result<(), String> {
         let (mut arrived, mut connection) = (self.arrived.borrow_mut(), self.connection.borrow_mut());
         let (at, filled) = (arrived.at, arrived.filled);
-        let Some(buf) = &arrived.buf else { return Err("what arrived was lost".to_owned()) };
+        let Some(buf) = &arrived.buf else { return Err("the received bytes were lost".to_owned()) };
         let taken = connection.read_tls(&mut &buf.bytes()[at..filled]).map_err(|error| error.to_string())?;
         arrived.at += taken;
         let state = connection.process_new_packets().map_err(|error| error.to_string())?;
         if state.peer_has_closed() {
-            // Nothing behind that is the client's.
+            // Bytes after a close alert are not authenticated.
             arrived.at = arrived.filled;
         }
         Ok(())
     }
 
-    /// Encrypts `slices` and sends them; how many plain bytes they were.
+    /// Encrypts and sends `slices`; returns the number of plain bytes.
     async fn send(&self, slices: Slices) -> Result<u64, IoError> {
         let mut pieces = Pieces { slices: &slices, slice: 0, at: 0 };
         let mut sent = 0;
@@ -232,7 +238,7 @@ impl Inner {
                 return Ok(sent);
             }
             let written = self.connection.borrow_mut().writer().write_vectored(&piece);
-            // Without a limit it takes everything.
+            // Without a limit, rustls takes all bytes.
             if written.ok() != Some(len) {
                 return Err(BROKEN);
             }
@@ -241,7 +247,7 @@ impl Inner {
         }
     }
 
-    /// Sends the records that wait for it.
+    /// Sends the pending records.
     async fn send_records(&self) -> Result<(), IoError> {
         while self.connection.borrow().wants_write() {
             let mut room = Buf::unpooled(ByteCount(RECORDS as u64));
@@ -254,7 +260,7 @@ impl Inner {
     }
 }
 
-/// What is left of a list of slices.
+/// The unsent rest of a list of slices.
 struct Pieces<'a> {
     slices: &'a [Slice],
     slice: usize,
@@ -262,7 +268,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// At most [`PIECE`] bytes of it; nothing at its end.
+    /// At most [`PIECE`] bytes of it; empty at its end.
     fn next_piece(&mut self) -> Vec<IoSlice<'a>> {
         let (mut piece, mut room) = (Vec::new(), PIECE);
         while room > 0 && self.slice < self.slices.len() {
@@ -270,7 +276,7 @@ impl<'a> Pieces<'a> {
             let left = slice.len().as_usize() - self.at;
             let bytes = match slice.solid() {
                 Some(bytes) => &bytes[self.at..],
-                // Zeroes have no bytes of their own.
+                // Slices of zeros have no bytes of their own.
                 None => &platform::buffers::zero_bytes()[..left.min(platform::buffers::zero_bytes().len())],
             };
             let part = &bytes[..bytes.len().min(room)];

@@ -1,4 +1,5 @@
-//! Rules of access: what a client has no right to is as if it were not there, and a name is these very bytes.
+//! Access rules: a target without rights is hidden from a client, and names are compared byte by
+//! byte.
 
 mod common;
 
@@ -17,7 +18,8 @@ const SERVER: u32 = 2;
 const INFO: u32 = 3;
 const ERROR: u32 = 1 << 31;
 
-/// Clients are on no machine that knows their user: only what anybody may use is theirs.
+/// The clients are on a machine that cannot identify their user, so only rules for all clients
+/// apply.
 fn machine(rules: &str, names: &[&'static str]) -> Machine {
     let plan = |&name: &&'static str| Plan { name, level: Level::Raid1, drives: 2, drive_bytes: 1 << 20 };
     let plans: Vec<Plan> = names.iter().map(plan).collect();
@@ -26,7 +28,7 @@ fn machine(rules: &str, names: &[&'static str]) -> Machine {
     Machine::start_with(options(1), &plans, session, ServerOptions::default())
 }
 
-/// A connection that chooses its options, and the bytes that were heard and not looked at yet.
+/// A connection in option negotiation, with the received bytes that are not read yet.
 struct Options {
     stream: Rc<dyn Stream>,
     heard: VecDeque<u8>,
@@ -44,7 +46,7 @@ impl Options {
         assert!(self.stream.send(slices(bytes)).await.result.is_ok());
     }
 
-    /// The next so many bytes; fewer at the end of the stream.
+    /// The next `count` bytes; fewer at the end of the stream.
     async fn take(&mut self, count: usize) -> Vec<u8> {
         while self.heard.len() < count {
             let more = hear(&*self.stream).await;
@@ -64,7 +66,7 @@ impl Options {
         self.say(&ask).await;
     }
 
-    /// The replies to an option: their types, and what is in them.
+    /// The replies to an option: their types and their data.
     async fn replies(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.ask(option, data).await;
         let mut replies = Vec::new();
@@ -82,7 +84,7 @@ impl Options {
     async fn list(&mut self) -> Vec<String> {
         let replies = self.replies(3, b"").await;
         let exports = replies.iter().filter(|(kind, _)| *kind == SERVER);
-        // The length of the name, the name, and what is said of it.
+        // The length of the name, the name, and its description.
         let name = |data: &[u8]| {
             let length = u32::from_be_bytes(data[..4].try_into().unwrap()) as usize;
             String::from_utf8(data[4..4 + length].to_vec()).unwrap()
@@ -90,7 +92,7 @@ impl Options {
         exports.map(|(_, data)| name(data)).collect()
     }
 
-    /// The flags of an export, or the error that there is none.
+    /// The flags of an export, or its error.
     async fn flags(&mut self, name: &[u8]) -> Result<u16, u32> {
         let mut data = (name.len() as u32).to_be_bytes().to_vec();
         data.extend(name);
@@ -101,7 +103,7 @@ impl Options {
         export.map(|(_, data)| u16::from_be_bytes([data[10], data[11]])).ok_or(last)
     }
 
-    /// The oldest way to choose an export has no answer but the export: whether the connection ends instead.
+    /// The oldest option has no error reply: returns whether the connection ends instead.
     async fn gets_cut_off(mut self, name: &[u8]) -> bool {
         self.ask(1, name).await;
         self.take(10).await.is_empty()
@@ -130,7 +132,7 @@ fn what_a_client_has_no_right_to_is_as_if_it_were_not_there() {
             assert!(options.flags(name).await.is_err(), "{name:?}");
             assert!(Options::begin(&env).await.gets_cut_off(name).await, "{name:?}");
         }
-        // Of two that it may use none is the one without a name.
+        // The empty name selects an export only if the client may use exactly one.
         assert_eq!(options.flags(b"").await, Err(absent));
         drop(options);
         let refused = Client::connect(&env, client_options("priv", ReplyStyle::Structured)).await;
@@ -139,13 +141,13 @@ fn what_a_client_has_no_right_to_is_as_if_it_were_not_there() {
     machine.assert_nothing_left();
 }
 
-/// A server that leaves it to its clients not to write has protected nothing.
+/// The server itself must enforce read-only access.
 #[test]
 fn who_may_only_read_writes_nothing_whatever_it_sends() {
     const EPERM: u32 = 1;
     let mut machine = machine("ro anybody read-only\npriv uid:0 read-write\n", &["priv", "ro"]);
     machine.run(async move |env| {
-        // Of one that it may use, the empty name is the other one.
+        // The client may use one export, so the empty name selects it.
         for name in ["ro", ""] {
             let mut client = Options::begin(&env).await;
             let mut go = (name.len() as u32).to_be_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Connections end in every way: clients vanish, lie, dawdle; servers stop. Whatever happens, what was under way
-//! runs to its end, nothing is left behind, and the others are served.
+//! Ends of connections: clients vanish, send garbage or stall; servers stop. Outstanding requests
+//! complete, no resources leak, and other connections continue.
 
 mod common;
 
@@ -85,12 +85,12 @@ fn garbage_closes_only_its_own_connection() {
             let stream = if rng.chance(1, 2) { dial(&env).await } else { connect(&env).await.stream };
             let mut garbage: Vec<u8> = (0..rng.between(1, 4000)).map(|_| rng.next_u64() as u8).collect();
             if rng.chance(1, 2) {
-                // In order as far as the first words go.
+                // The first words are valid.
                 garbage.splice(0..0, *b"\0\0\0\x03IHAVEOPT\xff\xff\xff\xff\xff\xff\xff\xff");
             }
             let sent = stream.send(slices(&garbage));
             let listen = async { while !hear(&*stream).await.is_empty() {} };
-            // A few bytes may be taken for the beginning of something: then the client leaves.
+            // A few bytes may be the start of a valid message: then the client disconnects.
             if garbage.len() > 64 {
                 listen.await;
             }
@@ -135,7 +135,7 @@ fn a_handshake_that_is_not_finished_in_time_is_ended() {
         let dribble = env.spawn("dribble", {
             let (env, stream) = (env.clone(), stream.clone());
             async move {
-                // One byte of an option's payload at a time: never idle for long.
+                // One byte of an option's payload at a time: the connection is never idle for long.
                 let bytes = b"\0\0\0\x03IHAVEOPT\0\0\0\x06\0\0\x10\0";
                 stream.send(slices(bytes)).await.result?;
                 loop {
@@ -166,7 +166,7 @@ fn an_idle_client_stays_for_ever() {
     machine.assert_nothing_left();
 }
 
-/// Takes as much of the server's memory as one connection may, and stops in front of a payload's last byte.
+/// Reserves the memory limit of one connection, and stops before the last byte of a payload.
 async fn hoard(client: &mut Client) -> Vec<nbd::Cookie> {
     let (cookies, bytes) = client.begin(&[hoarding()]);
     let sent = client.stream.send(slices(&bytes[..bytes.len() - 1])).await;
@@ -182,19 +182,19 @@ fn hoarding() -> Ask {
 fn a_client_that_stands_still_on_memory_is_cut_off_only_when_others_need_it() {
     let mut machine = Machine::start(options(4), &[RAID5]);
     machine.run(async |env| {
-        // Half of 4 MiB is for payloads: two of these take it all.
+        // Half of the 4 MiB is for payloads: two of these clients use it all.
         let (mut first, mut second) = (connect(&env).await, connect(&env).await);
         let cookies = hoard(&mut first).await;
         hoard(&mut second).await;
         env.sleep(SECOND * 600).await;
-        // As long as nobody else came, they might take their time.
+        // Without other clients they may take their time.
         first.stream.send(slices(&[5])).await.result.unwrap();
         assert_eq!(first.answers(&[hoarding()], &cookies).await.unwrap()[0].result, Ok(()));
         hoard(&mut first).await;
         let mut third = connect(&env).await;
         let start = env.now();
         assert_eq!(third.ask(Ask::read(0, 512)).await.result, Ok(()));
-        assert!(env.now().since(start) < SECOND * 3, "the second has stood still long enough");
+        assert!(env.now().since(start) < SECOND * 3, "the second exceeded the stall limit");
         assert!(hear(&*second.stream).await.is_empty());
         hoard(&mut third).await;
         let mut fourth = connect(&env).await;
@@ -206,7 +206,7 @@ fn a_client_that_stands_still_on_memory_is_cut_off_only_when_others_need_it() {
     machine.assert_nothing_left();
 }
 
-/// Asks for more than the stream and one connection's share of memory hold, and hears nothing of it.
+/// Requests more than the stream and one connection's share of memory hold, and reads no replies.
 async fn be_deaf(env: &Env) -> (Client, Vec<Ask>, Vec<nbd::Cookie>) {
     let mut client = connect(env).await;
     let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
@@ -242,7 +242,7 @@ fn a_client_that_takes_no_replies_does_not_stop_the_others() {
             assert_eq!(other.ask(Ask::write(1 << 20, vec![1; 100_000])).await.result, Ok(()));
         }
         other.leave().await;
-        // Nobody waited for its memory, so it still gets everything.
+        // No other connection waited for its memory, so it still receives all replies.
         let answers = deaf.answers(&asks, &cookies).await.unwrap();
         assert!(answers.iter().all(|answer| answer.result.is_ok() && answer.data == [0; 200_000]));
         deaf.leave().await;
@@ -297,7 +297,7 @@ fn connections_beyond_the_limit_are_told_so_and_places_become_free() {
         env.sleep(SECOND).await;
         connect(&env).await.leave().await;
         second.leave().await;
-        // Who says nothing is turned away too, in a while.
+        // A silent client is rejected as well, after a while.
         let (_first, _second) = (connect(&env).await, connect(&env).await);
         let silent = dial(&env).await;
         while !hear(&*silent).await.is_empty() {}
@@ -317,7 +317,7 @@ fn who_says_nothing_makes_room_for_who_comes_next() {
             for _ in 0..40 {
                 silent.push(dial(&env).await);
             }
-            // Those who connected before are at work, and whoever speaks comes in.
+            // Earlier clients work, and a client that completes its greeting gets a slot.
             assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
             let mut others = Vec::new();
             for _ in 0..5 {
@@ -331,7 +331,7 @@ fn who_says_nothing_makes_room_for_who_comes_next() {
             for client in others.iter_mut().chain([&mut client]) {
                 assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
             }
-            // Six are at work now: nobody of them makes room.
+            // Six clients are greeted: none of them is displaced.
             let seventh = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await;
             let Err(Lost::Protocol(error)) = seventh else { panic!("a seventh connection was let in") };
             assert_eq!(error.kind, ErrorKind::ShuttingDown);
@@ -367,7 +367,7 @@ fn remote_addresses_need_permission() {
         .unwrap();
 }
 
-/// Sends requests and shuts the server down while they are under way; what came of them, in the end.
+/// Sends requests and shuts the server down meanwhile; returns their results.
 fn shut_down_under(machine: &mut Machine, pause: Duration, limit: Duration) -> (Vec<bool>, bool) {
     let env = machine.client_env();
     let sent = Rc::new(Cell::new(false));
@@ -380,7 +380,7 @@ fn shut_down_under(machine: &mut Machine, pause: Duration, limit: Duration) -> (
             let sending = client.stream.send(slices(&bytes));
             sent.set(true);
             let mut answered = vec![false; asks.len()];
-            // One by one, so that those before the end of the stream count.
+            // One by one, so that replies before the end of the stream count.
             loop {
                 let input = hear(&*client.stream).await;
                 let mut rest = &input[..];
@@ -445,7 +445,7 @@ fn a_shutdown_answers_what_it_took_in_and_every_answered_write_is_there() {
 fn a_shutdown_does_not_wait_for_a_client_that_takes_no_replies() {
     let mut machine = Machine::start(options(9), &[RAID5]);
     machine.run(async |env| {
-        // The stream is kept open, and not listened to.
+        // The stream stays open, and the client reads nothing.
         std::mem::forget(be_deaf(&env).await);
     });
     let server = machine.server.borrow_mut().take().unwrap();
@@ -462,7 +462,7 @@ fn neither_idle_connections_nor_handshakes_nor_eager_clients_delay_a_shutdown() 
     for seed in 0..10 {
         let mut machine = Machine::start(options(seed), &[RAID5]);
         machine.run(async |env| {
-            // Kept open, and silent from now on.
+            // The connections stay open and silent.
             std::mem::forget((connect(&env).await, dial(&env).await));
             env.sleep(SECOND).await;
         });

@@ -1,4 +1,5 @@
-//! What is known of hosts while they are connected: who, since when, how busy; and what a rename is to them.
+//! The list of hosts: their address, start and I/O while they are connected; and the effect of a
+//! rename.
 
 mod common;
 
@@ -31,7 +32,7 @@ fn a_host_is_known_by_what_it_does_until_it_leaves() {
         assert!(is.since_unix_s <= date && date - is.since_unix_s < 5, "{is:?}");
         let work = HostWork { reads: 3, read_bytes: 12_288, writes: 1, written_bytes: 8192 };
         assert_eq!((host.work(), host.outstanding()), (work, 0));
-        // Two seconds later it was in the last few; a minute later it was not.
+        // Included in the recent I/O after two seconds, but not after a minute.
         env.sleep(Duration::from_secs(2)).await;
         assert!(host.lately(env.now()).read_bytes > 0);
         env.sleep(Duration::from_secs(60)).await;
@@ -75,7 +76,7 @@ fn a_rename_leaves_hosts_connected_and_is_what_the_next_one_asks_for() {
     machine.sim.finish(&renamed).unwrap();
     let hosts = machine.hosts.clone();
     machine.run(async move |env| {
-        // Longer than it takes to notice a volume that is served no more.
+        // Longer than the check interval for volumes that are no longer served.
         env.sleep(Duration::from_secs(10)).await;
         assert!(client.ask(Ask::write(0, vec![9; 4096])).await.result.is_ok());
         assert_eq!(hosts.of(FIVE)[0].connection().asked_for, "five");

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Lets programs that nobody here wrote judge the NBD server: nbdinfo, nbdcopy, nbdsh (libnbd), qemu-img, qemu-io, fio.
+# Tests the NBD server with other programs: nbdinfo, nbdcopy, nbdsh (libnbd), qemu-img, qemu-io, fio.
 #
 #   judges.sh SERVE_NBD [LEVEL DRIVES [SHARDS]]      SERVE_NBD: the built example `serve_nbd`
 #
-# Works in a folder of its own, which it removes; stops at the first judge that finds fault, and says which.
+# Works in a folder of its own, which it removes; stops at the first failed program, and names it.
 set -eu
 
 serve=$1

@@ -1,5 +1,5 @@
-//! Connections without a greeting: this machine's own, for a disk that is a volume. They are served as others are, end when their
-//! target does, and tell who made them when everything asked on them is done.
+//! Connections without a greeting, for disks that are attached here. They are served like others,
+//! end with their target, and notify their creator when all their requests are complete.
 
 mod common;
 
@@ -13,7 +13,7 @@ use units::ByteCount;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
-/// Linux' number for "not permitted", as the protocol has it.
+/// Linux' number for "not permitted", as NBD uses it.
 const EPERM: u32 = 1;
 
 /// A request as the kernel sends it: magic, flags, command, cookie, offset, length.
@@ -37,7 +37,7 @@ async fn hear_at_most(stream: &dyn Stream, count: usize) -> Vec<u8> {
     outcome.buffers[0].bytes()[..outcome.result.unwrap_or(0) as usize].to_vec()
 }
 
-/// The next so many bytes; fewer at the end of the stream.
+/// The next `count` bytes; fewer at the end of the stream.
 async fn take(stream: &dyn Stream, count: usize) -> Vec<u8> {
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -58,7 +58,8 @@ async fn answer(stream: &dyn Stream, cookie: u64) -> u32 {
     u32::from_be_bytes(reply[4..8].try_into().unwrap())
 }
 
-/// A connection to target `number` on the first shard, from the end of who made it, and what tells that it is over.
+/// A connection to target `number` on the first shard: the client's stream, and a reference that is
+/// dropped at the end of the connection.
 fn connect(machine: &mut Machine, number: u64, read_only: bool) -> (Rc<dyn Stream>, Weak<()>) {
     let port = machine.ports[0].clone();
     let (server, client) = (machine.sim.env(), machine.client_env());

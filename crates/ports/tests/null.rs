@@ -1,5 +1,5 @@
-//! A second port is a folder, not a copy: what `null_port` gets from the shared session, tried with clients that behave and
-//! clients that do not.
+//! A second protocol: what `null_port` gets from the shared session, with well-behaved and hostile
+//! clients.
 
 mod common;
 mod null_port;
@@ -16,7 +16,7 @@ type Machine = MachineOf<Null>;
 
 const SECOND: Duration = Duration::from_secs(1);
 const CAPACITY: u64 = 3 << 20;
-/// The longest payload that is offered.
+/// The maximum payload of a request.
 const LONGEST: u32 = MEMORY.0 as u32 / 4;
 
 struct Client {
@@ -39,11 +39,11 @@ impl Client {
     }
 
     async fn send(&self, bytes: &[u8]) {
-        // A server that is gone is heard of.
+        // The client detects a disconnected server when it receives.
         self.stream.send(slices(bytes)).await.result.ok();
     }
 
-    /// So many bytes; `None` at the end of the stream.
+    /// The next `count` bytes; `None` at the end of the stream.
     async fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.heard.len() < count {
             let more = hear(&*self.stream).await;
@@ -118,7 +118,7 @@ fn requests_beyond_the_limits_wait_or_end_the_connection() {
     let mut machine = Machine::start_with(options(3), &[RAID5], session, ServerOptions::default());
     machine.run(async |env| {
         let mut greedy = Client::five(&env).await;
-        assert_eq!(greedy.read(0, LONGEST + 1).await, Err(None), "more than is offered");
+        assert_eq!(greedy.read(0, LONGEST + 1).await, Err(None), "above the maximum");
         let mut client = Client::five(&env).await;
         let many: Vec<u8> = (0..60).flat_map(|tag| request(b'r', tag, 1000 * u64::from(tag), 512)).collect();
         client.send(&many).await;
@@ -137,22 +137,19 @@ fn requests_beyond_the_limits_wait_or_end_the_connection() {
 fn a_client_that_stands_still_on_memory_is_cut_off_when_others_need_it() {
     let mut machine = Machine::start(options(4), &[RAID5]);
     machine.run(async |env| {
-        // Half of the memory is for payloads: two of these take it all, and stop in front of the last byte.
+        // Half of the memory is for payloads: two of these clients use it all, and stop before the
+        // last byte.
         let (mut first, mut second) = (Client::five(&env).await, Client::five(&env).await);
         let almost = [request(b'w', 1, 0, LONGEST), vec![5; LONGEST as usize - 1]].concat();
         first.send(&almost).await;
         second.send(&almost).await;
         env.sleep(SECOND * 600).await;
         first.send(&[5]).await;
-        assert_eq!(
-            first.answer().await,
-            Some((DONE, 1)),
-            "as long as nobody else came, it might take its time"
-        );
+        assert_eq!(first.answer().await, Some((DONE, 1)), "it may take its time");
         first.send(&almost).await;
         let (mut third, start) = (Client::five(&env).await, env.now());
         assert!(third.read(0, 512).await.is_ok());
-        assert!(env.now().since(start) < SECOND * 3, "the second has stood still long enough");
+        assert!(env.now().since(start) < SECOND * 3, "the second exceeded the stall limit");
         assert_eq!(second.answer().await, None);
     });
     machine.assert_nothing_left();
@@ -172,7 +169,7 @@ fn a_shutdown_answers_what_was_taken_in() {
     let env = machine.sim.env();
     let start = env.now();
     machine.sim.run(async move { server.shut_down(SECOND * 5).await }).unwrap();
-    assert!(env.now().since(start) < SECOND, "nothing stood in its way");
+    assert!(env.now().since(start) < SECOND, "nothing delays it");
     let answers = machine.run(async move |_| {
         let mut answers = Vec::new();
         while let Some((status, tag)) = client.answer().await {

@@ -1,5 +1,5 @@
-//! What clients ask for is what they get: every command in every style, over any fragmentation and any number of
-//! connections and shards, against a piece of memory.
+//! Every command in every reply style, over any fragmentation and any number of connections and
+//! shards, compared with a model in memory.
 
 mod common;
 
@@ -102,7 +102,7 @@ fn holes_are_reported_where_nothing_was_written() {
         assert_eq!(all.extents.iter().map(|extent| extent.length_bytes).sum::<u64>(), CAPACITY);
         assert_eq!(all.extents[0], Extent::hole(65536));
         assert_eq!(all.extents[1], Extent::data(65536));
-        // Not on a sector: what is asked for is what is described.
+        // Not aligned to a sector: the reply covers exactly the requested range.
         let part = client.ask(Ask::new(Command::BlockStatus, 65536 - 100, 300)).await.extents;
         assert_eq!(part, [Extent::hole(100), Extent::data(200)]);
         let one = Ask::new(Command::BlockStatus, 1, CAPACITY - 1).with(CommandFlags::REQ_ONE);
@@ -131,7 +131,7 @@ fn requests_that_break_a_rule_are_refused_and_the_connection_goes_on() {
                 (nbd::constants::CMD_READ, 0x8000, 0, 1, Errno::Inval),
             ];
             for (command, flags, offset, length, errno) in cases {
-                // A request that is in order takes the slot; its header is replaced by the one that is not.
+                // A valid request takes the slot; an invalid header replaces its own.
                 let ask = [Ask::new(Command::Trim, 0, 1)];
                 let (cookies, _) = client.begin(&ask);
                 let header = RequestHeader {
@@ -195,7 +195,7 @@ fn a_read_only_server_refuses_writes() {
     machine.assert_nothing_left();
 }
 
-/// Requests of one batch, which do not overlap within `from..to`.
+/// One batch of requests, which do not overlap, within `from..to`.
 fn batch(rng: &mut Rng, from: u64, to: u64, extents: bool) -> Vec<Ask> {
     let count = rng.between(1, 12);
     let step = (to - from) / count;
@@ -269,7 +269,8 @@ fn any_requests_over_any_connections_do_the_same_as_on_a_piece_of_memory() {
         let share = CAPACITY / clients;
         let env = machine.client_env();
         let tasks: Vec<_> = (0..clients)
-            // Neighbours share a sector and a stripe, so that their requests meet in the engine.
+            // Neighbours share a sector and a stripe, so that their requests interact in the
+            // engine.
             .map(|name| one_client(env.clone(), seed, name, name * share + 7 * name, (name + 1) * share))
             .map(|client| env.spawn("client", client))
             .collect();

@@ -1,4 +1,5 @@
-//! What a prediction is about: a controller, its drives, and the volume on them; and what of that cannot be.
+//! The configuration of a prediction (controller, drives, volume), and the checks that reject
+//! impossible ones.
 
 use crate::error::{Error, Result};
 use crate::policies::{Modes, Policies};
@@ -6,51 +7,53 @@ use layout::{Level, Shape};
 use models::{Catalog, ControllerSpec, DriveLink, DriveSpec, FastPath};
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
-/// The smallest cache: a few whole stripes of any array.
+/// The smallest cache: a few full stripes of any array.
 const LEAST_CACHE: ByteCount = ByteCount(64 << 20);
 
 /// A server's storage, checked.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// What it is called in results.
+    /// The name in results.
     pub name: String,
-    /// Its controller, as it is set.
+    /// The controller with its settings.
     pub controller: ControllerSpec,
-    /// How many of it are in the host, each with such drives and such a volume, over which the host stripes.
+    /// The number of controllers in the host, each with these drives and this volume; the host
+    /// stripes over them.
     pub controllers: usize,
     /// Its drives, by slot.
     pub drives: Vec<DriveSpec>,
-    /// The level and its choices.
+    /// The level and its layout.
     pub shape: Shape,
     /// The strip.
     pub strip: StripSize,
-    /// The drives' own caches; `None`: as each drive is by itself.
+    /// The drives' write caches; `None`: each drive's default.
     pub drive_cache: Option<bool>,
-    /// How much a cache may have of the volume, in memory that nothing takes away, be it the controller's or SoftROC's own;
-    /// `None`: writes are answered when they are on the drives.
+    /// The share of this volume in a protected write-back cache, the controller's or SoftROC's own;
+    /// `None`: write-through.
     pub write_back: Option<ByteCount>,
-    /// What the controller is set to.
+    /// The controller's modes.
     pub modes: Modes,
-    /// What becomes of stripes that a crash interrupts.
+    /// The protection against the write hole.
     pub write_hole: WriteHole,
-    /// Slots whose drives have failed: what they held is computed when it is read.
+    /// Slots with failed drives: their data is reconstructed at each read.
     pub failed: DriveSet,
 }
 
-/// What becomes of a stripe that a crash interrupts.
+/// The protection of stripes that a crash interrupts.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WriteHole {
-    /// It is resynced: nothing is written for that before.
+    /// A resync after a crash; writes need no record.
     Resync,
-    /// SoftROC's journal has it.
+    /// SoftROC's journal.
     Journal {
-        /// The drives that the journal is on, outside of the array: each has the same. On none it is on the drives of the array.
+        /// The log devices outside of the array, as mirrors. If empty, the journal is on the
+        /// members.
         log: Vec<DriveSpec>,
     },
 }
 
 impl WriteHole {
-    /// In a few words, if there is a journal.
+    /// A description of the journal, if there is one.
     pub fn journal(&self) -> Option<String> {
         match self {
             WriteHole::Resync => None,
@@ -59,7 +62,7 @@ impl WriteHole {
         }
     }
 
-    /// The drives of the log.
+    /// The log devices.
     pub fn log(&self) -> &[DriveSpec] {
         match self {
             WriteHole::Resync => &[],
@@ -68,10 +71,10 @@ impl WriteHole {
     }
 }
 
-/// Reads `8xSAS-6G-HDD`, or several joined by `+`.
+/// Parses `8xSAS-6G-HDD`, or several such terms joined by `+`.
 ///
 /// # Errors
-/// When the catalog does not have such a drive, or there are none or too many of it, or of all together.
+/// When the catalog lacks such a drive, or a count is zero or too large.
 pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
@@ -85,7 +88,7 @@ pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
             )));
         }
         let drive = catalog.drive(name).map_err(Error::refused)?;
-        // Before they are there: however long the text is, it asks for no more memory than that.
+        // Before allocation: a long text must not reserve more memory.
         if drives.len() + count > units::MAX_DRIVES {
             return Err(Error::refused(format!(
                 "more than {} drives are named up to '{part}'; name fewer, such as 8xSAS-6G-HDD",
@@ -97,27 +100,28 @@ pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
     Ok(drives)
 }
 
-/// How much of a controller's cache writes may have: a quarter is for reads. That is assumed.
+/// The share of a controller's cache for writes; a quarter is for reads (an assumption).
 fn written(controller: &ControllerSpec) -> ByteCount {
     ByteCount((controller.cache_mib << 20) / 4 * 3)
 }
 
-/// How much a cache may have of the volume: SoftROC's own, or the controller's.
+/// The write-back cache for the volume: SoftROC's own, or the controller's.
 fn write_back(controller: &ControllerSpec, policies: &Policies, modes: Modes) -> Result<Option<ByteCount>> {
     match (policies.write_back, &controller.cache) {
         (Some(_), Some(_)) => Err(Error::refused(format!(
-            "{} has a cache of its own; leave --cache out, or choose the controller HBA",
+            "{} has a cache of its own; omit --cache, or choose the controller HBA",
             short(controller)
         ))),
-        (Some(size), None) if size < LEAST_CACHE => {
-            Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")))
-        }
+        (Some(size), None) if size < LEAST_CACHE => Err(Error::refused(format!(
+            "the cache needs at least {LEAST_CACHE}; set it with \
+                                        --cache"
+        ))),
         (Some(size), None) => Ok(Some(size)),
         (None, _) => Ok(modes.write_back.then(|| written(controller))),
     }
 }
 
-/// Whether the controller makes one RAID 10 of that many drives.
+/// Rejects a RAID 10 with more drives than the controller supports.
 fn is_not_too_wide(controller: &ControllerSpec, name: &str, shape: Shape) -> Result<()> {
     let most = controller.cache.as_ref().map_or(u64::MAX, |cache| cache.spec.most_raid10_drives);
     let drives = shape.drives.0;
@@ -138,7 +142,7 @@ impl Configuration {
     /// A volume on drives behind a controller.
     ///
     /// # Errors
-    /// What the controller cannot do: it is named, with what it can.
+    /// A sentence that names what the controller cannot do, and what it supports.
     pub fn new(
         controller: &ControllerSpec,
         drives: Vec<DriveSpec>,
@@ -164,7 +168,7 @@ impl Configuration {
         }
         fits(controller, &name, &drives)?;
         let strip = match shape.level {
-            // A drive as it is has no strips: what a host asks for reaches it whole, as far as the engine goes.
+            // A JBOD drive has no strips: the engine passes requests on unsplit.
             Level::Jbod if strip.is_none() => StripSize::MAX,
             _ => strip_of(controller, &name, strip)?,
         };
@@ -198,10 +202,11 @@ impl Configuration {
         })
     }
 
-    /// The same on so many controllers of one host, each with such drives and such a volume: the host stripes over the volumes.
+    /// The same on several controllers of one host, each with such drives and volume. The host
+    /// stripes over the volumes.
     ///
     /// # Errors
-    /// When they are none, or too many.
+    /// When the number is zero or too large.
     pub fn on_controllers(self, controllers: usize) -> Result<Configuration> {
         match controllers {
             1 => Ok(self),
@@ -209,15 +214,16 @@ impl Configuration {
                 Ok(Configuration { name: format!("{controllers} x {}", self.name), controllers, ..self })
             }
             _ => Err(Error::refused(format!(
-                "{controllers} controllers cannot be; give 1 to {MOST_CONTROLLERS} with --controllers"
+                "{controllers} controllers are not supported; give 1 to {MOST_CONTROLLERS} with \
+                 --controllers"
             ))),
         }
     }
 
-    /// The same with drives that have failed, and have not been replaced.
+    /// The same with failed drives that are not replaced.
     ///
     /// # Errors
-    /// When there are no such slots, or the volume does not survive that.
+    /// When a slot does not exist, or the volume does not survive the failures.
     pub fn without(self, slots: &[u16]) -> Result<Configuration> {
         if slots.is_empty() {
             return Ok(self);
@@ -242,17 +248,17 @@ impl Configuration {
         Ok(Configuration { name, failed, ..self })
     }
 
-    /// The level on that many drives, with spans.
+    /// The level on this number of drives, with spans.
     ///
     /// # Errors
-    /// When there are more drives than can be counted.
+    /// When there are more drives than the type can count.
     pub fn shape(level: Level, drives: usize, spans: Option<u16>) -> Result<Shape> {
         let drives = DriveCount(u16::try_from(drives).map_err(Error::refused)?);
         Ok(Shape { spans, ..Shape::new(level, drives) })
     }
 
-    /// The models of the drives, each once, of which no number was fitted to measurements: what is predicted of them is as
-    /// good as their data sheets, and what was assumed besides.
+    /// The drive models without a value that was fitted to measurements, each once. Their
+    /// predictions rest on data sheets and assumptions only.
     pub fn not_calibrated(&self) -> Vec<&str> {
         let mut models: Vec<&str> = Vec::new();
         for drive in self.drives.iter().chain(self.write_hole.log()).filter(|drive| !drive.is_calibrated()) {
@@ -263,8 +269,8 @@ impl Configuration {
         models
     }
 
-    /// What may be kept of reads: of a controller's cache what writes may not have, of an onboard controller's driver what is
-    /// assumed of such drivers.
+    /// Memory for reads: the rest of a controller's cache, or the assumed memory of an onboard
+    /// controller's driver.
     pub fn read_room(&self) -> ByteCount {
         const OF_A_DRIVER: ByteCount = ByteCount(16 << 20);
         match (&self.controller.cache, self.controller.reads_ahead_kib) {
@@ -274,13 +280,13 @@ impl Configuration {
         }
     }
 
-    /// Which commands of hosts go the controller's fast path.
+    /// The commands of hosts that use the controller's FastPath.
     pub fn fast_path(&self) -> Option<FastPath> {
         let writes = !self.shape.level.has_parity();
         self.modes.fast_path.then(|| FastPath { strip: self.strip.bytes(), writes })
     }
 
-    /// The drives of all controllers: on so many lies what the host measures.
+    /// The drives of all controllers, over which the measured volume extends.
     pub fn all_drives(&self) -> usize {
         self.drives.len() * self.controllers
     }
@@ -300,19 +306,18 @@ fn slots_text(slots: &DriveSet) -> String {
     format!("{} {}", if texts.len() == 1 { "drive" } else { "drives" }, texts.join(" and "))
 }
 
-/// The most drives that a log is on: real ones are on two.
+/// The most log devices: controllers use two.
 const MOST_LOG_DRIVES: usize = 2;
 
-/// What the settings make of the write hole.
+/// Derives the write-hole protection from the settings.
 fn write_hole(level: Level, policies: &Policies) -> Result<WriteHole> {
     let log = policies.log.clone();
     match policies.journal {
         false if log.is_empty() => Ok(WriteHole::Resync),
-        false => Err(Error::refused(
-            "--log says where a journal is, and there is none; add --write-hole journal, or leave --log out",
-        )),
+        false => Err(Error::refused("--log needs a journal; add --write-hole journal, or omit --log")),
         true if !level.has_parity() => Err(Error::refused(format!(
-            "{level} has no parity, and needs no journal; leave --write-hole out, or choose a level such as raid5"
+            "{level} has no parity and needs no journal; omit --write-hole, or choose a level \
+             such as raid5"
         ))),
         true if log.len() > MOST_LOG_DRIVES => Err(Error::refused(format!(
             "a log is on one drive or on two, not on {}; name fewer with --log",
@@ -322,7 +327,7 @@ fn write_hole(level: Level, policies: &Policies) -> Result<WriteHole> {
     }
 }
 
-/// Whether every drive can be plugged into the controller's ports.
+/// Rejects drives that the controller's ports do not accept.
 fn fits(controller: &ControllerSpec, name: &str, drives: &[DriveSpec]) -> Result<()> {
     let Some(port) = controller.drive_link else { return Ok(()) };
     let Some(drive) = drives.iter().find(|drive| drive.link.negotiated(port).is_none()) else {

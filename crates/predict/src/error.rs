@@ -1,17 +1,17 @@
-//! Why a prediction, a comparison or a fit came to nothing.
+//! Errors of predictions, comparisons and fits.
 
 use std::fmt;
 
 /// The stable kind of an [`Error`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// What was asked cannot be: nothing was run for it.
+    /// The request is invalid; nothing was run.
     Refused,
-    /// What was asked can be, and something failed under way.
+    /// The request is valid, but its execution failed.
     Failed,
 }
 
-/// A kind for programs, and one sentence for people that names the value and what was expected.
+/// A kind for programs, and a sentence for people with the value and what was expected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// For programs.

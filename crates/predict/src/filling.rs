@@ -1,4 +1,4 @@
-//! What a cache holds before it is measured: what it would hold after hours of the load.
+//! Fills the cache before a measurement to its content after hours of the load.
 
 use crate::error::{Error, Result};
 use engine::Volume;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use storagebench::{Access, Bench, Ending, Ladder, Profile, Row, Settings, Target};
 use units::ByteCount;
 
-/// The writes of a load alone; `None`: it writes nothing.
+/// The writes of a load without its reads; `None`: it writes nothing.
 ///
 /// # Errors
-/// None that a load could cause from which something was left out.
+/// None in practice: removing parts of a valid load leaves a valid load.
 fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
     let mut load = profile.load().clone();
     for component in &mut load.components {
@@ -27,17 +27,17 @@ fn writes_of(profile: &Profile) -> Result<Option<Profile>> {
     }
 }
 
-/// The same for so long, however sure its figures are.
+/// The same settings with a fixed runtime, without early end.
 fn fixed(settings: &Settings, runtime: Duration) -> Settings {
     Settings { runtime, confidence_percent: None, max_runtime: None, ..settings.clone() }
 }
 
-/// How much is dirty in all caches.
+/// The dirty data in all caches.
 fn dirty(volumes: &[Rc<Volume>]) -> ByteCount {
     ByteCount(volumes.iter().map(|volume| volume.cache_counters().dirty.0).sum())
 }
 
-/// Puts a load on for a while; how much is dirty then, and how much hosts wrote.
+/// Runs a load for a while. Returns the dirty data at the end, and the data that hosts wrote.
 ///
 /// # Errors
 /// When the run cannot end, or was stopped.
@@ -60,8 +60,8 @@ async fn put_on(
     }
 }
 
-/// Whether hosts write more under a load than is destaged meanwhile, for its age or for room, so that the cache fills up, however long
-/// that takes. The load is put on twice for so long: what it begins with says nothing of how it goes on.
+/// Whether hosts write faster than the cache destages by age or for space, so that it becomes full
+/// in the long run. The load runs twice: its beginning is not representative.
 ///
 /// # Errors
 /// As [`put_on`].
@@ -72,17 +72,19 @@ async fn fills(
     (settings, cancel): (&Settings, &Arc<AtomicBool>),
     runtime: Duration,
 ) -> Result<bool> {
-    // With the seed of the measurement, or the same twice, hosts would write the same blocks once more, which makes nothing dirty.
+    // A different seed for each run: rewriting the same blocks makes no data dirty.
     let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
     let (before, _) = put_on(env, target, volumes, apart(500_000_003), cancel).await?;
     let (after, written) = put_on(env, target, volumes, apart(700_000_001), cancel).await?;
     Ok(after.0 > before.0 + written.0 / 10)
 }
 
-/// Brings the cache to what it will have under the load: one that fills up while it is measured shows its memory, not the drives.
-/// Where what is old goes as fast as hosts write, that is what they wrote in a few seconds, which disks need to be asked for. Else
-/// writes alone fill it: to where it destages for room, if hosts read as well and write no more than that takes away; otherwise with as
-/// much as it takes, which may be all of it.
+/// Brings the cache to its steady state under the load. A cache that fills during the measurement
+/// shows the speed of memory, not of drives.
+///
+/// If destaging by age keeps up with the writes, the cache holds the writes of a few seconds; only
+/// disks need that check. Otherwise writes alone fill it: to the mark of destaging for space, if
+/// the load also reads and does not write faster than that destages; else completely.
 ///
 /// # Errors
 /// When the run cannot end, or was stopped.
@@ -93,18 +95,19 @@ pub(crate) async fn fill_cache(
     (settings, cancel): (&Settings, &Arc<AtomicBool>),
     rotates: bool,
 ) -> Result<()> {
-    /// How many times the writes are put on at the most.
+    /// The maximum number of write runs.
     const MOST_ROUNDS: u64 = 40_000;
     let [profile] = &settings.profiles[..] else { return Ok(()) };
     let Some(writes) = writes_of(profile)? else { return Ok(()) };
     let reads = profile.reads();
-    // Disks wait for the age of what is dirty, and then write it in one go.
+    // Disks destage dirty data by age, then all at once.
     const SOME_AGES: Duration = Duration::from_secs(8);
     let at_the_mark = if rotates { Duration::from_secs(4) } else { Duration::from_millis(150) };
     if reads && rotates && !fills(env, target, volumes, (settings, cancel), SOME_AGES).await? {
         return Ok(());
     }
-    // How long each time, and how many times in a row may bring nothing. A stream begins anew each time, over what is dirty.
+    // The duration of a run, and the number of consecutive runs without new dirty data. A stream
+    // restarts at each run, over dirty data.
     let (runtime, most_in_vain) = match profile.access() {
         Access::Sequential => (Duration::from_secs(1), 1),
         _ => (Duration::from_millis(10), 20),
@@ -113,7 +116,7 @@ pub(crate) async fn fill_cache(
     let filling = Settings { profiles: vec![writes], outstanding, ..fixed(settings, runtime) };
     let (mut most, mut in_vain, mut fills_up) = (ByteCount::ZERO, 0, !reads);
     for round in 1..=MOST_ROUNDS {
-        // Others of the same seed would write the same blocks once more.
+        // The same seed would write the same blocks again.
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
         let (dirty, _) = put_on(env, target, volumes, Settings { seed, ..filling.clone() }, cancel).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };

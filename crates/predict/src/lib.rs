@@ -1,5 +1,6 @@
-//! What a server would do: the engine that serves real drives, on models of drives behind a model of a controller, in
-//! virtual time, under the load of StorageBench. No formula stands in for a run.
+//! Predicts the performance of a server. The engine that serves real drives runs on models of
+//! drives and of a controller, in virtual time, under a StorageBench load. No formula replaces a
+//! run.
 //!
 //! ```
 //! use layout::Level;
@@ -35,34 +36,34 @@
 //! # predict::Result::Ok(())
 //! ```
 //!
-//! # What may be asked
-//! | question | asked with | answered with |
+//! # API
+//! | question | call | result |
 //! | --- | --- | --- |
-//! | what would this server do under these loads? | [`Request`] to [`predict()`] | [`storagebench::Results`]: the rows of a measurement, each with how busy each resource was and with intervals from several seeds |
+//! | how fast is this server under these loads? | [`Request`] to [`predict()`] | [`storagebench::Results`]: the rows of a measurement, with the utilisation of each resource and intervals from several seeds |
 //! | what limits it? | a row to [`bottleneck`] | the busiest resource |
-//! | do the models agree with what is published? | [`published::Figure`]s to [`published::compare`] | [`published::Report`]: published, predicted, error; or what is missing |
-//! | which parameters make a drive do what is published of it? | [`fit::FitRequest`] to [`fit::fit`] | [`fit::Fit`]: figures, parameters, the drive's file |
+//! | do the models agree with published figures? | [`published::Figure`]s to [`published::compare`] | [`published::Report`]: published, predicted, error; or the reason why not |
+//! | which parameters reproduce a drive's published figures? | [`fit::FitRequest`] to [`fit::fit`] | [`fit::Fit`]: figures, parameters, the drive's file |
 //!
-//! The library reads and writes no files and prints nothing: drives and controllers of one's own are read into a
-//! [`models::Catalog`] by the caller. What runs long reports [`Progress`]. Simulations run beside each other, each on one
-//! thread, on as many as the machine has.
+//! The library reads and writes no files and prints nothing: the caller reads its own drives and
+//! controllers into a [`models::Catalog`]. Long operations report [`Progress`]. Simulations run in
+//! parallel, one thread each.
 //!
-//! The array that is simulated is made by the crate `array`, which `softroc bench array:` uses as well: the array of a
-//! prediction is the one that real drives are measured with.
+//! The crate `array` makes the simulated array. `softroc bench array:` uses it too, so that
+//! predictions and measurements use the same array.
 //!
-//! # Where to look
-//! | module | what it holds |
+//! # Modules
+//! | module | contents |
 //! | --- | --- |
 //! | `configuration` | [`Configuration`]: a controller, its drives, the volume on them, checked |
-//! | `policies` | [`Policies`] and [`Modes`]: what a controller is set to |
-//! | `method` | [`MeasuringMethod`]: how a load is put on |
+//! | `policies` | [`Policies`] and [`Modes`]: a controller's settings |
+//! | `method` | [`MeasuringMethod`]: how a load is run |
 //! | `request` | [`Request`], [`predict()`], [`bottleneck`] |
-//! | `filling` | what a cache holds before it is measured |
+//! | `filling` | the content of a cache before a measurement |
 //! | `simulate` | one load on one seed, and the mean of several |
-//! | `parallel` | simulations beside each other |
+//! | `parallel` | concurrent simulations |
 //! | `progress` | [`Progress`] |
 //! | `error` | [`Error`] |
-//! | [`published`] | published figures beside predictions |
+//! | [`published`] | comparison with published figures |
 //! | [`fit`](mod@fit) | fits of drives to published figures |
 
 mod configuration;

@@ -1,4 +1,4 @@
-//! How a load is put on: as `softroc bench` does it, or as a white paper did.
+//! Methods of measurement: that of `softroc bench`, or of a white paper.
 
 use crate::error::{Error, Result};
 use models::LinkShares;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use storagebench::{Access, Align, Area, Edge, Ladder, Profile};
 use units::ByteCount;
 
-/// The methods that are known: whose measurements a prediction is comparable with.
+/// The known methods: a prediction is comparable with measurements by the same method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MethodName {
     /// As `softroc bench` does.
@@ -34,7 +34,7 @@ impl MethodName {
         MethodName::Reviews,
     ];
 
-    /// As it is written: `fujitsu2013`.
+    /// The name in text: `fujitsu2013`.
     pub fn name(self) -> &'static str {
         match self {
             MethodName::Bench => "bench",
@@ -52,7 +52,7 @@ impl FromStr for MethodName {
 
     fn from_str(text: &str) -> Result<MethodName> {
         let found = MethodName::ALL.into_iter().find(|method| method.name() == text);
-        found.ok_or_else(|| Error::failed(format!("there is no method '{text}'")))
+        found.ok_or_else(|| Error::failed(format!("unknown method '{text}'")))
     }
 }
 
@@ -61,15 +61,15 @@ impl FromStr for MethodName {
 pub struct MeasuringMethod {
     /// Its name.
     pub name: MethodName,
-    /// What links carry.
+    /// The usable shares of link rates.
     pub shares: LinkShares,
-    /// Which part of a volume is measured.
+    /// The measured part of a volume.
     pub area: Area,
-    /// What random offsets are multiples of; `None`: as the profile says.
+    /// The alignment of random offsets; `None`: that of the profile.
     pub align: Option<Align>,
-    /// At which numbers of outstanding I/Os.
+    /// The numbers of outstanding I/Os.
     pub ladder: Ladder,
-    /// What an I/O takes of a core of the host, of which each worker has one, in nanoseconds; 0: nothing.
+    /// Host CPU time per I/O in nanoseconds; each worker has one core; 0: not modelled.
     pub host_io_ns: u64,
 }
 
@@ -78,10 +78,10 @@ fn first(gib: u64) -> Area {
 }
 
 impl MeasuringMethod {
-    /// The method of that name on so many drives.
+    /// The method with this name for this number of drives.
     ///
     /// # Errors
-    /// None that a name of ours could cause; ladders are read from text.
+    /// None in practice: the queue depths are parsed from constants.
     pub fn of(name: MethodName, drives: usize) -> Result<MeasuringMethod> {
         Ok(match name {
             MethodName::Bench => MeasuringMethod {
@@ -100,10 +100,10 @@ impl MeasuringMethod {
                     9..=16 => 64,
                     _ => 128,
                 }),
-                // The paper does not say; Iometer of 2006 aligned to sectors unless told otherwise.
+                // The paper does not say; Iometer 2006 aligned to sectors by default.
                 align: Some(Align::Sector),
                 ladder: "1,3,8,16,32,64,128,256,512".parse()?,
-                // Published: one thread of the load generator gets 200,000 I/Os a second.
+                // Published: one thread of the load generator reaches 200,000 IOPS.
                 host_io_ns: 5_000,
             },
             MethodName::Fujitsu2016 => MeasuringMethod {
@@ -112,7 +112,7 @@ impl MeasuringMethod {
                 area: Area::ByAccess,
                 align: Some(Align::Bytes(ByteCount(4096))),
                 ladder: Ladder::default(),
-                // Published: a core of 2.6 GHz gets about 250,000.
+                // Published: a 2.6 GHz core reaches about 250,000.
                 host_io_ns: 4_000,
             },
             MethodName::Sx940 => MeasuringMethod {
@@ -131,7 +131,7 @@ impl MeasuringMethod {
                 ladder: "1..256".parse()?,
                 host_io_ns: 0,
             },
-            // All of a raw array, at offsets of sectors, as Iometer has it unless told otherwise.
+            // The whole raw array, with offsets aligned to sectors, Iometer's default.
             MethodName::Reviews => MeasuringMethod {
                 name,
                 shares: LinkShares::IN_2013,
@@ -143,10 +143,10 @@ impl MeasuringMethod {
         })
     }
 
-    /// A profile with the method's alignment of random offsets.
+    /// The profile with the method's alignment of random offsets.
     ///
     /// # Errors
-    /// When the profile cannot be aligned so.
+    /// When the profile does not permit that alignment.
     pub(crate) fn aligned(&self, profile: &Profile) -> Result<Profile> {
         let Some(align) = self.align else { return Ok(profile.clone()) };
         let mut load = profile.load().clone();
@@ -158,7 +158,8 @@ impl MeasuringMethod {
         Ok(Profile::new(profile.name(), load)?.described(profile.prose(), profile.source()))
     }
 
-    /// How many percent of a volume of that size a profile writes at random: what must be in its steady state.
+    /// The percentage of a volume of that size that a profile writes at random, which must be in
+    /// its steady state.
     pub(crate) fn random_percent(&self, profile: &Profile, volume: ByteCount) -> u64 {
         if profile.access() == Access::Sequential {
             return 0;

@@ -1,11 +1,11 @@
-//! Simulations beside each other: each is one thread's, and any number may run at a time.
+//! Runs independent simulations in parallel, one thread each.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Does something with each of some items, on as many threads as the machine has; what it came to, in their order.
-/// A panic goes on in the caller.
+/// Applies `work` to each item on all cores. Returns the results in order. A panic propagates to
+/// the caller.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
     let run = || {

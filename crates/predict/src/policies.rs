@@ -1,11 +1,11 @@
-//! What a controller is set to: presets and modes, as they are asked for, and as they are in effect.
+//! A controller's settings: presets and modes, as requested and as in effect.
 
 use crate::error::{Error, Result};
 use models::{ControllerCache, ControllerSpec, DriveSpec};
 use units::ByteCount;
 
-/// What is asked of a controller's settings. What cannot be set is refused in a sentence that names the setting as the
-/// command line does: `--write-mode`.
+/// The requested settings. Errors name a setting by its command-line option, such as
+/// `--write-mode`.
 #[derive(Clone, Default, Debug)]
 pub struct Policies {
     /// A preset.
@@ -18,26 +18,26 @@ pub struct Policies {
     pub cache_mode: Option<String>,
     /// The drives' own caches.
     pub drive_cache: Option<bool>,
-    /// The size of SoftROC's own cache, if that is to answer writes, behind a controller that has none.
+    /// The size of SoftROC's own write-back cache, behind a controller without one.
     pub write_back: Option<ByteCount>,
-    /// Whether SoftROC's journal has what it writes of stripes.
+    /// Whether SoftROC's journal records stripe writes.
     pub journal: bool,
-    /// The drives that the journal is on, if not on those of the array.
+    /// The log devices of the journal; empty: the journal is on the members.
     pub log: Vec<DriveSpec>,
 }
 
-/// What a controller does.
+/// The modes in effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Modes {
     /// Streams are read ahead.
     pub read_ahead: bool,
-    /// Writes are answered by the controller's cache.
+    /// The controller's cache acknowledges writes.
     pub write_back: bool,
-    /// What was read stays in the controller's cache.
+    /// Data that was read stays in the controller's cache.
     pub cached: bool,
-    /// Commands of one strip go the fast path.
+    /// Commands within one strip use the FastPath.
     pub fast_path: bool,
-    /// The drives' own caches; `None`: as each drive is by itself.
+    /// The drives' write caches; `None`: each drive's default.
     pub drive_cache: Option<bool>,
 }
 
@@ -55,23 +55,23 @@ fn preset(name: &str) -> Result<Modes> {
         "performance" => Ok(modes(true, true, false, true)),
         "fast-path" => Ok(modes(false, false, true, true)),
         other => Err(Error::refused(format!(
-            "there is no preset '{other}'; expected data-protection, performance or fast-path"
+            "unknown preset '{other}'; expected data-protection, performance or fast-path"
         ))),
     }
 }
 
 impl Policies {
-    /// What the controller does when it is asked for that.
+    /// The modes in effect for these settings.
     ///
     /// # Errors
-    /// What it does not offer, what there is not, and what contradicts itself.
+    /// When a setting is unknown, unsupported, or contradicts another.
     pub(crate) fn modes(&self, controller: &ControllerSpec, name: &str) -> Result<Modes> {
         let asked = self.preset.as_deref().map(preset).transpose()?;
         if let (Some(preset), Some(drives)) = (asked, self.drive_cache)
             && preset.drive_cache != Some(drives)
         {
             return Err(Error::refused(
-                "the preset and --drive-cache contradict each other; leave one of them out",
+                "the preset and --drive-cache contradict each other; omit one of them",
             ));
         }
         let mut modes = match &controller.cache {
@@ -82,7 +82,7 @@ impl Policies {
         Ok(modes)
     }
 
-    /// The modes that are asked for, each with the option that asks for it.
+    /// The requested modes, each with its option.
     fn asked(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let modes = [
             ("write-mode", &self.write_mode),
@@ -95,7 +95,8 @@ impl Policies {
     fn without_cache(&self, controller: &ControllerSpec, name: &str, asked: Option<Modes>) -> Result<Modes> {
         if asked.is_some_and(|preset| preset.fast_path) {
             return Err(Error::refused(format!(
-                "{name} has no preset fast-path, which is for controllers with a cache; choose performance or data-protection"
+                "{name} has no preset fast-path (it needs a cache); choose performance or \
+                 data-protection"
             )));
         }
         let can = controller.reads_ahead_kib > 0;
@@ -103,7 +104,8 @@ impl Policies {
         for (option, mode) in self.asked() {
             if option != "read-mode" || !can {
                 return Err(Error::refused(format!(
-                    "--{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
+                    "--{option} {mode}: {name} has no cache to set; omit it, or choose a \
+                     controller with a cache"
                 )));
             }
             read_ahead = is_read_ahead(mode)?;
@@ -128,7 +130,7 @@ impl Policies {
         let drive_cache = self.drive_cache.map(|_| ("drive-cache", ""));
         for (option, mode) in self.asked().chain(drive_cache) {
             if !cache.settings.iter().any(|known| known == option) {
-                return Err(Error::refused(format!("{name} has no --{option}; leave it out")));
+                return Err(Error::refused(format!("{name} has no --{option}; omit it")));
             }
             match option {
                 "read-mode" => modes.read_ahead = is_read_ahead(mode)?,
@@ -137,7 +139,7 @@ impl Policies {
                 _ => {}
             }
         }
-        // Without protection a cache falls back to write-through, unless it is told not to.
+        // Without protection a cache falls back to write-through, except with always-write-back.
         let always = self.write_mode.as_deref() == Some("always-write-back");
         modes.write_back &= always || cache.is_protected();
         modes.fast_path &= !modes.read_ahead && !modes.write_back && !modes.cached;
@@ -149,9 +151,9 @@ fn is_read_ahead(mode: &str) -> Result<bool> {
     match mode {
         "read-ahead" => Ok(true),
         "no-read-ahead" => Ok(false),
-        other => Err(Error::refused(format!(
-            "there is no read mode '{other}'; expected read-ahead or no-read-ahead"
-        ))),
+        other => {
+            Err(Error::refused(format!("unknown read mode '{other}'; expected read-ahead or no-read-ahead")))
+        }
     }
 }
 
@@ -161,7 +163,7 @@ fn is_write_back(mode: &str, cache: &ControllerCache) -> Result<bool> {
         "write-back" => Ok(cache.is_protected()),
         "always-write-back" => Ok(true),
         other => Err(Error::refused(format!(
-            "there is no write mode '{other}'; expected write-through, write-back or always-write-back"
+            "unknown write mode '{other}'; expected write-through, write-back or always-write-back"
         ))),
     }
 }
@@ -170,6 +172,9 @@ fn is_cached(mode: &str) -> Result<bool> {
     match mode {
         "direct" => Ok(false),
         "cached" => Ok(true),
-        other => Err(Error::refused(format!("there is no cache mode '{other}'; expected direct or cached"))),
+        other => Err(Error::refused(format!(
+            "unknown cache mode '{other}'; expected direct or \
+                                             cached"
+        ))),
     }
 }

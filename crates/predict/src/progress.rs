@@ -1,13 +1,13 @@
-//! What a caller sees while something long runs.
+//! Progress reports of long operations.
 
-/// What has just happened.
+/// A progress event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress<'a> {
-    /// Something begins that has this name: a load profile, a figure, a fit.
+    /// An item with this name begins: a load profile, a figure, a fit.
     Begins(&'a str),
-    /// One more of the countable things is done: a run, a figure, a place of a fit.
+    /// One unit is done: a run, a figure, a point of a fit.
     OneDone,
 }
 
-/// Receives progress, from whichever thread it is made on.
+/// Receives progress, on any thread.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress<'_>) + Sync);

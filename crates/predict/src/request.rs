@@ -1,4 +1,4 @@
-//! What a prediction is asked, and how it is answered.
+//! The request for a prediction, and its result.
 
 use crate::configuration::Configuration;
 use crate::error::{Error, Result};
@@ -10,65 +10,67 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{Ending, Environment, Measured, Method, Profile, Results, Row, Settings};
 
-/// How long each point is run in virtual time, and how often.
+/// The virtual runtime of each point, and the number of seeds.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// How long each point is measured; with `confidence_percent`, at most.
+    /// The measured time of each point; with `confidence_percent`, the maximum.
     pub runtime: Duration,
-    /// A point ends earlier, though not before a quarter of its time is over, when the 95 % intervals of its rate
-    /// and its mean latency are so narrow, in percent either way. `None`: it is measured all of its time.
+    /// A point ends early, after at least a quarter of its time, when the 95 % intervals of its
+    /// rate and its mean latency are this narrow, in percent in both directions. `None`: no early
+    /// end.
     pub confidence_percent: Option<f64>,
-    /// How long each point runs before.
+    /// The time before the measurement of a point.
     pub ramp: Duration,
     /// Workers: each has its own stream of a sequential load.
     pub workers: u32,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds: figures are their means, and the intervals come from the spread between them.
+    /// The number of seeds: figures are means over seeds, intervals reflect their spread.
     pub seeds: u64,
-    /// Whoever sets this ends the prediction soon, with an error: it may take minutes.
+    /// A set flag ends the prediction soon, with an error: it may take minutes.
     pub cancel: Arc<AtomicBool>,
 }
 
 impl Runs {
-    /// How long a point is measured at the least.
+    /// The minimum measured time of a point.
     pub(crate) fn shortest(&self) -> Duration {
         const PARTS: u32 = 4;
         if self.confidence_percent.is_some() { self.runtime / PARTS } else { self.runtime }
     }
 
-    /// How long a point is measured if nothing else is asked: chance evens out more slowly with a spindle.
+    /// The default measured time: with a spindle, averages need more time.
     pub fn usual_runtime(configuration: &Configuration) -> Duration {
         if configuration.rotates() { Duration::from_secs(20) } else { Duration::from_millis(500) }
     }
 }
 
-/// What a prediction is asked: which loads, put on how, on which server.
+/// A request: loads, method and server.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The server's storage.
     pub configuration: Configuration,
-    /// How the load is put on.
+    /// The method of the measurement.
     pub method: MeasuringMethod,
     /// The loads.
     pub profiles: Vec<Profile>,
-    /// How long and how often.
+    /// Runtimes and seeds.
     pub runs: Runs,
 }
 
 impl Request {
-    /// How many simulations it takes: how often [`Progress::OneDone`] is reported.
+    /// The number of simulations, which equals the number of [`Progress::OneDone`] reports.
     pub fn simulations(&self) -> u64 {
         self.profiles.len() as u64 * self.runs.seeds
     }
 }
 
-/// Answers a request: a row for each load at each number of outstanding I/Os, as a measurement of the server would give
-/// them, with how busy each resource was ([`Row::resources`]) and with intervals from the seeds. The same request has the
-/// same answer, to the last digit.
+/// Runs a prediction: a row for each load and number of outstanding I/Os, as a measurement of the
+/// server would give. Each row has the utilisation of each resource ([`Row::resources`]) and
+/// intervals from the seeds. The same request gives the same result, to the last digit.
 ///
 /// # Errors
-/// When the volume cannot be made, a load does not fit on it, a run cannot end, or somebody cancels it ([`Runs::cancel`]).
+/// When the volume cannot be created, a load does not fit on it, a run cannot end, or the
+/// prediction is cancelled ([`Runs::cancel`]).
 pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     let Request { configuration, method, profiles, runs } = request;
     if runs.workers == 0 {
@@ -94,7 +96,7 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     Ok(results)
 }
 
-/// What was simulated, for the record.
+/// The simulated configuration, for the results.
 fn described(request: &Request) -> Environment {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let Configuration { controller, drives, strip, drive_cache, write_back, write_hole, modes, .. } =
@@ -142,7 +144,7 @@ fn described(request: &Request) -> Environment {
     Environment(facts)
 }
 
-/// The resource that was busiest while a row was measured, and how many percent of the time it was.
+/// The busiest resource of a row, and its utilisation in percent.
 pub fn bottleneck(row: &Row) -> Option<(&str, f64)> {
     let all = row.resources.as_ref()?;
     all.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(name, busy)| (name.as_str(), *busy))

@@ -1,4 +1,4 @@
-//! A run in virtual time: the engine that serves real drives, on models.
+//! A run in virtual time: the engine for real drives, on models.
 
 use crate::configuration::{Configuration, WriteHole};
 use crate::error::{Error, Result};
@@ -20,10 +20,10 @@ use storagebench::{
 };
 use units::ByteCount;
 
-/// Volumes plan in this memory; models hold no data.
+/// Memory for the plans of volumes; models hold no data.
 const MEMORY: ByteCount = ByteCount(1 << 30);
 
-/// Notes how busy the server's resources are in each window: looked at by the measurement at its start and end.
+/// Records the utilisation of the server's resources in each window, at its start and end.
 struct Watch {
     env: Env,
     servers: Vec<Server>,
@@ -31,7 +31,7 @@ struct Watch {
     resources: RefCell<Vec<BTreeMap<String, f64>>>,
 }
 
-/// How long each kind of resource was busy so far, on average over the controllers.
+/// The busy time of each kind of resource, as the mean over the controllers.
 fn busy(servers: &[Server]) -> BTreeMap<String, u64> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (name, busy_ns) in servers.iter().flat_map(Server::busy) {
@@ -41,7 +41,7 @@ fn busy(servers: &[Server]) -> BTreeMap<String, u64> {
     sums
 }
 
-/// A volume of the engine, and how the host sees it.
+/// A volume of the engine, and the host's view of it.
 type Seen = (Rc<Volume>, Rc<dyn Drive>);
 
 /// A volume of the engine on a controller's drives.
@@ -101,10 +101,10 @@ impl Observer for Watch {
     }
 }
 
-/// How one profile is measured on one seed.
+/// The settings to measure one profile with one seed.
 ///
 /// # Errors
-/// When it cannot be aligned as the method asks.
+/// When the profile does not permit the method's alignment.
 fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64) -> Result<Settings> {
     Ok(Settings {
         profiles: vec![method.aligned(profile)?],
@@ -122,14 +122,14 @@ fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64)
     })
 }
 
-/// What the engine does with reads, as the controller does.
+/// The engine's read settings, to match the controller.
 fn reads(configuration: &Configuration) -> ReadTerms {
     let ahead = configuration.controller.reads_ahead_kib;
     let most_ahead = (ahead > 0).then_some(ByteCount(ahead << 10));
     ReadTerms { read_ahead: ahead > 0, cached: configuration.modes.cached, most_ahead }
 }
 
-/// Between which marks the engine keeps what is dirty, as the controller does.
+/// The engine's destage marks, to match the controller.
 fn marks(controller: &ControllerSpec) -> Marks {
     let spec = controller.cache.as_ref().map(|cache| &cache.spec);
     let percent = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
@@ -138,7 +138,7 @@ fn marks(controller: &ControllerSpec) -> Marks {
     marks.unwrap_or_default()
 }
 
-/// How the engine works for that configuration on that server.
+/// The engine's settings for this configuration on this server.
 fn choices(configuration: &Configuration, server: &Server) -> Choices {
     let streams = match configuration.controller.mirror_runs {
         true => StreamSharing::Runs,
@@ -155,10 +155,10 @@ fn choices(configuration: &Configuration, server: &Server) -> Choices {
     Choices { streams, write_back, has_bytes: false, marks, write_hole, reads, read_room, failed }
 }
 
-/// A controller with its drives, as a method of measuring finds it.
+/// A controller with its drives, in the state that a method of measuring requires.
 ///
 /// # Errors
-/// When the volume cannot be.
+/// When the volume is impossible.
 fn server_spec(
     configuration: &Configuration,
     method: &MeasuringMethod,
@@ -167,7 +167,7 @@ fn server_spec(
 ) -> Result<ServerSpec> {
     let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
     let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
-    // What is measured is of all of them together, and each has its share of it.
+    // The measured area spans all volumes, and each has its share.
     let all = ByteCount(volume.0 * configuration.controllers as u64);
     Ok(ServerSpec {
         controller: configuration.controller.clone(),
@@ -181,10 +181,10 @@ fn server_spec(
     })
 }
 
-/// One profile on one seed: a row for each number of outstanding I/Os.
+/// One profile with one seed: a row for each number of outstanding I/Os.
 ///
 /// # Errors
-/// When the volume cannot be made, or the run cannot end.
+/// When the volume cannot be created, or the run cannot end.
 fn run_once(
     configuration: &Configuration,
     method: &MeasuringMethod,
@@ -233,7 +233,7 @@ fn run_once(
         for (row, resources) in rows.iter_mut().zip(watch.resources.take()) {
             row.resources = Some(resources);
             row.detail = None;
-            // How sure it is stands beside it, and is the seeds' to say.
+            // The seeds determine the confidence, which is a separate value.
             row.notes.retain(|note| note.kind != NoteKind::Unsure);
         }
         Result::Ok(rows)
@@ -241,18 +241,20 @@ fn run_once(
     measured.map_err(Error::failed)?
 }
 
-/// Whether a cache holds what a profile writes at random: how much that is depends on how much is outstanding.
+/// Whether a cache holds a profile's random writes: its content depends on the outstanding I/Os.
 fn is_refilled(configuration: &Configuration, profile: &Profile) -> bool {
     configuration.write_back.is_some() && profile.writes() && profile.access() != Access::Sequential
 }
 
-/// What is measured on one server one after the other, each after the cache has come to what it holds under that load: all rungs in one
-/// go; or each by itself where it holds more at each. One that begins with what the rung before left has less to fill.
+/// The sequences of measurements on one server, each after the cache has reached its steady state
+/// under that load. All depths run in one sequence; or each is a step, if the cache holds more at
+/// each. A step that continues from the previous one has less to fill.
 ///
 /// # Errors
-/// None that rungs of a ladder could cause.
+/// None in practice: the depths are valid.
 fn steps(configuration: &Configuration, profile: &Profile, settings: Settings) -> Result<Vec<Settings>> {
-    /// Between the seeds of rungs: farther than filling takes its own apart. The same writes once more would make nothing dirty.
+    /// The distance between the seeds of depths, larger than that of the fill runs. Rewriting the
+    /// same blocks makes no data dirty.
     const APART: u64 = 1 << 40;
     if !is_refilled(configuration, profile) {
         return Ok(vec![settings]);
@@ -265,8 +267,9 @@ fn steps(configuration: &Configuration, profile: &Profile, settings: Settings) -
     (0..).zip(rungs).map(step).collect()
 }
 
-/// One profile on one seed. Random loads go through a cache in the order in which it holds more and more of them; streams the deepest
-/// first: a cache that fewer have emptied would absorb what more write.
+/// One profile with one seed. Random loads run in the order of increasing cache content; streams
+/// run with the deepest queue first. A cache that a lower depth has emptied would acknowledge the
+/// writes of a higher one from memory.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -296,8 +299,8 @@ fn run_all(
     Ok(asked.iter().filter_map(row_of).collect())
 }
 
-/// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is
-/// called after each.
+/// One profile with several seeds: rows of means, with intervals from the spread between seeds.
+/// `ran` is called after each run.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -324,7 +327,7 @@ pub fn simulate(
         .collect())
 }
 
-/// The mean of several values, and how far from it the true one may be (Student's t, 95 %); `None` for one value.
+/// The mean of several values, and its 95 % interval (Student's t); `None` for one value.
 fn mean(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -355,7 +358,7 @@ fn joined(rows: &[&Row]) -> Option<Row> {
     row.read = joined_split(&rows.iter().map(|row| row.read).collect::<Vec<_>>());
     row.write = joined_split(&rows.iter().map(|row| row.write).collect::<Vec<_>>());
     row.steady_state = None;
-    // What one seed says of itself stays.
+    // With one seed, its own interval remains.
     let own = rows.first().filter(|_| rows.len() == 1).and_then(|row| row.ci95);
     row.ci95 = own.or(interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| Interval95 {
         iops,
@@ -385,7 +388,7 @@ fn joined_split(splits: &[Split]) -> Split {
     }
 }
 
-/// Latencies of several seeds, each weighed by its requests; the longest of all.
+/// Latencies of several seeds, weighted by requests; the maximum of all.
 fn joined_latency(parts: &[(u64, Option<Latency>)]) -> Option<Latency> {
     let parts: Vec<(f64, Latency)> =
         parts.iter().filter_map(|(ios, latency)| latency.map(|latency| (*ios as f64, latency))).collect();

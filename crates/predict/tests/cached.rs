@@ -1,4 +1,5 @@
-//! A write-back volume with a log device in virtual time: what a durable write costs, and how much memory a cache takes.
+//! A write-back volume with a log device in virtual time: the latency of durable writes, and the
+//! memory of a cache.
 //!
 //! `CACHE_TESTS=all` runs the second one for a day.
 
@@ -16,22 +17,23 @@ use std::time::Duration;
 use storagebench::{Bench, Ladder, Settings, Target};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
-/// The system's allocator, and how many bytes are out.
+/// The system's allocator with a count of allocated bytes.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it is; counting touches no memory of the caller's.
+// SAFETY: every call is passed unchanged to the system's allocator; counting touches no memory of
+// the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the promises of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the promises of `dealloc`.
+        // SAFETY: the caller fulfils the contract of `dealloc`.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -39,14 +41,15 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The tests count one allocator.
+/// The tests share one allocator count.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// A volume of that level behind SoftROC's own controller, with so much of a cache and an NVMe drive for its log.
+/// A volume of that level behind SoftROC's own controller, with this cache and an NVMe drive for
+/// its log.
 async fn volume(
     env: &Env,
     server: &Server,
@@ -84,7 +87,7 @@ fn simulated(seed: u64, drives: &str) -> (Sim, Server) {
     (sim, server)
 }
 
-/// How long durable writes of 8 KiB all over a drive take, one after the other, on average.
+/// The mean latency of consecutive durable writes of 8 KiB at random offsets.
 async fn mean_latency(env: &Env, drive: &Member, rng: &mut Rng) -> Duration {
     const COUNT: u32 = 400;
     let places = drive.info().size.0 / 8192;
@@ -97,7 +100,8 @@ async fn mean_latency(env: &Env, drive: &Member, rng: &mut Rng) -> Duration {
     env.now().since(began) / COUNT
 }
 
-/// What a database waits for at each commit: with a log device not the disks, of which RAID 6 asks six I/Os for such a write.
+/// The commit latency of a database: a log device replaces the disks, of which RAID 6 needs six
+/// I/Os for such a write.
 #[test]
 fn a_durable_write_costs_little_more_than_a_write_to_the_log_device() {
     let _alone = ONE_AT_A_TIME.lock();
@@ -119,7 +123,7 @@ fn a_durable_write_costs_little_more_than_a_write_to_the_log_device() {
     assert!(ratio <= 1.3, "{durable:?} on RAID 6, {plain:?} on the log device");
 }
 
-/// Random writes keep the cache at its mark for as long as they go on, and no table grows meanwhile.
+/// Random writes keep the cache at its mark, and no table grows.
 #[test]
 fn a_cache_takes_no_more_memory_however_long_it_is_full() {
     const CACHE: ByteCount = ByteCount(256 << 20);
@@ -156,7 +160,7 @@ fn a_cache_takes_no_more_memory_however_long_it_is_full() {
     println!("with a cache of {CACHE}, after each of {rounds} times {minutes} minutes: {tables:?} bytes");
     assert!(marks > 0, "the load never filled the cache to its mark");
     let (full, last) = (tables[rounds / 4], tables[rounds - 1]);
-    assert!(last <= full + full / 50, "what is out grows: {tables:?}");
+    assert!(last <= full + full / 50, "allocated memory grows: {tables:?}");
     // The limit in docs/operate/cache.md, for the worst load: small writes, each in a stripe of its own. It includes the
     // memory of the benchmark.
     let most = CACHE.0 as usize / 100 * 15;

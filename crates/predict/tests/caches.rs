@@ -1,4 +1,4 @@
-//! Controllers with a cache: what the engine's own cache makes of the numbers in their files.
+//! Controllers with a cache: the engine's cache reproduces the numbers in their files.
 
 use layout::Level;
 use models::Catalog;
@@ -69,7 +69,8 @@ fn rate(
     measured(&configuration, profile, outstanding, ms)[0].iops
 }
 
-/// What the cache is for: a host that writes a stream with one outstanding I/O does not wait for the drives.
+/// The purpose of the cache: a host that writes a stream with one outstanding I/O does not wait for
+/// the drives.
 #[test]
 fn write_back_answers_what_write_through_waits_for() {
     let load = ("restore", "1", 1_000);
@@ -78,7 +79,8 @@ fn write_back_answers_what_write_through_waits_for() {
     assert!(back > 10.0 * through, "{back:.0} IO/s, {through:.0} written through");
 }
 
-/// A cache that is empty when it is measured shows its memory. It is full to its mark, however large it is.
+/// A cache that is empty before a measurement shows the speed of memory. It is full to its mark,
+/// for any size.
 #[test]
 fn no_figure_is_one_of_absorbing() {
     let load = ("random,0%read,64K", "16", 4_000);
@@ -88,8 +90,9 @@ fn no_figure_is_one_of_absorbing() {
     assert!(two < 1_500.0, "{two:.0} IO/s: a disk does not write more, in whatever order");
 }
 
-/// A ladder goes up on one server, whose cache has what the rung before left and is filled on from there. A rung that began with what
-/// fewer outstanding I/Os leave would absorb what it writes.
+/// All queue depths run on one server, whose cache keeps the content of the previous depth and is
+/// filled further. A depth that began with the content of a lower one would acknowledge writes from
+/// memory.
 #[test]
 fn a_rung_measures_what_it_does_by_itself() {
     let policies = ["write-back", "no-read-ahead"];
@@ -99,7 +102,7 @@ fn a_rung_measures_what_it_does_by_itself() {
         let rows = measured(&configuration, "random,0%read,64K", ladder, 8_000);
         rows.iter().map(|row| (row.outstanding, row.iops)).collect()
     };
-    // As asked, whatever the order in which they are run.
+    // Results are in the requested order, independent of the order of the runs.
     let [(64, deep), (1, alone), (16, among)] = rates("64,1,16")[..] else {
         panic!("rows as they were asked for")
     };
@@ -108,14 +111,14 @@ fn a_rung_measures_what_it_does_by_itself() {
     assert!(deep > 0.9 * among && among > 0.9 * alone, "{alone:.1}, {among:.1}, {deep:.1} IO/s");
 }
 
-/// The fast path is short for what one drive does alone. Writes of levels with parity do not take it.
+/// The FastPath shortens requests for a single drive. Writes of parity levels do not use it.
 #[test]
 fn the_fast_path_is_for_commands_of_one_drive() {
     let rate = |level, policies: &[&str], profile| {
         rate("LSI2208-1G-3.0", "24xSAS-6G-SSD", level, policies, (profile, "256", 30))
     };
     let (fast, usual) = (&["fast-path"][..], &["write-through", "no-read-ahead", "drives-on"][..]);
-    // One worker gets no more than a core of the host can do, which is 250,000 here.
+    // One worker is limited to one host core, which reaches 250,000 here.
     let reads =
         (rate(Level::Raid5, fast, "random,100%read,4K"), rate(Level::Raid5, usual, "random,100%read,4K"));
     assert!(reads.0 > 1.2 * reads.1 && reads.0 < 251_000.0, "{reads:?}");
@@ -124,10 +127,10 @@ fn the_fast_path_is_for_commands_of_one_drive() {
     assert!((0.95..1.05).contains(&(writes.0 / writes.1)), "{writes:?}");
 }
 
-/// Each has its limit where its paper says so: the cache's memory, what computes parity, the way to the host.
+/// Each has the limit of its paper: the cache's memory, the parity unit, the host link.
 #[test]
 fn each_limit_of_a_controller_can_be_the_one_that_counts() {
-    // A small cache is soon full.
+    // A small cache is full soon.
     let text = Catalog::text_of("catalog/controllers/praid-ep400i.toml").expect("built in");
     let text = text.replace("cache_mib = { value = 1024", "cache_mib = { value = 128");
     let mut as_it_is = Catalog::builtin().clone();
@@ -175,7 +178,8 @@ fn drives_behind_an_expander_share_the_lanes_of_the_ports() {
     };
     let (two, eight) = (lanes("2xSAS-12G-SSD"), lanes("8xSAS-12G-SSD"));
     assert!(two > 1_800.0 && (1_850.0..2_070.0).contains(&eight), "{two:.0}, {eight:.0}: 2060 on two lanes");
-    // Intel's 40 disks of 6 Gb/s came to 6000 MB/s on eight lanes of 12: expanders of 12 Gb/s buffer what slower drives send.
+    // Intel's 40 disks of 6 Gb/s reached 6000 MB/s on eight lanes of 12: expanders of 12 Gb/s
+    // buffer the data of slower drives.
     let slower = lanes("8xSAS-6G-SSD");
     assert!(
         (1_850.0..2_070.0).contains(&slower),
@@ -205,7 +209,7 @@ fn what_a_controller_does_not_offer_is_refused() {
     }
 }
 
-/// Without protection a cache falls back to write-through, unless it is told not to.
+/// Without protection a cache falls back to write-through, except with always-write-back.
 #[test]
 fn a_cache_that_a_power_cut_empties_is_written_through() {
     let mut catalog = Catalog::builtin().clone();

@@ -1,4 +1,4 @@
-//! Drives of today, which nobody measured for this catalog: what is predicted of them beside what their data sheets say.
+//! Current drives without measurements in this catalog: predictions against their data sheets.
 
 use layout::Level;
 use models::{Catalog, DriveSpec, LinkShares};
@@ -17,7 +17,7 @@ fn nearline() -> DriveSpec {
     Catalog::builtin().drive("Nearline-20TB-HDD").unwrap().clone()
 }
 
-/// A drive by itself, all of it, which is how data sheets measure.
+/// A drive alone, over its whole capacity: the method of data sheets.
 fn measured(drive: &DriveSpec, profile: &str, ladder: &str) -> Results {
     let shape = Configuration::shape(Level::Jbod, 1, None).unwrap();
     let direct = Catalog::builtin().controller("direct").unwrap();
@@ -71,8 +71,8 @@ fn flash_behind_pcie_does_what_its_data_sheet_says() {
     near("written at random, IO/s", rows(&nvme, "random-write", "128")[0].iops, 180_000.0, 15.0);
 }
 
-/// The data sheet that the file goes by gives no latency. A read is at least a page read (45 us), and drives of that class
-/// are known for less than twice that; a write is done when it is in the buffer.
+/// The data sheet of this file gives no latency. A read takes at least a page read (45 us), and
+/// such drives are known for less than twice that. A write completes when it is in the buffer.
 #[test]
 fn one_request_at_a_time_waits_for_a_page_or_for_the_buffer() {
     let latency_us = |profile: &str| rows(&nvme(), profile, "1")[0].latency_us.unwrap().mean;
@@ -89,7 +89,7 @@ fn no_drive_is_quicker_than_its_link() {
             for row in rows(&drive, profile, "1,8,64") {
                 let rate = megabytes_per_s(&row);
                 assert!(rate <= most * 1.01, "{profile} at {}: {rate:.0} of {most:.0}", row.outstanding);
-                // A lane of generation 3 is what limits a drive that could do eight times as much.
+                // A lane of generation 3 limits a drive that could do eight times as much.
                 let full = link == "PCIe 3.0 x1" && row.outstanding >= 8;
                 assert!(!full || rate >= most * 0.97, "{profile} at {}: {rate:.0}", row.outstanding);
             }
@@ -97,8 +97,9 @@ fn no_drive_is_quicker_than_its_link() {
     }
 }
 
-/// Half a revolution and an average seek for each read by itself; at 16 what the data sheet says, to which nothing was fitted; at 32
-/// more than at 16, but no more than the bound of shortest positioning time first, which is 2.9 times for a drive of 7200 rpm.
+/// Single reads: half a revolution and an average seek. 16 outstanding: the data sheet's value,
+/// which was not used in a fit. 32 outstanding: more than 16, but at most the bound of shortest
+/// positioning time first, 2.9 times for a drive of 7200 rpm.
 #[test]
 fn a_nearline_disk_seeks_turns_and_gains_by_reordering() {
     let disk = nearline();
@@ -112,7 +113,7 @@ fn a_nearline_disk_seeks_turns_and_gains_by_reordering() {
     }
 }
 
-/// Results say of which drives nothing was fitted to measurements, and of no others.
+/// Results list the drives without fitted values, and no others.
 #[test]
 fn results_name_what_is_not_calibrated() {
     let said = |drive: &DriveSpec| {

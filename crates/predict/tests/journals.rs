@@ -1,4 +1,4 @@
-//! Predictions with SoftROC's journal: where its records go, what they cost, and what cannot be.
+//! Predictions with SoftROC's journal: the place of its records, their cost, and invalid settings.
 
 use layout::Level;
 use models::Catalog;
@@ -11,7 +11,7 @@ use storagebench::Results;
 
 const DISKS: &str = "8xSavvio10K.2";
 
-/// `log`: `None` for no journal, `Some("")` for one on the drives.
+/// `log`: `None` for no journal, `Some("")` for one on the members.
 fn configured(level: Level, drives: &str, log: Option<&str>) -> Result<Configuration> {
     let catalog = Catalog::builtin();
     let drives = parse_drives(catalog, drives)?;
@@ -43,7 +43,7 @@ fn rates(results: &Results) -> Vec<f64> {
     results.rows.iter().map(|row| row.iops).collect()
 }
 
-/// On the drives of the array a record costs positioning; on a device of its own it costs them nothing.
+/// A record on the members costs them positioning time; on a log device it costs them nothing.
 #[test]
 fn a_log_device_takes_the_records_off_the_disks() {
     for level in [Level::Raid5, Level::Raid6] {

@@ -1,4 +1,4 @@
-//! What predictions must hold, asked as any caller asks.
+//! Properties of predictions, through the public API.
 
 use layout::Level;
 use models::Catalog;
@@ -114,8 +114,9 @@ fn with_cache(level: Level, mib: u64) -> Configuration {
     with("CP400i", "4xSAS-6G-HDD", level, None, &policies).unwrap()
 }
 
-/// A host that writes a stream with one outstanding I/O waits for the drives at each of them, and each costs RAID 5 a
-/// read-modify-write. Behind a cache it waits for none, and the drives get whole stripes.
+/// A host that writes a stream with one outstanding I/O waits for the drives at each I/O, and RAID
+/// 5 needs a read-modify-write each time. With a cache the host does not wait, and the drives get
+/// full stripes.
 #[test]
 fn a_cache_makes_whole_stripes_of_small_writes() {
     let rate = |configuration: &Configuration| rows(configuration, "restore", "1", 4_000, 1)[0].iops;
@@ -126,8 +127,8 @@ fn a_cache_makes_whole_stripes_of_small_writes() {
     assert!((0.7..0.85).contains(&share), "{share:.2} of what RAID 0 writes, on three of four drives");
 }
 
-/// A measurement that ends while the cache fills shows how fast memory is. So it begins with a cache that is full to its mark, and
-/// what comes has to wait for what goes.
+/// A measurement that ends while the cache fills shows the speed of memory. It therefore begins
+/// with a cache that is full to its mark, where new writes wait for destaging.
 #[test]
 fn a_cache_does_not_fill_while_it_is_measured() {
     let random =
@@ -147,7 +148,7 @@ fn a_cache_that_is_too_small_is_refused() {
     assert!(refused.sentence.contains("64 MiB") && refused.sentence.contains("--cache"), "{refused}");
 }
 
-/// What a drive held that has failed is computed from the others: that takes them more, and reads are fewer.
+/// Data of a failed drive are reconstructed from the others: more I/O per read, and fewer reads.
 #[test]
 fn a_volume_that_lacks_a_drive_reads_less() {
     let whole = configuration("HBA", "4xSAS-6G-HDD", Level::Raid5).unwrap();
@@ -155,7 +156,7 @@ fn a_volume_that_lacks_a_drive_reads_less() {
     let degraded = whole.clone().without(&[1]).unwrap();
     assert_eq!(degraded.name, "HBA, 4xSAS-6G-HDD, raid5, without drive 1");
     let (all, fewer) = (rate(&whole), rate(&degraded));
-    // A quarter of the reads takes three drives instead of one, and three drives are left of four.
+    // A quarter of the reads needs three drives instead of one, and three of four drives are left.
     assert!(fewer < 0.7 * all && fewer > 0.3 * all, "{all} and {fewer}");
     for (slots, why) in
         [(&[4][..], "there is no slot 4"), (&[0, 1], "does not survive the loss of drives 0 and 1")]
@@ -165,11 +166,11 @@ fn a_volume_that_lacks_a_drive_reads_less() {
     }
 }
 
-/// A prediction of minutes that nobody wants any more ends, and says so.
+/// A cancelled prediction ends soon, and reports it.
 #[test]
 fn one_that_is_stopped_ends_with_a_sentence() {
     let server = configuration("HBA", "4xSAS-6G-HDD", Level::Raid5).unwrap();
-    // Days of virtual time: if it went on, this test would not end.
+    // Days of virtual time: without the cancellation, this test would not end.
     let request = request(&server, "database", "1..64", 1_000_000_000, 1);
     request.runs.cancel.store(true, Ordering::Relaxed);
     let error = predict(&request, &|_| {}).unwrap_err();
@@ -177,7 +178,7 @@ fn one_that_is_stopped_ends_with_a_sentence() {
     assert!(error.to_string().contains("stopped"), "{error}");
 }
 
-/// One that was stopped went on until its cache was full, of which the page said nothing for minutes.
+/// Regression: a cancelled prediction continued until its cache was full, which took minutes.
 #[test]
 fn one_that_is_stopped_fills_no_cache() {
     let policies = Policies { write_back: Some(ByteCount(64 << 20)), ..Policies::default() };
@@ -187,14 +188,14 @@ fn one_that_is_stopped_fills_no_cache() {
         request.runs.cancel.store(true, Ordering::Relaxed);
         let error = predict(&request, &|_| {}).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Failed);
-        // The measurement itself, for which the cache would have been full, was not begun.
+        // The measurement itself, which needs a full cache, did not begin.
         assert!(error.to_string().starts_with("while the cache was filled: "), "{error}");
         assert!(error.to_string().contains("stopped"), "{error}");
     }
 }
 
-/// What is measured lies on the drives of all controllers: of two with eight drives each the paper's method measures as much as of sixteen drives, and it
-/// measured as much as of eight.
+/// The measured data lie on the drives of all controllers. Regression: for two controllers with
+/// eight drives each, the paper's method measured the area for eight drives instead of sixteen.
 #[test]
 fn controllers_of_one_host_are_measured_as_one() {
     let one = configuration("LSI2008", "8xSAS-6G-HDD", Level::Raid0).unwrap();
@@ -260,7 +261,8 @@ fn nonsense_is_refused_with_a_clear_sentence() {
     }
 }
 
-/// A stream at one outstanding I/O finds the next block on its way; what is at random places is not read on.
+/// A stream at one outstanding I/O finds the next block read ahead; random reads cause no
+/// read-ahead.
 #[test]
 fn onboard_controllers_read_ahead_of_streams() {
     let reading = |mode: &str| {
@@ -297,8 +299,9 @@ fn of_two(controller: &str, drives: &str, level: Level) -> [Configuration; 2] {
 
 #[test]
 fn a_second_controller_brings_what_the_first_one_does() {
-    // The one is limited by what links it to the host, the other by its processor: both are there twice. Writes that wait for a processor
-    // end in waves of all that are outstanding, thirteen in 300 ms: one more or less was as much as the ratio may be off.
+    // One is limited by the host link, the other by its processor: both exist twice. Writes that
+    // wait for a processor end in waves of all outstanding I/Os, thirteen in 300 ms: one wave more
+    // or less equals the tolerance.
     for (controller, drives, level, profile, ms) in [
         ("LSI2008", "8xSAS-6G-SSD", Level::Raid0, "streaming", 100),
         ("CP400i", "4xSAS-12G-SSD", Level::Raid5, "random,0%read,8K", 3000),

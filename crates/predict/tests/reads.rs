@@ -1,5 +1,5 @@
-//! Read-ahead in virtual time, on modelled disks: what it brings streams, alone and many at a time, and what it costs reads at random
-//! places.
+//! Read-ahead in virtual time, on modelled disks: the gain for one stream and for many, and the
+//! cost for random reads.
 
 use array::{Choices, assemble};
 use engine::ReadTerms;
@@ -14,12 +14,12 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
 const MIB: u64 = 1 << 20;
-/// What a shard keeps: an eighth of a machine of 8 GiB.
+/// The memory of a shard: an eighth of a machine of 8 GiB.
 const ROOM: ByteCount = ByteCount(1 << 30);
 const AHEAD: ReadTerms = ReadTerms { read_ahead: true, cached: false, most_ahead: None };
 
-/// What hosts of a volume read, in MiB/s; each has one read outstanding. `next`: what the host of that number reads, from
-/// what it read before.
+/// The throughput of hosts of a volume, in MiB/s, with one outstanding read each. `next`: the next
+/// read of a host, after its previous one.
 fn read_by(
     (level, terms): (Level, ReadTerms),
     hosts: u64,
@@ -77,7 +77,7 @@ async fn read_on(
     }
 }
 
-/// The host of that number reads a stream of its own, 2 GiB from the next one.
+/// The host with that number reads its own stream, 2 GiB after the previous one.
 fn stream(host: u64, before: Option<ByteOffset>, _: &mut Rng) -> ByteOffset {
     before.map_or(ByteOffset(host << 31), |before| before + ByteCount(64 << 10))
 }
@@ -86,7 +86,7 @@ fn random(_: u64, _: Option<ByteOffset>, rng: &mut Rng) -> ByteOffset {
     ByteOffset(rng.below((400 << 30) / 8192) * 8192)
 }
 
-/// One after the other, each block is asked for when the one before has come: then one disk works at a time.
+/// Each block is requested after the previous one has arrived, so that one disk works at a time.
 #[test]
 fn a_stream_at_one_outstanding_has_all_disks_work() {
     let of = |terms| read_by((Level::Raid0, terms), 1, ByteCount(64 << 10), stream);
@@ -98,7 +98,7 @@ fn a_stream_at_one_outstanding_has_all_disks_work() {
     assert!(ahead >= 3.0 * not, "{ahead} MiB/s with read-ahead, {not} without");
 }
 
-/// Streams that are far apart make disks seek from one to the other: read-ahead has them stay with each for a while.
+/// Streams at distant offsets make disks seek between them: read-ahead serves each for a while.
 #[test]
 fn many_streams_together_are_nearly_as_fast_as_one() {
     for level in [Level::Raid0, Level::Raid5] {

@@ -11,12 +11,12 @@ const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 const ACCOUNTS: &str = "/redfish/v1/AccountService/Accounts";
 const ROLES: &str = "/redfish/v1/AccountService/Roles";
 
-/// Where an account is.
+/// The address of an account.
 pub(crate) fn account_uri(name: &str) -> String {
     format!("{ACCOUNTS}/{name}")
 }
 
-/// Where a session is.
+/// The address of a session.
 pub(crate) fn session_uri(id: &str) -> String {
     format!("{SESSIONS}/{id}")
 }

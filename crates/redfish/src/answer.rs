@@ -1,8 +1,8 @@
-//! A request answered.
+//! Processing of a request.
 
 use crate::change::{self, Change};
 use crate::message::{self, Message};
-use crate::query::{Query, Wrong};
+use crate::query::{Query, QueryError};
 use crate::{World, access, event, root, schema, task, tree};
 use ::access::Caller;
 use controller::Error;
@@ -15,41 +15,41 @@ pub struct Request<'r> {
     pub method: &'r str,
     /// The path of its address.
     pub path: &'r str,
-    /// What stands behind the question mark.
+    /// The query.
     pub query: &'r str,
-    /// What is sent.
+    /// The request body.
     pub body: &'r [u8],
-    /// The header of that name.
+    /// The header `If-Match`.
     pub if_match: Option<&'r str>,
-    /// The header of that name.
+    /// The header `If-None-Match`.
     pub if_none_match: Option<&'r str>,
-    /// The header of that name.
+    /// The header `OData-Version`.
     pub odata_version: Option<&'r str>,
 }
 
-/// What is to be done with a request.
+/// The next step for a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// It is answered.
+    /// A response.
     Response(Response),
-    /// Something is to be changed first: see [`finished`](crate::finished).
+    /// A change to execute first; then [`finished`](crate::finished) builds the response.
     Change(Box<Change>),
-    /// Events are sent as they come.
+    /// A stream of events.
     Stream,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
-    /// Headers, besides those that every answer has.
+    /// Specific headers.
     pub headers: Vec<(&'static str, String)>,
-    /// What is sent.
+    /// The body.
     pub body: Body,
 }
 
-/// What is sent.
+/// The body of a response.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Nothing.
@@ -78,7 +78,7 @@ impl Response {
         self
     }
 
-    /// A resource, with the headers that belong to it.
+    /// A resource with its headers.
     pub(crate) fn resource(status: u16, body: Value) -> Response {
         let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
         let (tag, kind) = (text("@odata.etag"), text("@odata.type"));
@@ -95,18 +95,18 @@ impl Response {
     }
 }
 
-impl From<Wrong> for Response {
-    fn from((status, message): Wrong) -> Response {
+impl From<QueryError> for Response {
+    fn from((status, message): QueryError) -> Response {
         Response::error(status, &[message])
     }
 }
 
-/// Whether an address is Redfish's.
+/// Whether an address belongs to Redfish.
 pub fn is_ours(path: &str) -> bool {
     path == "/redfish" || path.starts_with("/redfish/")
 }
 
-/// What anybody may see.
+/// Resources that need no authentication.
 fn public(world: &World, path: &str) -> Option<Response> {
     match path {
         "/redfish" | "/redfish/" => Some(Response::json(200, root::versions())),
@@ -122,7 +122,7 @@ fn public(world: &World, path: &str) -> Option<Response> {
     }
 }
 
-/// The answer to somebody who is not known, or says something wrong of themselves.
+/// The response to missing or invalid credentials.
 pub fn unauthenticated(why: &Error) -> Response {
     let (status, messages) = message::of_refusal(why, "");
     let response = Response::error(status, &messages);
@@ -133,7 +133,7 @@ pub fn unauthenticated(why: &Error) -> Response {
     }
 }
 
-/// Answers a request. `caller`: who asks; `None`: they do not say.
+/// Processes a request. `caller`: the account; `None`: without credentials.
 pub fn answer(world: &World, caller: Option<&Caller>, request: &Request<'_>) -> Answer {
     match answered(world, caller, request) {
         Ok(answer) => answer,
@@ -165,7 +165,7 @@ fn answered(world: &World, caller: Option<&Caller>, request: &Request<'_>) -> Re
         Some(caller) => caller,
         None if signs_in => return change::sign_in(request),
         None => {
-            let sentence = "this takes an account; open a session, or give a name and a password (Basic)";
+            let sentence = "an account is required; open a session, or send a name and a password (Basic)";
             let why = Error::new(controller::ErrorKind::Unauthenticated, sentence);
             return Err(Box::new(unauthenticated(&why)));
         }
@@ -193,7 +193,8 @@ fn not_allowed(methods: &str) -> Refused {
     Box::new(Response::error(405, &[message]).with("Allow", methods))
 }
 
-/// Before a password that has to be changed is, its account may be looked at and changed, and the session ended; nothing else.
+/// Until a required password change, the caller may only read and change its own account, and end
+/// its session.
 fn check_password(caller: &Caller, request: &Request<'_>) -> Result<(), Refused> {
     let Some(name) = caller.account.as_deref().filter(|_| caller.must_change) else { return Ok(()) };
     let (own, path) = (access::account_uri(name), request.path.trim_end_matches('/'));
@@ -215,7 +216,7 @@ fn look(world: &World, request: &Request<'_>, methods: &str) -> Result<Response,
     looked(world, request, Response::resource(200, body).with("Allow", methods))
 }
 
-/// What is asked for of a resource.
+/// The response to a read, with its query.
 fn looked(world: &World, request: &Request<'_>, mut response: Response) -> Result<Response, Refused> {
     let query = Query::read(request.query).map_err(|wrong| Box::new(wrong.into()))?;
     if let (Body::Json(body), false) = (&mut response.body, query.is_empty()) {
@@ -231,7 +232,7 @@ fn looked(world: &World, request: &Request<'_>, mut response: Response) -> Resul
     Ok(response)
 }
 
-/// A task that goes on is accepted still; one that is over is told.
+/// A running task returns 202; an ended one its resource.
 fn monitored(world: &World, number: &str) -> Response {
     match task::by_number(world, number) {
         Some(found) => {
@@ -256,7 +257,7 @@ fn check_revision(world: &World, request: &Request<'_>) -> Result<(), Refused> {
     }
 }
 
-/// Whether one of the revisions in a header is that one. Whether they are weak is left out.
+/// Whether a header contains this ETag. Weak and strong tags are equal here.
 fn fits(header: &str, tag: &str) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     header.split(',').any(|one| one.trim() == "*" || strong(one) == strong(tag))

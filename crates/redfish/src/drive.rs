@@ -1,4 +1,4 @@
-//! A drive as Redfish tells it.
+//! The drive resource.
 
 use crate::ids::{self, CHASSIS, STORAGE};
 use crate::json::{self, link, links, put_links};
@@ -19,7 +19,7 @@ fn hotspare_type(spare: Option<&SpareInfo>) -> &'static str {
     }
 }
 
-/// How it is connected, where its name tells.
+/// The protocol of a drive, if its name shows it.
 fn protocol(drive: &DriveInfo) -> Option<&'static str> {
     let is = |start: &str| drive.name.starts_with(start);
     if is("/dev/nvme") || is("/dev/disk/by-id/nvme") {

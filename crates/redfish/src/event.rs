@@ -1,4 +1,4 @@
-//! Events as they are sent.
+//! Events for subscribers.
 
 use crate::ids::ROOT;
 use crate::json::{collection, link, resource};
@@ -11,16 +11,16 @@ use controller::Event;
 use serde_json::{Value, json};
 use units::utc;
 
-/// Where events are streamed.
+/// The address of the event stream.
 pub(crate) const STREAM: &str = "/redfish/v1/EventService/SSE";
 
-/// Who gets events sent.
+/// The address of the subscriptions.
 const SUBSCRIPTIONS: &str = "/redfish/v1/EventService/Subscriptions";
 
-/// How often an event that could not be sent is sent again, and after how long.
+/// The number of retries of a failed delivery, and the interval in seconds.
 pub const RETRIES: (u32, u64) = (3, 5);
 
-/// Where a subscription is.
+/// The address of a subscription.
 pub(crate) fn subscription_uri(id: &str) -> String {
     format!("{SUBSCRIPTIONS}/{id}")
 }
@@ -81,7 +81,7 @@ fn subscription(one: &Subscription) -> Value {
     )
 }
 
-/// An event as those who wait for events get it.
+/// An event as it is sent.
 pub fn sent(world: &World, event: &Event) -> Value {
     let id = event.number.to_string();
     let mut record = json!({

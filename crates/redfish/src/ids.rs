@@ -1,4 +1,4 @@
-//! What resources are called in addresses, and the addresses.
+//! Identifiers of resources in addresses.
 
 use crate::World;
 use controller::{DriveInfo, VolumeInfo};
@@ -10,13 +10,13 @@ pub(crate) const MANAGER: &str = "/redfish/v1/Managers/softroc";
 pub(crate) const STORAGE: &str = "/redfish/v1/Systems/host/Storage/softroc";
 pub(crate) const CONTROLLER: &str = "/redfish/v1/Systems/host/Storage/softroc/Controllers/0";
 
-/// 64 bits of a text that are the same everywhere (FNV-1a).
+/// A stable 64-bit hash of a text (FNV-1a).
 pub(crate) fn hash(text: &[u8]) -> u64 {
     text.iter()
         .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// What a drive is called in addresses: readable, and another one for each name.
+/// The identifier of a drive: readable and unique per name.
 pub(crate) fn of_drive(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
@@ -25,12 +25,12 @@ pub(crate) fn of_drive(name: &str) -> String {
     format!("{}-{:08x}", tail.trim_matches(['-', '.']), hash(name.as_bytes()) >> 32)
 }
 
-/// The drive that is called so in addresses.
+/// The drive with this identifier.
 pub(crate) fn drive<'w>(world: &'w World, id: &str) -> Option<&'w DriveInfo> {
     world.drives.iter().find(|drive| of_drive(&drive.name) == id)
 }
 
-/// The volume that is called so: by its UUID.
+/// The volume with this identifier, its UUID.
 pub(crate) fn volume<'w>(world: &'w World, id: &str) -> Option<&'w VolumeInfo> {
     world.volumes.iter().find(|volume| volume.uuid == id)
 }
@@ -47,7 +47,7 @@ pub(crate) fn task_uri(task: u64) -> String {
     format!("{ROOT}/TaskService/Tasks/{task}")
 }
 
-/// The drive that an address names, by the last part of it.
+/// The drive of an address, from its last segment.
 pub(crate) fn drive_at<'w>(world: &'w World, uri: &str) -> Option<&'w DriveInfo> {
     let id = uri.trim_end_matches('/').strip_prefix(&format!("{CHASSIS}/Drives/"))?;
     drive(world, id)

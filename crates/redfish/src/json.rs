@@ -1,4 +1,4 @@
-//! Shorthands for the JSON of resources.
+//! Helpers for the JSON of resources.
 
 use crate::schema;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ pub(crate) fn links<S: Into<String>>(uris: impl IntoIterator<Item = S>) -> Vec<V
     uris.into_iter().map(link).collect()
 }
 
-/// A resource with what every resource has, and more.
+/// A resource with the common properties and `more`.
 pub(crate) fn resource(schema: &str, uri: &str, id: &str, name: &str, more: Value) -> Value {
     let mut all = Map::new();
     all.insert("@odata.id".into(), uri.into());
@@ -21,13 +21,13 @@ pub(crate) fn resource(schema: &str, uri: &str, id: &str, name: &str, more: Valu
     all.insert("Id".into(), id.into());
     all.insert("Name".into(), name.into());
     if let Value::Object(more) = more {
-        // What is not known is left out.
+        // Unknown values are left out.
         all.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
     }
     all.into()
 }
 
-/// A collection of what is at these addresses.
+/// A collection with links to these addresses.
 pub(crate) fn collection<S: Into<String>>(
     schema: &str,
     uri: &str,
@@ -44,7 +44,7 @@ pub(crate) fn collection<S: Into<String>>(
     })
 }
 
-/// Links and how many they are, as two fields of an object.
+/// Adds links and their count to an object.
 pub(crate) fn put_links(object: &mut Value, field: &str, links: Vec<Value>) {
     object[format!("{field}@odata.count")] = links.len().into();
     object[field] = links.into();

@@ -1,19 +1,19 @@
-//! Redfish: what the controller tells, as the resources of DMTF's schemas (bundle 2025.4); and what is asked of them, as the
-//! controller's own commands.
+//! Redfish: the state of the controller as resources of DMTF's schemas (bundle 2025.4), and changes
+//! as the controller's commands.
 //!
-//! Values only: a [`World`] and a [`Request`] in, an [`Answer`] out. Who speaks HTTP carries out the [`Change`] of an answer, and has
-//! [`finished`] say what came of it.
+//! This crate only maps values: a [`World`] and a [`Request`] result in an [`Answer`]. The HTTP
+//! server executes the [`Change`] of an answer and passes the result to [`finished`].
 //!
-//! | file | what |
+//! | module | content |
 //! | --- | --- |
-//! | `world` | everything that resources are made of |
-//! | `answer` | a request answered: who may ask, methods, revisions |
-//! | `query` | `$expand`, `$select`, `$top`, `$skip`, `only` |
-//! | `tree` | which resource is where |
-//! | `root`, `system`, `storage`, `volume`, `drive`, `log`, `access`, `task`, `event` | the resources |
-//! | `change` | what is asked to be changed, as commands; and what is answered when it is done |
-//! | `schema`, `registry`, `message` | types, registries, what errors say |
-//! | `ids`, `json`, `state` | addresses, shorthands, words |
+//! | `world` | the input of resources |
+//! | `answer`, `query` | access checks, methods, ETags; `$expand`, `$select`, `$top`, `$skip`, `only` |
+//! | `tree` | the addresses |
+//! | `root`, `system`, `storage`, `volume`, `drive` | the resources of the machine |
+//! | `log`, `access`, `task`, `event` | the resources of the services |
+//! | `change` | changes as commands, and their responses |
+//! | `schema`, `registry`, `message` | types, registries, messages |
+//! | `ids`, `json`, `state` | identifiers, helpers, states |
 
 mod access;
 mod answer;
@@ -37,6 +37,6 @@ mod volume;
 mod world;
 
 pub use answer::{Answer, Body, Request, Response, answer, is_ours, unauthenticated};
-pub use change::{Asked, Change, Done, finished};
+pub use change::{Change, ChangeResult, Operation, finished};
 pub use event::{RETRIES, sent};
 pub use world::{Subscription, World};

@@ -1,4 +1,4 @@
-//! The log of events.
+//! The event log.
 
 use crate::World;
 use crate::ids::{self, MANAGER};
@@ -9,7 +9,7 @@ use controller::Event;
 use serde_json::{Value, json};
 use units::utc;
 
-/// Events that are kept in memory, and told.
+/// Maximum number of log entries.
 const MOST: u64 = 1000;
 
 /// Addresses below `LogServices`.
@@ -75,7 +75,7 @@ fn entry(world: &World, entries: &str, event: &Event) -> Value {
     body
 }
 
-/// The address of what an event happened to.
+/// The address of an event's subject.
 pub(crate) fn origin(world: &World, event: &Event) -> Option<String> {
     let volume = world.volumes.iter().find(|volume| volume.name == event.subject).map(ids::volume_uri);
     let drive = || world.drives.iter().find(|drive| drive.name == event.subject);

@@ -1,4 +1,4 @@
-//! What answers say of what went wrong: messages of DMTF's Base registry, and the controller's own sentences.
+//! Error messages: those of DMTF's Base registry, and sentences of the controller.
 
 use crate::registry::{self, BASE};
 use crate::schema::type_of;
@@ -6,21 +6,21 @@ use crate::state::Health;
 use controller::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-/// A message of an answer.
+/// A message of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    what: What,
-    /// Which property it is about, as a JSON pointer.
+    what: MessageText,
+    /// The property that the message is about, as a JSON pointer.
     about: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum MessageText {
     Base(&'static str, Vec<String>),
     Own(String),
 }
 
-/// The messages of the Base registry that are used: key, text, severity, what to do.
+/// The used messages of the Base registry: key, text, severity, resolution.
 const TABLE: &[(&str, &str, Health, &str)] = &[
     ("Success", "The request completed successfully.", Health::Ok, "None."),
     ("Created", "The resource was created successfully.", Health::Ok, "None."),
@@ -202,18 +202,18 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
 ];
 
 impl Message {
-    /// One of the Base registry, with its arguments.
+    /// A message of the Base registry with its arguments.
     pub(crate) fn base(key: &'static str, arguments: &[&str]) -> Message {
         let arguments = arguments.iter().map(|text| shortened(text)).collect();
-        Message { what: What::Base(key, arguments), about: None }
+        Message { what: MessageText::Base(key, arguments), about: None }
     }
 
-    /// A sentence of the controller's.
+    /// A sentence of the controller.
     pub(crate) fn own(sentence: impl Into<String>) -> Message {
-        Message { what: What::Own(sentence.into()), about: None }
+        Message { what: MessageText::Own(sentence.into()), about: None }
     }
 
-    /// It is about that property.
+    /// Sets the property that the message is about.
     pub(crate) fn about(mut self, property: &str) -> Message {
         self.about = Some(format!("#/{property}"));
         self
@@ -221,15 +221,15 @@ impl Message {
 
     fn id(&self) -> String {
         match &self.what {
-            What::Base(key, _) => format!("{BASE}.{key}"),
-            What::Own(_) => registry::message_id(""),
+            MessageText::Base(key, _) => format!("{BASE}.{key}"),
+            MessageText::Own(_) => registry::message_id(""),
         }
     }
 
     fn text(&self) -> String {
         match &self.what {
-            What::Own(sentence) => sentence.clone(),
-            What::Base(key, arguments) => {
+            MessageText::Own(sentence) => sentence.clone(),
+            MessageText::Base(key, arguments) => {
                 let text = row(key).map_or("", |(_, text, ..)| text);
                 let mut parts = text.split('%');
                 let mut told = parts.next().unwrap_or_default().to_owned();
@@ -247,8 +247,8 @@ impl Message {
     /// As JSON.
     pub(crate) fn json(&self) -> Value {
         let (arguments, severity, resolution) = match &self.what {
-            What::Own(sentence) => (vec![sentence.clone()], Health::Warning, "Do what the message says."),
-            What::Base(key, arguments) => {
+            MessageText::Own(sentence) => (vec![sentence.clone()], Health::Warning, "Follow the message."),
+            MessageText::Base(key, arguments) => {
                 let (severity, resolution) =
                     row(key).map_or((Health::Critical, "None."), |(_, _, severity, what)| (*severity, *what));
                 (arguments.clone(), severity, resolution)
@@ -273,12 +273,12 @@ fn row(key: &str) -> Option<&'static (&'static str, &'static str, Health, &'stat
     TABLE.iter().find(|(known, ..)| *known == key)
 }
 
-/// What a client sent is repeated, but not all of it.
+/// Limits the length of repeated client input.
 fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// The body of an answer that is an error.
+/// The body of an error response.
 pub(crate) fn error(messages: &[Message]) -> Value {
     let first = messages.first();
     json!({ "error": {
@@ -288,7 +288,7 @@ pub(crate) fn error(messages: &[Message]) -> Value {
     }})
 }
 
-/// The status and the messages of a refusal of the controller.
+/// The status and messages for an error of the controller.
 pub(crate) fn of_refusal(refusal: &Error, path: &str) -> (u16, Vec<Message>) {
     let base = |key, arguments: &[&str]| vec![Message::base(key, arguments)];
     let (status, mut messages) = match refusal.kind {

@@ -1,16 +1,16 @@
-//! What stands behind the question mark.
+//! Query parameters.
 
 use crate::message::Message;
 use crate::{World, tree};
 use serde_json::{Map, Value};
 
-/// How deep `$expand` goes.
+/// Maximum depth of `$expand`.
 pub(crate) const MOST_LEVELS: u32 = 2;
 
-/// How many resources one answer may take in.
+/// Maximum number of resources in one response.
 const MOST_RESOURCES: usize = 4000;
 
-/// What is asked for of a resource.
+/// The query of a resource.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     expand: Option<(Expand, u32)>,
@@ -20,26 +20,26 @@ pub(crate) struct Query {
     only: bool,
 }
 
-/// Which links are replaced by what is there.
+/// Which links are expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expand {
     /// `*`
     All,
-    /// `.`: those that are not in `Links`.
+    /// `.`: links outside `Links`.
     NoLinks,
-    /// `~`: those in `Links`.
+    /// `~`: links in `Links`.
     Links,
 }
 
-/// The status, and what is wrong.
-pub(crate) type Wrong = (u16, Message);
+/// The status and the message.
+pub(crate) type QueryError = (u16, Message);
 
 impl Query {
-    /// Reads it.
+    /// Parses a query.
     ///
     /// # Errors
-    /// What of it is wrong, or not supported.
-    pub(crate) fn read(text: &str) -> Result<Query, Wrong> {
+    /// The invalid or unsupported parameter.
+    pub(crate) fn read(text: &str) -> Result<Query, QueryError> {
         let mut query = Query::default();
         for part in text.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -55,7 +55,7 @@ impl Query {
                 unknown if unknown.starts_with('$') || unknown == "excerpt" => {
                     return Err((501, Message::base("QueryParameterUnsupported", &[unknown])));
                 }
-                // Others are for others.
+                // Parameters without `$` are ignored, as the protocol requires.
                 _ => {}
             }
         }
@@ -68,16 +68,16 @@ impl Query {
         Ok(query)
     }
 
-    /// Whether nothing is asked for.
+    /// Whether the query is empty.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Query::default()
     }
 
-    /// What is asked for of a resource.
+    /// Applies the query to a resource.
     ///
     /// # Errors
-    /// When that cannot be had of it.
-    pub(crate) fn apply(&self, world: &World, mut body: Value) -> Result<Value, Wrong> {
+    /// When the resource does not support it.
+    pub(crate) fn apply(&self, world: &World, mut body: Value) -> Result<Value, QueryError> {
         let is_collection = body.get("Members").is_some();
         let of_collections = self.only || self.top.is_some() || self.skip > 0;
         if of_collections && !is_collection {
@@ -110,8 +110,8 @@ impl Query {
         })
     }
 
-    /// Of the members of a collection, those that are asked for.
-    fn page(&self, body: &mut Value) -> Result<(), Wrong> {
+    /// Selects the requested members of a collection.
+    fn page(&self, body: &mut Value) -> Result<(), QueryError> {
         let uri = body["@odata.id"].as_str().unwrap_or_default().to_owned();
         let Some(members) = body["Members"].as_array_mut() else { return Ok(()) };
         let all = members.len();
@@ -129,7 +129,7 @@ impl Query {
     }
 }
 
-/// `%20` and `+`. What cannot be decoded stays.
+/// Decodes `%20` and `+`. Invalid sequences stay.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut decoded, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -178,7 +178,7 @@ fn select(text: &str) -> Option<Vec<Vec<String>>> {
     text.split(',').map(path).collect()
 }
 
-/// The address of what is a link and nothing else.
+/// The address of a value that is only a link.
 fn only_link(value: &Value) -> Option<&str> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     object.get("@odata.id")?.as_str()
@@ -193,14 +193,14 @@ fn expanded(world: &World, body: Value, kind: Expand, levels: u32, left: &mut us
             Expand::NoLinks => !is_links,
             Expand::Links => is_links,
         };
-        // Below what is not taken nothing is; below `Links` everything is.
+        // Below a value that is not expanded nothing is; below `Links` everything is.
         let value = if taken { replaced(world, value, kind, levels, left) } else { value };
         (name, value)
     };
     object.into_iter().map(walk).collect::<Map<String, Value>>().into()
 }
 
-/// A value of a resource, with links replaced by what is there.
+/// A value of a resource with its links expanded.
 fn replaced(world: &World, value: Value, kind: Expand, levels: u32, left: &mut usize) -> Value {
     if let Some(found) = only_link(&value).and_then(|uri| tree::resource(world, uri)) {
         *left = left.saturating_sub(1);
@@ -241,7 +241,7 @@ fn selected(body: Value, paths: &[Vec<String>]) -> Value {
             return Some((name, value));
         }
         let rest = below(&name)?;
-        // The whole of it, if that is asked for by any path.
+        // The whole value, if any path selects it.
         let whole = rest.iter().any(Vec::is_empty);
         Some(if whole { (name, value) } else { (name, selected(value, &rest)) })
     };

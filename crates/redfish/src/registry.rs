@@ -1,5 +1,5 @@
-//! The registry of SoftROC's own messages: a message for each kind of event, and one for the reasons of a state. And where the
-//! registries are.
+//! SoftROC's message registry, with a message per kind of event and one for reasons of a state; and
+//! the addresses of the registries.
 
 use crate::ids::ROOT;
 use crate::json::{collection, resource};
@@ -8,19 +8,19 @@ use crate::state::Health;
 use controller::EventCode;
 use serde_json::{Map, Value, json};
 
-/// The registry of the messages of events, without what changes from one correction to the next.
+/// The registry of event messages, without its errata version.
 const PREFIX: &str = "SoftROC.1.0";
 
-/// The registry of the messages of answers, which DMTF publishes.
+/// The registry of response messages, which DMTF publishes.
 pub(crate) const BASE: &str = "Base.1.22";
 
-/// The registries: how each is called, and where it is published; `None`: here.
+/// The registries with their addresses; `None`: served here.
 const REGISTRIES: [(&str, &str, Option<&str>); 2] =
     [("Base", BASE, Some("https://redfish.dmtf.org/registries/Base.1.22.1.json")), ("SoftROC", PREFIX, None)];
 
 const OWN: &str = "/redfish/v1/Registries/SoftROC/SoftROC.1.0.0";
 
-/// What the message of a kind of event is called: `volume.started-degraded` is `VolumeStartedDegraded`.
+/// The message key of an event code: `volume.started-degraded` is `VolumeStartedDegraded`.
 fn key(code: &str) -> String {
     let words = code.split(['.', '-']).filter(|word| !word.is_empty());
     let capital = |word: &str| {
@@ -30,7 +30,7 @@ fn key(code: &str) -> String {
     words.map(capital).collect()
 }
 
-/// The message of a kind of event; of events from before there were kinds, that of a reason.
+/// The message of an event code; events without a code get the message of a reason.
 pub(crate) fn message_id(code: &str) -> String {
     match code.is_empty() {
         true => format!("{PREFIX}.Reason"),
@@ -38,7 +38,7 @@ pub(crate) fn message_id(code: &str) -> String {
     }
 }
 
-/// Why something is in the state it is in.
+/// The reason of a state.
 pub(crate) fn condition(reason: &str, health: Health) -> Value {
     json!({
         "MessageId": format!("{PREFIX}.Reason"),
@@ -58,14 +58,14 @@ fn messages() -> Value {
             "NumberOfArgs": 1,
             "ParamTypes": ["string"],
             "ArgDescriptions": ["What happened, in one sentence."],
-            "ArgLongDescriptions": ["What happened, in one sentence, which also says what to do."],
-            "Resolution": "Do what the message says; 'softroc events' lists what happened before.",
+            "ArgLongDescriptions": ["What happened and what to do, in one sentence."],
+            "Resolution": "Follow the message; 'softroc events' lists earlier events.",
         })
     };
     let of_event =
         |code: &EventCode| (key(code.code()), message(code.meaning(), Health::of_event(code.severity())));
     let mut all: Map<String, Value> = EventCode::ALL.iter().map(of_event).collect();
-    all.insert("Reason".into(), message("Why something is in the state it is in.", Health::Warning));
+    all.insert("Reason".into(), message("The reason of a state.", Health::Warning));
     all.into()
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn find(segments: &[&str]) -> Option<Value> {
                     "Messages": messages(),
                 }),
             );
-            // A registry is a file, and no resource.
+            // A registry is a file, not a resource.
             body.as_object_mut()?.remove("@odata.id");
             Some(body)
         }
@@ -137,7 +137,7 @@ pub(crate) fn find_schema(segments: &[&str]) -> Option<Value> {
     }
 }
 
-/// A reason as one of several messages.
+/// A reason as a message.
 pub(crate) fn message(reason: &str, health: Health) -> Value {
     json!({
         "@odata.type": schema::type_of("Message"),

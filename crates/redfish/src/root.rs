@@ -1,11 +1,11 @@
-//! The service's root, and the documents beside it.
+//! The service root and its documents.
 
 use crate::World;
 use crate::ids::ROOT;
 use crate::json::{link, resource};
 use serde_json::{Value, json};
 
-/// What the root names, and what it is called there.
+/// The entries of the root, and their addresses.
 const BELOW: [(&str, &str); 9] = [
     ("Systems", "Systems"),
     ("Chassis", "Chassis"),

@@ -1,7 +1,7 @@
-//! The schemas that resources follow: bundle 2025.4 of DMTF. One table, of which `$metadata`, the service document and the types of
-//! resources are made.
+//! The schemas of the resources: DMTF's bundle 2025.4. `$metadata`, the service document and the
+//! types of resources come from this table.
 
-/// A schema: its name, and its version; collections have none.
+/// A schema with its name and version; collections have no version.
 pub(crate) struct Schema {
     pub(crate) name: &'static str,
     pub(crate) version: Option<&'static str>,
@@ -15,7 +15,7 @@ const fn collection(name: &'static str) -> Schema {
     Schema { name, version: None }
 }
 
-/// All of them.
+/// The table.
 pub(crate) const SCHEMAS: &[Schema] = &[
     of("AccountService", "v1_18_1"),
     of("ActionInfo", "v1_5_0"),
@@ -62,7 +62,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
 ];
 
 impl Schema {
-    /// Its name and version, as the files of schemas are called.
+    /// The file name of a schema: name and version.
     pub(crate) fn file(&self) -> String {
         match self.version {
             Some(version) => format!("{}.{version}", self.name),
@@ -71,7 +71,7 @@ impl Schema {
     }
 }
 
-/// The type of a resource. A name that is not in the table has none.
+/// The type of a resource; empty for a name outside the table.
 pub(crate) fn type_of(name: &str) -> String {
     let schema = SCHEMAS.iter().find(|schema| schema.name == name);
     schema.map_or_else(String::new, |schema| format!("#{}.{name}", schema.file()))
@@ -82,7 +82,7 @@ pub(crate) fn of_type(odata_type: &str) -> Option<&str> {
     odata_type.strip_prefix('#')?.rsplit_once('.').map(|(schema, _)| schema)
 }
 
-/// Where the files of schemas are published.
+/// The address of DMTF's schema files.
 pub(crate) const PUBLISHED: &str = "http://redfish.dmtf.org/schemas/v1";
 
 /// The document of `$metadata`.

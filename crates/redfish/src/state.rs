@@ -1,10 +1,10 @@
-//! How things are, in Redfish's words.
+//! States in Redfish's terms.
 
 use crate::registry;
 use controller::{DriveInfo, DriveState, Severity, VolumeInfo, VolumeState};
 use serde_json::{Value, json};
 
-/// How bad that is.
+/// The health of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Health {
     Ok,
@@ -33,7 +33,7 @@ impl Health {
 pub(crate) fn of_volume(volume: &VolumeInfo) -> Health {
     match volume.state {
         VolumeState::Optimal if volume.lost_bytes > 0 => Health::Critical,
-        // Until its resync is done, the failure of a drive loses data.
+        // Until the resync is complete, a drive failure loses data.
         VolumeState::Optimal if volume.resync.is_some() && volume.may_lose == 0 => Health::Warning,
         VolumeState::Optimal => Health::Ok,
         VolumeState::Degraded if volume.may_lose == 0 || volume.lost_bytes > 0 => Health::Critical,
@@ -88,7 +88,7 @@ pub(crate) fn drive_status(drive: &DriveInfo) -> Value {
     status(state, of_drive(drive), &reasons)
 }
 
-/// A state, and why it is so.
+/// A state with its reasons.
 pub(crate) fn status(state: &str, health: Health, reasons: &[String]) -> Value {
     let mut status = json!({ "State": state, "Health": health.name() });
     if health != Health::Ok && !reasons.is_empty() {
@@ -98,7 +98,7 @@ pub(crate) fn status(state: &str, health: Health, reasons: &[String]) -> Value {
     status
 }
 
-/// The worst of several.
+/// The worst health of several.
 pub(crate) fn worst(all: impl Iterator<Item = Health>) -> Health {
     all.max().unwrap_or(Health::Ok)
 }

@@ -54,7 +54,7 @@ fn storage(world: &World) -> Value {
     body
 }
 
-/// The levels that Redfish has a word for, as it calls them.
+/// The levels that Redfish has a type for.
 pub(crate) fn raid_types(world: &World) -> Vec<&'static str> {
     let mut types: Vec<&'static str> =
         world.info.levels.iter().map(|level| volume::raid_type(level, 2)).collect();
@@ -81,7 +81,7 @@ fn controller(world: &World) -> Value {
             "FirmwareVersion": world.info.version,
             "Status": { "State": "Enabled", "Health": "OK" },
             "SupportedRAIDTypes": raid_types(world),
-            // NBD has no word of its own.
+            // NBD has no type of its own.
             "SupportedControllerProtocols": ["OEM"],
         }),
     )

@@ -1,4 +1,4 @@
-//! The machine: the system, its chassis, and the manager, which is the daemon.
+//! The machine: the system, its chassis, and the manager (SoftROC).
 
 use crate::World;
 use crate::ids::{self, CHASSIS, CONTROLLER, MANAGER, ROOT, STORAGE, SYSTEM};
@@ -7,7 +7,7 @@ use crate::state::{self, Health};
 use serde_json::{Value, json};
 use units::utc;
 
-/// Addresses below `Systems` that are no storage.
+/// Addresses below `Systems`, without storage.
 pub(crate) fn systems(world: &World, segments: &[&str]) -> Option<Value> {
     match segments {
         [] => Some(collection("ComputerSystemCollection", &format!("{ROOT}/Systems"), "Systems", [SYSTEM])),
@@ -17,7 +17,7 @@ pub(crate) fn systems(world: &World, segments: &[&str]) -> Option<Value> {
     }
 }
 
-/// How bad it is altogether.
+/// The overall health.
 fn rollup(world: &World) -> Health {
     let volumes = state::worst(world.volumes.iter().map(state::of_volume));
     state::worst(world.drives.iter().map(state::of_drive)).max(volumes)
@@ -141,7 +141,7 @@ fn protocols(world: &World) -> Value {
     )
 }
 
-/// Which controller serves what: what storage and the rest agree on.
+/// The link to the storage controller, shared by its resources.
 pub(crate) fn controller_link() -> Value {
     link(CONTROLLER)
 }

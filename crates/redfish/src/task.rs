@@ -35,13 +35,13 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
     }
 }
 
-/// The task of a number.
+/// The task with this number.
 pub(crate) fn by_number<'w>(world: &'w World, number: &str) -> Option<&'w TaskInfo> {
     let number: u64 = number.parse().ok()?;
     world.tasks.iter().find(|task| task.task == number)
 }
 
-/// Where one asks whether a task is done.
+/// The address of a task's monitor.
 pub(crate) fn monitor_uri(task: u64) -> String {
     format!("{ROOT}/TaskService/TaskMonitors/{task}")
 }

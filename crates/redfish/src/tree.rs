@@ -1,10 +1,10 @@
-//! Which resource is at which address, what may be done there, and how its revision is told.
+//! The addresses of resources, their methods and ETags.
 
 use crate::ids::{ROOT, hash};
 use crate::{World, access, event, registry, root, system, task};
 use serde_json::Value;
 
-/// The parts of an address below the root; `None`: it is not below it. A slash at the end is nothing.
+/// The segments of an address below the root; `None`: not below it. A trailing slash is ignored.
 pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
     let path = path.strip_suffix('/').unwrap_or(path);
     match path.strip_prefix(ROOT)? {
@@ -16,7 +16,7 @@ pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// The resource at an address, with its revision.
+/// The resource at an address, with its ETag.
 pub(crate) fn resource(world: &World, path: &str) -> Option<Value> {
     let mut body = find(world, &segments(path)?)?;
     let tag = tag(&body);
@@ -43,8 +43,8 @@ fn find(world: &World, segments: &[&str]) -> Option<Value> {
     }
 }
 
-/// A revision is a sum over what is told: it changes with every change of that, and with nothing else. What time it is, is no
-/// change.
+/// The ETag is a checksum of the resource without the current time: it changes exactly with the
+/// content.
 fn tag(body: &Value) -> String {
     let mut body = body.clone();
     if let Some(object) = body.as_object_mut() {
@@ -53,7 +53,7 @@ fn tag(body: &Value) -> String {
     format!("W/\"{:016x}\"", hash(body.to_string().as_bytes()))
 }
 
-/// The methods of an address, as the header `Allow` lists them; `None`: nothing is there.
+/// The methods of an address, for the header `Allow`; `None`: no such address.
 pub(crate) fn methods(world: &World, path: &str) -> Option<&'static str> {
     let segments = segments(path)?;
     let is_there = || find(world, &segments).is_some();

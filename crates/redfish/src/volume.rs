@@ -1,4 +1,4 @@
-//! A volume as Redfish tells it.
+//! The volume resource.
 
 use crate::ids::{self, STORAGE};
 use crate::json::{self, link, links, put_links};
@@ -6,7 +6,8 @@ use crate::{World, state};
 use controller::{Policy, SpareKind, TaskKind, VolumeInfo};
 use serde_json::{Value, json};
 
-/// What Redfish calls a level. It has no word for RAID 5EE, whose redundancy is that of RAID 5: the description says it.
+/// The Redfish type of a level. RAID 5EE has no type: it is reported as RAID 5, with the level in
+/// the description.
 pub(crate) fn raid_type(level: &str, copies: u16) -> &'static str {
     match level {
         "jbod" => "None",
@@ -26,7 +27,7 @@ pub(crate) fn raid_type(level: &str, copies: u16) -> &'static str {
     }
 }
 
-/// The level that is meant by a word of Redfish.
+/// The level of a Redfish type.
 pub(crate) fn level(raid_type: &str) -> Option<&'static str> {
     Some(match raid_type {
         "None" => "jbod",
@@ -48,7 +49,8 @@ fn policy<'v>(volume: &'v VolumeInfo, name: &str) -> Option<&'v Policy> {
     volume.policies.iter().find(|policy| policy.name == name)
 }
 
-/// What hosts are told, as it was asked for. What a cache in memory has is lost with the power: it is never `Protected`.
+/// The policy of acknowledgements. A cache in memory is lost in a power cut, so it is never
+/// `Protected`.
 fn write_cache_policy(mode: &str) -> &'static str {
     match mode {
         "write-through" => "WriteThrough",
@@ -65,7 +67,7 @@ fn write_cache_state(policy: &Policy) -> &'static str {
     }
 }
 
-/// Where the journal lies, if there is one.
+/// The location of the journal, if there is one.
 fn write_hole(world: &World, volume: &VolumeInfo) -> Option<(&'static str, Vec<Value>)> {
     let policy = policy(volume, "write-hole")?;
     if policy.configured == "resync" {
@@ -81,7 +83,7 @@ fn write_hole(world: &World, volume: &VolumeInfo) -> Option<(&'static str, Vec<V
     })
 }
 
-/// What Redfish calls what a task does.
+/// The Redfish operation of a task.
 fn operation(kind: TaskKind) -> &'static str {
     match kind {
         TaskKind::Rebuild | TaskKind::Relocate => "Rebuild",

@@ -1,17 +1,17 @@
-//! Everything that resources are made of, all of one moment.
+//! The input of resources, from one moment.
 
 use access::{AccountInfo, Limits, SessionInfo};
 use controller::{ControllerInfo, DriveInfo, Event, LogInfo, SpareInfo, TaskInfo, VolumeInfo};
 use serde::{Deserialize, Serialize};
 
-/// See the module. What somebody may not see is left out by whoever makes it.
+/// See the module. It contains only what the caller may see.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// What time it is, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now_unix_s: u64,
-    /// What this machine is called.
+    /// The name of this machine.
     pub host: String,
-    /// An UUID of this installation.
+    /// The UUID of this installation.
     pub uuid: String,
     /// The port of HTTPS.
     pub port: Option<u16>,
@@ -33,25 +33,25 @@ pub struct World {
     pub accounts: Vec<AccountInfo>,
     /// Open sessions.
     pub sessions: Vec<SessionInfo>,
-    /// Who gets events sent.
+    /// Event subscriptions.
     pub subscriptions: Vec<Subscription>,
-    /// When accounts are locked.
+    /// The rules for locking accounts.
     pub limits: Limits,
-    /// How long a session may go unused.
+    /// Idle time after which a session ends, in seconds.
     pub session_idle_s: u64,
 }
 
-/// Somebody who gets events sent.
+/// An event subscription.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
-    /// Its number, as a text.
+    /// Its number, as text.
     pub id: String,
-    /// Where events are sent: `http://HOST[:PORT]/PATH` or `https://…`.
+    /// The destination: `http://HOST[:PORT]/PATH` or `https://…`.
     pub destination: String,
-    /// What is sent along, for whoever made it.
+    /// The context that is sent with each event.
     pub context: String,
-    /// Whether the machine's authorities have to vouch for the destination's certificate, where that is `https`.
+    /// Whether an `https` destination needs a certificate of a trusted authority.
     #[serde(default)]
     pub verify_certificate: bool,
 }

@@ -1,10 +1,10 @@
-//! What is asked to be changed becomes commands, or is refused with what is wrong.
+//! Changes become commands, or are refused with the invalid properties.
 
 mod world;
 
 use access::Role;
 use controller::{Command, CreateVolume, Error, ErrorKind, ReadMode, WriteHole, WriteMode};
-use redfish::{Answer, Asked, Done};
+use redfish::{Answer, ChangeResult, Operation};
 use serde_json::{Value, json};
 use world::{DATA, LOOSE, caller, changed, commands, header, json_of, request};
 
@@ -106,13 +106,14 @@ fn a_volume_is_changed_and_what_cannot_be_is_said() {
     let volume = format!("{VOLUMES}/{DATA}");
     let body = json!({"DisplayName": "home", "WriteCachePolicy": "WriteThrough", "CapacityBytes": 7});
     let mut change = changed(&world, "PATCH", &volume, body).expect("a part is good");
-    let Asked::Commands(asked) = std::mem::replace(&mut change.asked, Asked::Commands(Vec::new())) else {
+    let Operation::Commands(asked) = std::mem::replace(&mut change.asked, Operation::Commands(Vec::new()))
+    else {
         panic!()
     };
     let names: Vec<Value> =
         asked.iter().map(|command| serde_json::to_value(command).unwrap()["command"].clone()).collect();
     assert_eq!(names, ["volume-policy", "volume-set"]);
-    let response = redfish::finished(&world, &volume, &change, Ok(Done::Replies(Vec::new())));
+    let response = redfish::finished(&world, &volume, &change, Ok(ChangeResult::Replies(Vec::new())));
     let body = json_of(&response);
     let left_out = &body["CapacityBytes@Message.ExtendedInfo"][0]["MessageId"];
     assert_eq!((response.status, left_out), (200, &json!("Base.1.22.PropertyNotWritable")));
@@ -182,7 +183,7 @@ fn events_are_sent_where_they_can_be() {
     for fine in ["http://host/path", "https://[::1]:8443/", "https://host:1"] {
         let change =
             changed(&world, "POST", at, body(fine)).unwrap_or_else(|refused| panic!("{fine}: {refused:?}"));
-        assert!(matches!(&change.asked, Asked::Subscribe { destination, .. } if destination == fine));
+        assert!(matches!(&change.asked, Operation::Subscribe { destination, .. } if destination == fine));
     }
     for wrong in [
         "",
@@ -207,20 +208,20 @@ fn events_are_sent_where_they_can_be() {
     ];
     assert_eq!(messages, expected);
     assert!(
-        matches!(changed(&world, "DELETE", &format!("{at}/1"), json!({})), Ok(change) if matches!(change.asked, Asked::Unsubscribe(_)))
+        matches!(changed(&world, "DELETE", &format!("{at}/1"), json!({})), Ok(change) if matches!(change.asked, Operation::Unsubscribe(_)))
     );
     assert!(
-        matches!(changed(&world, "PATCH", &format!("{at}/1"), json!({"Context": "d"})), Ok(change) if matches!(change.asked, Asked::SetSubscription { .. }))
+        matches!(changed(&world, "PATCH", &format!("{at}/1"), json!({"Context": "d"})), Ok(change) if matches!(change.asked, Operation::SetSubscription { .. }))
     );
     let verified = json!({"Destination": "https://host/", "Protocol": "Redfish", "VerifyCertificate": true});
     assert!(matches!(
         changed(&world, "POST", at, verified).map(|change| change.asked),
-        Ok(Asked::Subscribe { verify_certificate: true, .. })
+        Ok(Operation::Subscribe { verify_certificate: true, .. })
     ));
     let unverified = json!({"VerifyCertificate": false});
     assert!(matches!(
         changed(&world, "PATCH", &format!("{at}/1"), unverified).map(|change| change.asked),
-        Ok(Asked::SetSubscription { context: None, verify_certificate: Some(false), .. })
+        Ok(Operation::SetSubscription { context: None, verify_certificate: Some(false), .. })
     ));
     let otto = caller("otto", Role::Operator);
     let body = body("http://host/").to_string();
@@ -261,7 +262,7 @@ fn accounts_are_for_administrators_but_ones_own_password() {
         json!({"UserName": "ada", "RoleId": "Operator", "Password": "long enough"}),
     )
     .unwrap();
-    let response = redfish::finished(&world, ACCOUNTS, &change, Ok(Done::Nothing));
+    let response = redfish::finished(&world, ACCOUNTS, &change, Ok(ChangeResult::Nothing));
     assert_eq!(
         (response.status, header(&response, "Location")),
         (201, Some("/redfish/v1/AccountService/Accounts/ada"))

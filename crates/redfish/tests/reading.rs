@@ -1,4 +1,4 @@
-//! What is told: every link leads somewhere, every revision changes when it should, every query does what it says.
+//! Reads: every link has a target, every ETag changes with its content, and queries work.
 
 mod world;
 
@@ -22,7 +22,7 @@ fn links_in(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Everything that can be reached from the root.
+/// All resources that are reachable from the root.
 fn everything() -> BTreeMap<String, Value> {
     let world = world::world();
     let (mut open, mut seen) = (BTreeSet::from(["/redfish/v1/".to_owned()]), BTreeMap::new());
@@ -75,7 +75,7 @@ fn what_is_not_public_takes_an_account() {
     for address in everything().keys().filter(|address| !public.contains(&address.as_str())) {
         assert_eq!(status(address), (401, true), "{address}");
     }
-    assert_eq!(status("/redfish/v1/nowhere"), (401, true), "nobody learns what there is");
+    assert_eq!(status("/redfish/v1/nowhere"), (401, true), "existing and unknown addresses look the same");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! From a volume that was found to what the engine serves.
+//! Converts a volume that the scan found into an attachment that the engine can serve.
 
 use crate::computed::Computed;
 use crate::guess::Candidate;
@@ -12,11 +12,11 @@ use platform::{DriveSource, LimitsByClass};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
 
-/// What a shard needs to serve a volume that was found, read-only: windows of its current members, each of them in its
-/// slot.
+/// Returns what a shard needs to serve a scanned volume read-only: windows of its current members,
+/// each in its slot.
 ///
 /// # Errors
-/// When not all of it can be read, or it is laid out in a way that cannot be served: a sentence.
+/// A sentence, when some data cannot be read or the engine cannot serve the layout.
 pub fn attachment(scan: &Scan, volume: &ScannedVolume, id: VolumeId) -> Result<Attachment, String> {
     let found = &volume.found;
     if found.state == State::NotReadable {
@@ -49,7 +49,7 @@ fn attached(
         sector: sector.unwrap_or(SectorSize::B512),
         data_start: ByteOffset(0),
         capacity,
-        // Nothing can be repaired, so that nothing may count against a drive.
+        // A read-only drive is not repaired, so its errors must not fail it.
         policy: FaultPolicy { limits: LimitsByClass::default(), unrepaired_limit: 0 },
     };
     let there = (0..).zip(&sources).filter(|(_, source)| source.is_some());
@@ -58,11 +58,11 @@ fn attached(
     Attachment::new(Arc::new(spec), sources, state)
 }
 
-/// What a shard needs to serve a volume as it was guessed, read-only. `sources` are the drives that were guessed about,
-/// in their order.
+/// Returns what a shard needs to serve a guessed volume read-only. `sources` are the drives given
+/// to the guess, in their order.
 ///
 /// # Errors
-/// When the layout cannot do without the members that are missing: a sentence.
+/// A sentence, when the layout needs the missing members.
 pub fn guessed_attachment(
     candidate: &Candidate,
     sources: &[Arc<dyn DriveSource>],
@@ -78,12 +78,12 @@ pub fn guessed_attachment(
     let members: Members = candidate.order.iter().map(of_slot).collect();
     let out = (0..).zip(&members).filter(|(_, member)| member.is_none()).map(|(slot, _)| DriveIndex(slot));
     if !geometry.survives_set(&out.collect()) {
-        return Err("it cannot be read without the members that are missing".into());
+        return Err("it cannot be read without its missing members".into());
     }
     Ok(attached(id, name.to_owned(), geometry, geometry.capacity(), members))
 }
 
-/// The windows of a section's members, in the order of its shape; `None` for those that are out.
+/// The windows of a section's members, in slot order; `None` for members that are missing or stale.
 fn windows(scan: &Scan, found: &FoundVolume, section: &Section) -> Result<Members, String> {
     section
         .members
@@ -105,10 +105,10 @@ fn window(
     let Some(source) = source else { return Ok(None) };
     let begin =
         member.data.start.0.checked_add(start.0).filter(|begin| begin.checked_add(length.0).is_some());
-    let begin = begin.ok_or("its members' data lie beyond where any drive ends")?;
+    let begin = begin.ok_or("its members' data would lie beyond the end of any drive")?;
     let sector = source.info().logical_sector.bytes();
     if !begin.is_multiple_of(sector.0) {
-        return Err(format!("its data begin at byte {begin} of {}, within a sector", source.info().name));
+        return Err(format!("its data begin at byte {begin} of {}, not at a sector", source.info().name));
     }
     let window = Window::new(source, ByteRange::new(ByteOffset(begin), length));
     Ok(Some(Arc::new(window.without(&member.unreadable))))
@@ -133,12 +133,12 @@ fn joined(
         let array: Arc<dyn DriveSource> = Arc::new(array);
         parts.push((one_drive(geometry.capacity())?, section.within, vec![Some(array)]));
     }
-    // The sections are what lies before and behind, and their first bytes are where they begin in the volume.
+    // The sections are those before and after the saved range; each starts at its volume offset.
     let end = found.saved.last().map(|(bytes, _)| bytes.end());
     let behind = |(_, within, _): &Part| end.is_some_and(|end| within.start >= end);
     let behind = parts.iter().position(behind).unwrap_or(parts.len());
     for (bytes, at) in found.saved.iter().rev() {
-        let source = volume.backup.clone().ok_or("a part of it is in a file that is not here")?;
+        let source = volume.backup.clone().ok_or("a part of its data is in a file that was not given")?;
         let window = Window::new(source, ByteRange::new(*at, bytes.len));
         let whole = ByteRange::new(ByteOffset(0), bytes.len);
         parts.insert(behind, (one_drive(bytes.len)?, whole, vec![Some(Arc::new(window))]));

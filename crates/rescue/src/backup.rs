@@ -1,19 +1,22 @@
-//! The file in which mdadm has what an interrupted reshape overwrites, read beside the drives.
+//! Reads the backup file (`mdadm --grow --backup-file`) of an interrupted reshape together with the
+//! drives.
 
 use crate::scan::Scan;
 use ondisk::foreign::Backup;
 use platform::{Buf, Env, Member};
 use units::{ByteCount, ByteOffset};
 
-/// An mdadm that does not hold a reshape back has it go on over what is saved nowhere, and saves what was written over already. Nothing tells.
-const NOT_HELD_BACK: &str = "what is read of the backup, and behind it, is right only if mdadm held the reshape back to what it had saved; \
-                             4.2 and later do not: look at what is served before you trust it";
+/// mdadm that does not limit a reshape to the saved range lets it overwrite unsaved data, and saves
+/// data that is already overwritten. No metadata shows this.
+const NOT_HELD_BACK: &str = "data from the backup file and after it are right only if mdadm \
+                             limited the reshape to the saved range; 4.2 and later do not: \
+                             check the data before you rely on them";
 
-/// Has the volume whose reshape was interrupted be read with the backup that is in a file, where its members alone do not have all of it.
-/// The file is only read.
+/// Serves a volume with an interrupted reshape from a backup file, where its members lack data. The
+/// file is only read.
 ///
 /// # Errors
-/// When it cannot be read, is damaged, or has nothing for a volume of this scan: a sentence.
+/// A sentence, when the file is unreadable or damaged, or belongs to no volume of this scan.
 pub async fn with_backup(env: &Env, scan: &mut Scan, name: &str) -> Result<(), String> {
     let source = drives::open_for_reading(env, name).await.map_err(|error| error.to_string())?;
     let drive = Member::new(env, source.attach(env).map_err(|error| error.to_string())?);
@@ -29,7 +32,7 @@ pub async fn with_backup(env: &Env, scan: &mut Scan, name: &str) -> Result<(), S
     let of = scan.volumes.iter_mut().find(|volume| volume.found.is_of(&backup));
     let volume = of.ok_or_else(|| {
         let uuid: Vec<String> = backup.array.iter().map(|byte| format!("{byte:02x}")).collect();
-        wrong(format!("is of another array ({}), of which no drive is named", uuid.concat()))
+        wrong(format!("is of another array ({}); no drive of it was given", uuid.concat()))
     })?;
     volume
         .found

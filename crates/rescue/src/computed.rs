@@ -1,4 +1,5 @@
-//! An array with parity as one drive, for a volume that lies in several pieces: an engine of its own computes what is missing.
+//! Presents a parity array as one drive, for a volume in several sections. Its own engine
+//! reconstructs missing data.
 
 use crate::sections::{Members, read_only_drive};
 use engine::{Attachment, VolumeDrive, VolumeService, VolumeSpec, VolumeState, alone};
@@ -10,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The array. Each thread that attaches it has an engine for it.
+/// The array. Each thread that attaches it runs its own engine.
 pub(crate) struct Computed {
     spec: Arc<VolumeSpec>,
     members: Members,
@@ -47,7 +48,7 @@ impl DriveSource for Computed {
     }
 }
 
-/// An array that is started, or has been.
+/// An array that is starting or has started.
 struct Array {
     drive: RefCell<Option<std::result::Result<Rc<VolumeDrive>, String>>>,
     started: Signal,

@@ -1,21 +1,21 @@
-//! Reads the arrays of other systems: finds them on drives, and shows their volumes to the engine.
+//! Finds the arrays of other systems on drives, and presents their volumes to the engine.
 //!
-//! [`scan`] opens drives without the right to write, reads their metadata and puts together what they say
-//! ([`ondisk::foreign`]). [`attachment`] makes of a volume that was found what the engine serves: its members are
-//! *windows* of the drives, and those that are missing or stale are out. Degraded reads, several copies, blocks that
-//! a drive cannot read: all that is the engine, as for arrays of its own.
+//! [`scan`] opens drives without the right to write, reads their metadata and combines them
+//! ([`ondisk::foreign`]). [`attachment`] converts a found volume for the engine: its members are
+//! *windows* of the drives; missing and stale members are offline. The engine handles degraded
+//! reads, copies and unreadable blocks, as for its own arrays.
 //!
-//! Nothing is ever written. A drive is opened for reading alone; a window passes no write on; what a drive cannot read
-//! the engine computes anew whenever it is read, since it repairs nothing on drives that are read-only.
+//! Nothing is ever written. Drives are opened read-only, and windows reject writes. The engine
+//! reconstructs unreadable blocks at each read, since it repairs nothing on read-only drives.
 //!
-//! | where | what |
+//! | module | purpose |
 //! | --- | --- |
 //! | `scan.rs` | [`scan`]: from drives to volumes |
-//! | `attach.rs` | [`attachment`]: from a volume to what the engine serves |
-//! | `guess/` | [`guess()`]: how an array was laid out whose metadata are gone; [`places`]: which drive has which slot where they say all but that |
-//! | `sections.rs` | volumes that lie on their drives in several pieces, as one drive |
-//! | `backup.rs` | what an interrupted reshape of Linux md has in a file |
-//! | `computed.rs` | a piece with parity, as one drive |
+//! | `attach.rs` | [`attachment`]: from a volume to an attachment of the engine |
+//! | `guess/` | [`guess()`]: the layout without metadata; [`places`]: the slots if only the order is lost |
+//! | `sections.rs` | volumes in several sections, as one drive |
+//! | `backup.rs` | data that an interrupted reshape of Linux md saved in a file |
+//! | `computed.rs` | a section with parity, as one drive |
 
 mod attach;
 mod backup;

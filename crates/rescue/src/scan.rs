@@ -1,4 +1,4 @@
-//! From drives to volumes.
+//! Assembles volumes from drives.
 
 use drives::Window;
 use ondisk::ErrorKind;
@@ -9,35 +9,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// A decoder that still wants more after so many rounds asks without end: the longest chain is that of partitions in
-/// an extended one.
+/// The maximum number of requests of a decoder, against endless ones. The longest chain is that of
+/// partitions in an extended one.
 const ROUNDS: usize = 160;
 
-/// A drive as it was named.
+/// A drive as the user gave it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named {
-    /// A path, or what else [`drives::open`] understands.
+    /// A path, or another address that [`drives::open`] accepts.
     pub name: String,
-    /// The serial number of the drive that this is a copy of, where it does not tell one itself.
+    /// The serial number of the copied drive, if the copy does not report one.
     pub serial: Option<String>,
-    /// How large the drive was, where it was copied to a larger one: only so much of it is looked at.
+    /// The drive's original size, if it was copied to a larger one: only this range is read.
     pub size_was: Option<ByteCount>,
 }
 
-/// A drive, and what was found on it.
+/// A drive with the results of its scan.
 #[derive(Clone)]
 pub struct ScannedDrive {
-    /// How it was named.
+    /// Its name as given.
     pub name: String,
     /// The drive; `None` where it could not be opened.
     pub source: Option<Arc<dyn DriveSource>>,
-    /// What its metadata say.
+    /// The contents of its metadata.
     pub told: Told,
-    /// What those say that need no other drive to be understood.
+    /// The contents that can be decoded without other drives.
     own: Told,
-    /// Metadata in DDF: what they say of volumes takes all drives of the group.
+    /// DDF metadata: decoding their volumes needs all drives of the group.
     ddf: Option<Drive>,
-    /// Why it could not be opened or read: a sentence.
+    /// Why it could not be opened or read, as a sentence.
     pub trouble: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl ScannedDrive {
         }
     }
 
-    /// Whether there is anything to say of its metadata.
+    /// Whether metadata were found, or a note about them.
     fn has_metadata(&self) -> bool {
         self.own != Told::default() || self.ddf.is_some() || self.trouble.is_some()
     }
@@ -64,27 +64,28 @@ impl ScannedDrive {
     }
 }
 
-/// A volume that was found.
+/// A volume that the scan found.
 pub struct ScannedVolume {
-    /// The name under which it is served: its own, made different from all others.
+    /// The name under which it is served: its own name, made unique.
     pub export: String,
-    /// What its drives say.
+    /// Its description from the drives' metadata.
     pub found: FoundVolume,
-    /// The backup of its reshape, where a part of it is read from there ([`FoundVolume::saved`]).
+    /// The backup of its reshape, if a part of its data is read from there
+    /// ([`FoundVolume::saved`]).
     pub backup: Option<Arc<dyn DriveSource>>,
 }
 
-/// All drives, and the volumes that they make.
+/// All drives, and the volumes that they form.
 pub struct Scan {
-    /// In the order in which they were named.
+    /// In the order in which they were given.
     pub drives: Vec<ScannedDrive>,
     /// The volumes.
     pub volumes: Vec<ScannedVolume>,
 }
 
-/// Opens drives to read them, and finds out which volumes are on them and on their partitions. A drive that cannot be
-/// opened or read is listed with the reason; the others go on without it. Partitions with metadata are listed as drives
-/// of their own.
+/// Opens drives for reading, and finds the volumes on them and on their partitions. A drive that
+/// cannot be opened or read is listed with the reason, and ignored. Partitions with metadata are
+/// listed as drives.
 pub async fn scan(env: &Env, named: &[Named]) -> Scan {
     let mut drives: Vec<ScannedDrive> = Vec::new();
     let mut known: BTreeMap<DriveIdentity, String> = BTreeMap::new();
@@ -120,10 +121,10 @@ pub async fn scan(env: &Env, named: &[Named]) -> Scan {
     assemble(drives)
 }
 
-/// The drive as large as it was, and what there is to say about that.
+/// Limits the drive to its original size, and returns a note about it.
 ///
 /// # Errors
-/// When it cannot have had that size: a sentence.
+/// A sentence, when that size is impossible.
 fn as_it_was(
     one: &Named,
     source: Arc<dyn DriveSource>,
@@ -148,7 +149,7 @@ fn as_it_was(
     }
 }
 
-/// The volumes that these drives make: for whoever leaves some of those that were scanned out.
+/// Assembles the volumes of these drives, which may be a subset of the scanned ones.
 pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
     for drive in &mut drives {
         drive.told = drive.own.clone();
@@ -169,7 +170,7 @@ pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
     Scan { drives, volumes }
 }
 
-/// The drive, and those of its partitions that have metadata.
+/// Scans a drive, and its partitions with metadata.
 async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSource>) -> Vec<ScannedDrive> {
     let serial = one.serial.clone().or(source.info().hardware.serial.clone());
     let (mut whole, partitions) = look(env, one.name.clone(), serial, source.clone()).await;
@@ -177,7 +178,7 @@ async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSourc
     for (number, range) in (1..).zip(partitions) {
         let window = Arc::new(Window::new(source.clone(), range));
         let (part, _) = look(env, format!("{} partition {number}", one.name), None, window).await;
-        // What lies at the end of the last partition may lie at the end of the drive too.
+        // Metadata at the end of the last partition may be at the end of the drive too.
         let set = |record: &Record| (record.volume.format, record.volume.identity.bytes.clone());
         whole.own.records.retain(|record| part.own.records.iter().all(|own| set(own) != set(record)));
         if part.has_metadata() {
@@ -187,9 +188,9 @@ async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSourc
     if found.is_empty() || whole.has_metadata() {
         if found.is_empty() && !whole.has_metadata() && are_partitions {
             whole.own.notes.push(
-                "holds a table of partitions, and no metadata of an array beside it or in them; a member \
-                 that it was written over \
-                 counts as missing; one that was copied to a larger drive is found with --size-was"
+                "holds a partition table, and no array metadata outside or inside the partitions; \
+                 a member that it was written over counts as missing; \
+                 one that was copied to a larger drive is found with --size-was"
                     .into(),
             );
         }
@@ -208,7 +209,7 @@ fn seen(index: usize, drive: &ScannedDrive) -> impl Iterator<Item = Seen> {
     })
 }
 
-/// What the metadata on a drive say, and where its partitions are.
+/// Reads a drive's metadata, and finds its partitions.
 async fn look(
     env: &Env,
     name: String,
@@ -242,11 +243,12 @@ async fn look(
                 Look::Lost(lost) => drive.own.notes.push(match drive.own.records.first() {
                     None => format!("holds metadata in DDF, and {}", lost.error),
                     Some(other) => format!(
-                        "holds the rest of metadata in DDF beside those of {} {}, which are used ({})",
+                        "holds remains of DDF metadata in addition to those of {} {}, which are \
+                         used ({})",
                         other.volume.format, other.volume.version, lost.error
                     ),
                 }),
-                // Firmware may have it where the standard does not; what nobody else claims is worth the search.
+                // Firmware may use another offset: drives without other metadata are searched.
                 Look::Nothing(_) | Look::NotYet
                     if effort == Effort::Usual && drive.own == Told::default() && found.is_empty() =>
                 {
@@ -283,10 +285,10 @@ async fn bytes(member: &Member, range: ByteRange) -> Option<Vec<u8>> {
     all.then(|| buffers.collect::<Vec<_>>().concat()).filter(|bytes| bytes.len() as u64 == range.len.0)
 }
 
-/// The volume's own name, as far as it may be part of an address, with a number where another has it.
+/// The volume's own name in characters that an address permits, with a number if it is taken.
 fn export_name(found: &FoundVolume, taken: &mut BTreeSet<String>) -> String {
     let name = &found.record.name;
-    // Linux md puts the machine that made it before the name.
+    // Linux md puts the name of its host before the name.
     let name = name.rsplit_once(':').map_or(name.as_str(), |(_, name)| name);
     let letters = name
         .chars()

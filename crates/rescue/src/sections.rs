@@ -1,9 +1,9 @@
-//! Volumes that lie on their drives in several pieces, as one drive: RAID 0 over drives of different sizes, linear,
-//! the last rows of striped mirrors, what an interrupted reshape left.
+//! Presents a volume in several sections as one drive: RAID 0 over drives of different sizes,
+//! linear, the last rows of striped mirrors, an interrupted reshape.
 //!
-//! Each piece is striped or mirrored; of several copies the next is tried where one cannot be read. A piece with parity is
-//! one drive, which an engine computes ([`crate::computed`]). What is read is copied once, piece by piece: such volumes are
-//! few, and to be copied off.
+//! Sections are striped or mirrored; if one copy cannot be read, the next is read. A section with
+//! parity is one drive, which an engine computes ([`crate::computed`]). Each read copies data once:
+//! such volumes are rare, and are meant to be copied off.
 
 use layout::{CopyIndex, DataIndex, Geometry, Level, Shape};
 use platform::{
@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize, StripeIndex};
 
-/// The members of a piece, in the order of its shape; `None` for those that are out.
+/// The members of a section, in slot order; `None` for those that are missing or stale.
 pub(crate) type Members = Vec<Option<Arc<dyn DriveSource>>>;
 
-/// A piece: how it lies on its members, which of its bytes are the volume's, and the members.
+/// A section: its layout, its range of volume bytes, and its members.
 pub(crate) type Part = (Geometry, ByteRange, Members);
 
-/// Pieces one after the other. The end is filled up with zeroes to a whole strip.
+/// Consecutive sections. Zeros fill the last strip.
 pub(crate) struct Sections {
     parts: Vec<Part>,
     info: DriveInfo,
@@ -35,13 +35,13 @@ impl Sections {
         Sections { parts, info }
     }
 
-    /// The layout of a volume that is this drive.
+    /// The layout of a volume with this drive as its only member.
     pub(crate) fn geometry(&self) -> std::result::Result<Geometry, String> {
         one_drive(self.info.size)
     }
 }
 
-/// A drive that is an array, or several of them, and can be read.
+/// A readable drive that consists of one or several arrays.
 pub(crate) fn read_only_drive(name: &str, size: ByteCount, sector: SectorSize) -> DriveInfo {
     DriveInfo {
         name: name.into(),
@@ -57,7 +57,7 @@ pub(crate) fn read_only_drive(name: &str, size: ByteCount, sector: SectorSize) -
     }
 }
 
-/// The layout of what is one drive of that size.
+/// The layout of a single drive of that size.
 pub(crate) fn one_drive(size: ByteCount) -> std::result::Result<Geometry, String> {
     let shape = Shape::new(Level::Jbod, DriveCount(1));
     let shift = size.0.trailing_zeros().min(StripSize::MAX.shift());
@@ -138,7 +138,7 @@ impl Drive for Attached {
     }
 }
 
-/// Fills `target` with the volume's bytes from `at` on.
+/// Fills `target` with the volume's bytes from `at`.
 async fn fill(
     parts: &[Piece],
     sector: ByteCount,
@@ -164,7 +164,7 @@ async fn fill(
         let len = left.min(to_strip_end).min(target.len() as u64) as usize;
         let (now, later) = target.split_at_mut(len);
         if any_copy(part, stripe, (index, within), now).await.is_err() {
-            // Copies that are bad in different places have all of it together.
+            // Copies with different bad blocks have all data together.
             let mut within = within;
             for piece in now.chunks_mut(sector.as_usize()) {
                 any_copy(part, stripe, (index, within), piece).await?;
@@ -177,7 +177,7 @@ async fn fill(
     Ok(())
 }
 
-/// Reads a part of a strip from the first of its copies that can be read.
+/// Reads a part of a strip from its first readable copy.
 async fn any_copy(
     part: &Piece,
     stripe: StripeIndex,

@@ -1,9 +1,9 @@
-//! Arrays whose metadata are gone: how they were laid out is found from what their drives hold, or it is said that it
-//! cannot be told.
+//! Arrays without metadata: the layout is found from the data on their drives, or the guess reports
+//! that it is ambiguous.
 //!
-//! The images are those of `images.rs`, with everything but the data of volumes overwritten by zeroes. A sample is in
-//! the repository; `RESCUE_IMAGES=DIR` takes all of a folder, as there. Those of Intel's arrays are also taken as they are, but for the
-//! serial numbers of their drives.
+//! The images are those of `images.rs`, with zeros over everything but the volumes' data. A sample
+//! is in the repository; `RESCUE_IMAGES=DIR` takes all of a folder, as there. Intel's arrays are
+//! also taken unchanged except for the drives' serial numbers.
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize, StripeIndex};
 
-/// Drives in a folder of their own that ends with this.
+/// Drives in a temporary folder, which is removed on drop.
 struct Drives {
     name: String,
     folder: PathBuf,
@@ -34,7 +34,7 @@ impl Drop for Drives {
 fn folder(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    // Tests beside one another have the same arrays.
+    // Concurrent tests use the same arrays.
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let folder = parent.join(format!("guess-{}-{number}-{name}", std::process::id()));
@@ -47,7 +47,7 @@ fn packed() -> Vec<PathBuf> {
     let folder = std::env::var_os("RESCUE_IMAGES").map_or_else(own, PathBuf::from);
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
-    // What an interrupted reshape left lies in two ways at once: there is nothing that a guess could be right about.
+    // An interrupted reshape has two layouts at once, so a guess cannot be right.
     let is_one = |name: &str| {
         name.ends_with(".tar.xz")
             && !["-half", "-backup"].iter().any(|half| name.ends_with(&format!("{half}.tar.xz")))
@@ -78,7 +78,7 @@ fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
     shard.run(async move { work(env).await })
 }
 
-/// Overwrites everything but the members' data with zeroes.
+/// Overwrites everything but the members' data with zeros.
 async fn forget_metadata(env: &Env, drives: &Drives) {
     let serial = |number: usize| drives.name.starts_with("imsm").then(|| format!("REFDISK{:04}", number + 1));
     let named = drives.paths.iter().enumerate();
@@ -120,8 +120,8 @@ async fn opened(env: &Env, paths: &[String]) -> Vec<Arc<dyn DriveSource>> {
     sources
 }
 
-/// How many sectors of a sample hold what was written there, and how many do not. Those of a missing drive are not
-/// looked at, nor those of zeroes.
+/// The number of sampled sectors with the right content, and with wrong content. Sectors of a
+/// missing drive and sectors of zeros are skipped.
 fn right_and_wrong(candidate: &Candidate, images: &[Vec<u8>]) -> (usize, usize) {
     let (mut right, mut wrong) = (0, 0);
     let geometry = candidate.geometry;
@@ -172,7 +172,7 @@ async fn guessed(env: &Env, paths: &[String]) -> (Guess, Vec<Vec<u8>>) {
     (found, paths.iter().map(|path| std::fs::read(path).unwrap()).collect())
 }
 
-/// What is no candidate: levels that are not guessed (linear, copies far apart, offset or on an odd number of drives), and
+/// Arrays that are not guessed: linear, copies far apart, offset or on an odd number of drives, and
 /// drives with two volumes.
 const NOT_GUESSED: [&str; 9] = [
     "linear-3",
@@ -185,10 +185,10 @@ const NOT_GUESSED: [&str; 9] = [
     "imsm-two-vols",
     "imsm-two-vols-2drives",
 ];
-/// Where the pattern is so regular that another strip or layout fits it as well.
+/// The pattern is so regular that another strip or layout fits as well.
 const NOT_TOLD: [&str; 2] = ["raid5-3-left-symmetric", "raid5-4-chunk4"];
 
-/// A guess may fail, and then it must not be sure.
+/// A guess may fail, but a wrong guess must not be sure.
 #[test]
 fn arrays_without_metadata_are_laid_out_again_or_it_is_said_that_nobody_can_tell() {
     for file in packed() {
@@ -226,7 +226,7 @@ fn a_drive_may_be_missing_and_the_others_in_any_order() {
     });
 }
 
-/// Lays a volume over drives as the engine does, parity included, each with `start` bytes of zeroes before it.
+/// Writes a volume to drives as the engine does, with parity, each after `start` zero bytes.
 fn laid_out(volume: &[u8], geometry: &Geometry, start: usize) -> Vec<Vec<u8>> {
     let strip = geometry.strip().bytes().as_usize();
     let len = start + geometry.member_size().as_usize();
@@ -250,7 +250,7 @@ fn laid_out(volume: &[u8], geometry: &Geometry, start: usize) -> Vec<Vec<u8>> {
     drives
 }
 
-/// An ext4 file system with the sources of this project in it; `None`, said aloud, without the program for it.
+/// An ext4 file system with this project's sources; `None`, with a message, without mke2fs.
 fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
     let image = folder.join("volume.img");
     std::fs::write(&image, vec![0; len]).unwrap();
@@ -277,7 +277,7 @@ fn a_file_system_tells_how_its_volume_lies_on_the_drives() {
         let geometry = shape.geometry(strip, ByteCount(16 << 20)).unwrap();
         let Some(volume) = ext4(&folder, geometry.capacity().as_usize()) else { return };
         let laid = laid_out(&volume, &geometry, 1 << 20);
-        // Slot `order[place]` is given at that place.
+        // Position `place` gets the drive of slot `order[place]`.
         let mut paths = Vec::new();
         for (place, slot) in order.iter().enumerate() {
             let path = folder.join(format!("disk{place}.img"));
@@ -325,7 +325,8 @@ fn drives_that_look_alike_everywhere_are_said_to_be_so() {
     });
 }
 
-/// Intel's arrays in `images/`; their metadata know the drives by serial number, which the files do not have.
+/// Intel's arrays in `images/`; their metadata identify drives by serial number, which the files
+/// lack.
 fn by_serial_number() -> Vec<PathBuf> {
     let is_one = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().starts_with("imsm");
     packed().into_iter().filter(is_one).collect()
@@ -344,14 +345,14 @@ fn without_numbers(paths: &[String]) -> Vec<Named> {
     paths.iter().map(|name| Named { name: name.clone(), serial: None, size_was: None }).collect()
 }
 
-/// What is guessed of these drives, whose metadata say all but their order.
+/// Guesses the order of drives whose metadata contain everything else.
 async fn placed(env: &Env, named: &[Named]) -> Guess {
     let found = scan(env, named).await;
-    places(env, &found).await.unwrap().expect("drives without a place")
+    places(env, &found).await.unwrap().expect("drives without a slot")
 }
 
-/// How many bytes of the volumes hold something else than was written, as the metadata have it with the numbers that were guessed. In
-/// sectors of a sample.
+/// The number of wrong bytes in the volumes, assembled with the guessed serial numbers. Measured on
+/// sampled sectors.
 async fn wrong_with(env: &Env, named: &[Named], candidate: &Candidate) -> usize {
     let mut named = named.to_vec();
     for (drive, number) in &candidate.serials {
@@ -394,7 +395,7 @@ fn images_without_their_serial_numbers_are_put_in_order_however_they_are_named()
     }
 }
 
-/// The image of one drive is missing, or one tells its number.
+/// The image of one drive is missing, or one drive reports its number.
 #[test]
 fn fewer_images_and_some_numbers_are_enough_where_the_level_is() {
     for file in by_serial_number() {
@@ -423,7 +424,7 @@ fn fewer_images_and_some_numbers_are_enough_where_the_level_is() {
     }
 }
 
-/// Noise that adds up to zero over all drives, where the data of a volume are.
+/// Noise that XORs to zero over all drives, in the data area of a volume.
 fn overwrite_with_noise(paths: &[String], len: usize) {
     let mut state = 7_u64;
     let mut sum = vec![0_u8; len];
@@ -458,13 +459,20 @@ fn what_the_drives_do_not_tell_is_said_and_what_cannot_be_is_not_offered() {
             told(&guess)
         );
         assert!(guess.findings.iter().any(|said| said.contains("cannot be told apart")), "{}", told(&guess));
-        // Drives that do not add up are not the RAID 5 that the metadata tell of.
+        // Drives that do not XOR to zero contradict the RAID 5 of the metadata.
         let mut bytes = std::fs::read(&array.paths[1]).unwrap();
         bytes[..len].iter_mut().for_each(|byte| *byte = byte.rotate_left(3));
         std::fs::write(&array.paths[1], bytes).unwrap();
         let guess = placed(&env, &named).await;
         assert!(guess.candidates.is_empty(), "{}", told(&guess));
-        assert!(guess.findings.iter().any(|said| said.contains("its drives add up in")), "{}", told(&guess));
+        assert!(
+            guess.findings.iter().any(|said| said.contains(
+                "its drives XOR to zero \
+                                                            in"
+            )),
+            "{}",
+            told(&guess)
+        );
     });
 }
 
@@ -478,7 +486,7 @@ fn copies_are_readable_whichever_of_them_is_here() {
             let guess = placed(&env, &named).await;
             assert_eq!(wrong_with(&env, &named, &guess.candidates[0]).await, 0, "{}", told(&guess));
         }
-        // A drive twice is one too many.
+        // The same drive twice is one too many.
         let copy = array.folder.join("copy.img").to_str().unwrap().to_owned();
         std::fs::copy(&array.paths[0], &copy).unwrap();
         let named = without_numbers(&[&array.paths[..], &[copy]].concat());

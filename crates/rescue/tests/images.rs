@@ -1,19 +1,22 @@
-//! Arrays that Linux md made, read without Linux md: every sector holds what was written there, whichever drives are
-//! missing, as long as the level survives it.
+//! Reads arrays of Linux md without Linux md: every sector has the right content with any set of
+//! missing drives that the level survives.
 //!
-//! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits, but for those that were
-//! overwritten with zeroes later ([`ZEROED`]). A sample of arrays is in
-//! `images/`, packed; with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
+//! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits, except
+//! those overwritten with zeros later ([`ZEROED`]). A sample of arrays is in `images/`, packed;
+//! with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
 //!
-//! Those whose names begin with `imsm` are of `mdadm -e imsm` on drives with the serial numbers `REFDISK0001`, and so on; with two volumes each
-//! has its own sectors from 0 on.
+//! Names that begin with `imsm`: made by `mdadm -e imsm` on drives with serial numbers from
+//! `REFDISK0001`; with two volumes, each has its own sectors from 0.
 //!
-//! Those whose names end with `-backup` were stopped by a reset of the machine in the middle of `mdadm --grow --backup-file`: `-n 5` in its first
-//! stripes and behind them, and `-c 128`; `backup` is that file. mdadm 4.2 does not hold a reshape back to what its file saves: of the last one the
-//! members behind that, and the saved bytes behind the file's header, were put back by hand as an mdadm that does leaves them. Linux md, by `mdadm --assemble --backup-file`, reads the pattern from end to end in all of them.
+//! Names that end with `-backup`: a reset stopped the machine during `mdadm --grow --backup-file`,
+//! with `-n 5` in its first stripes and after them, and with `-c 128`; `backup` is that file. mdadm
+//! 4.2 does not limit a reshape to the saved range. The last image was edited by hand to what a
+//! correct mdadm leaves: the members after that range, and the saved bytes after the file's header.
+//! Linux md (`mdadm --assemble --backup-file`) reads the whole pattern in all of them.
 //!
-//! Those whose names end with `-half` were stopped in the middle of `mdadm --grow` (`-n 5`, `-l 6 -n 5`, `-c 128`; `-n 4` after
-//! `--array-size`), by `frozen` in `md/sync_action`, members of 48 MiB with `--data-offset=8M`.
+//! Names that end with `-half`: `mdadm --grow` (`-n 5`, `-l 6 -n 5`, `-c 128`; `-n 4` after
+//! `--array-size`) was stopped halfway by `frozen` in `md/sync_action`; members of 48 MiB with
+//! `--data-offset=8M`.
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
@@ -39,7 +42,7 @@ fn packed() -> Vec<PathBuf> {
     files
 }
 
-/// Sectors that do not hold what was written there, as runs.
+/// Runs of sectors with wrong content.
 async fn wrong_sectors(env: &Env, drive: Rc<VolumeDrive>, zeroed: &std::ops::Range<u64>) -> Vec<(u64, u64)> {
     const PIECE: u64 = 512 << 10;
     let size = drive.info().size.0;
@@ -72,7 +75,8 @@ fn without(drives: &[ScannedDrive], left_out: &DriveSet) -> Scan {
     assemble(kept.map(|(_, drive)| drive.clone()).collect())
 }
 
-/// Reads an array without every set of drives that it may miss, the empty one first; how many these are.
+/// Reads an array without each set of drives that it may miss, the empty set first; returns their
+/// number.
 fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
     on_a_shard(async move |env| {
         let mut complete = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
@@ -106,13 +110,13 @@ fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
     })
 }
 
-/// The file that mdadm had, where there is one.
+/// The backup file of mdadm, if the image has one.
 fn backup(array: &Unpacked) -> Option<String> {
     let file = array.folder.join("backup");
     file.exists().then(|| file.to_str().unwrap().to_owned())
 }
 
-/// Whoever has it open holds it: each scan has a copy.
+/// A scan holds the file while it is open, so each scan gets a copy.
 async fn take_backup(env: &Env, array: &Unpacked, scan: &mut Scan) {
     let Some(file) = backup(array) else { return };
     let copy = (0..).map(|number| format!("{file}-{number}")).find(|copy| !Path::new(copy).exists()).unwrap();
@@ -120,11 +124,11 @@ async fn take_backup(env: &Env, array: &Unpacked, scan: &mut Scan) {
     with_backup(env, scan, &copy).await.unwrap();
 }
 
-/// Whether only such sectors are wrong as may be.
+/// Checks that only the permitted sectors are wrong.
 fn check(name: &str, is_degraded: bool, wrong: &[(u64, u64)], why: &str) {
     if name == "raid5-4-crash-dirty" && is_degraded {
-        // The machine was reset while these sectors were overwritten with zeroes. What their stripe holds can be
-        // computed only if parity had been written too.
+        // The machine was reset while these sectors were overwritten with zeros. Their stripe can
+        // be reconstructed only if parity had been written too.
         let is_in_stripe = wrong.iter().all(|(from, to)| 768 <= *from && *to <= 1152);
         assert!(is_in_stripe && wrong.len() <= 2, "{why}: {wrong:?}");
         return;
@@ -138,18 +142,18 @@ fn zeroed(array: &Unpacked) -> std::ops::Range<u64> {
     found.map_or(0..0, |(_, sectors)| sectors)
 }
 
-/// Arrays whose metadata say less than what their members hold, or more than was written to them, in sectors.
+/// Arrays whose metadata give another size than was written to the members, in sectors.
 const LONGER: [(&str, u64); 1] = [("ddf-raid10-5-n2", 65_536)];
 
-/// Sectors that were overwritten with zeroes after the array had been filled: after a member had been taken out, which
-/// still has what was there before; and just before the machine was reset.
+/// Sectors that were overwritten with zeros later: after a member was removed, which still has the
+/// old content, and just before the machine was reset.
 const ZEROED: [(&str, std::ops::Range<u64>); 3] = [
     ("raid5-4-stale-member", 1024..4096),
     ("ddf-raid5-4-failed", 1024..4096),
     ("raid5-4-crash-dirty", 800..824),
 ];
 
-/// Whether a volume can be read without these drives, and needs them to be told what it is.
+/// Whether a volume is readable without these drives, and its metadata are complete without them.
 fn may_miss(found: &FoundVolume, left_out: &DriveSet) -> bool {
     let is_left_out =
         |drive: usize| u16::try_from(drive).is_ok_and(|drive| left_out.contains(DriveIndex(drive)));
@@ -190,7 +194,7 @@ fn a_stale_member_is_not_read() {
     });
 }
 
-/// The drives are opened without the right to write, and so can be read by somebody who does not have it.
+/// The drives are opened read-only, so that a user without write permission can read them.
 #[test]
 fn nothing_can_be_written() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
@@ -218,16 +222,18 @@ fn nothing_can_be_written() {
         let member = Member::new(&env, volume);
         let slices = [platform::Slice::zero(ByteCount(4096))].into_iter().collect();
         assert!(member.write(ByteOffset(0), slices, platform::Durability::Durable).await.result.is_err());
-        // The array is kept until here: its folder ends with it.
+        // Dropping the array deletes its folder.
         let after: Vec<Vec<u8>> = drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
         assert!(before == after, "a drive has changed");
     });
 }
 
-/// Blocks that could not be read used to be repaired, in vain: the region of a write that no drive took was distrusted, and
-/// from then on what was missing there could not be computed any more. A read-only drive is not repaired.
+/// Regression: the engine tried to repair unreadable blocks on read-only drives. It marked the
+/// region of the failed write unsynced, and could not reconstruct its missing blocks afterwards. A
+/// read-only drive is not repaired.
 ///
-/// One member is a partition of its drive, the image of another was cut off, a third is missing: RAID 6 has it all.
+/// One member is a partition of its drive, one image is truncated, a third drive is missing: RAID 6
+/// tolerates that.
 #[test]
 fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid6-5-left-symmetric.tar.xz");
@@ -253,12 +259,12 @@ fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
         assert_eq!(standings, expected);
         let volume = serve(&env, &found).await.remove(0);
         assert_eq!(wrong_sectors(&env, volume.clone(), &(0..0)).await, []);
-        // A second time: what could not be repaired has cost no drive its place.
+        // A second read: a block that could not be repaired has failed no drive.
         assert_eq!(wrong_sectors(&env, volume, &(0..0)).await, []);
     });
 }
 
-/// A backup that lies: what is changed in its file, and what is said.
+/// Inconsistent backup files: the change to the file, and the error.
 #[test]
 fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-chunk64to128-backup.tar.xz");
@@ -271,7 +277,7 @@ fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
         assert!(plain.volumes[0].found.state == State::NotReadable && why.contains("--backup-file"), "{why}");
         drop(plain);
         let number = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
-        // Sectors: the place of either stretch in the volume.
+        // Sectors: the position of each saved range in the volume.
         let stretches = [(48, 56), (80, 88)].into_iter().filter(|(_, len)| number(*len) > 0);
         let stretches: Vec<(usize, usize)> = stretches.collect();
         let moved = |change: fn(u64) -> u64| {
@@ -294,8 +300,8 @@ fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
             (with(400, &[1]), "its header contradicts itself"),
             (with(40, &[9]), "its header contradicts itself"),
             (vec![0; sound.len()], "is empty"),
-            (sound[..sound.len() / 4 / 4096 * 4096].to_vec(), "is cut off"),
-            (moved(|at| at + 30 * 768), "it is of another moment"),
+            (sound[..sound.len() / 4 / 4096 * 4096].to_vec(), "is truncated"),
+            (moved(|at| at + 30 * 768), "it does not match"),
             (moved(|at| at + 1), "which are no stripes of the array"),
             (with(32, &(written - 3 * hours).to_le_bytes()), "before the array's metadata"),
             (with(32, &(written + hours).to_le_bytes()), "after the array's metadata"),
@@ -307,7 +313,8 @@ fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
             assert!(why.contains(expected), "no '{expected}' in: {why}");
             assert_eq!(found.volumes[0].found.state, State::NotReadable, "{expected}");
         }
-        // Without the file, its members hold something else there: the test could fail.
+        // With zeros in the file the sectors are wrong: they are read from the file, so the test
+        // can fail.
         let zeroes = [&sound[..4096], &vec![0; sound.len() - 4096]].concat();
         std::fs::write(&file, zeroes).unwrap();
         let mut found = scan(&env, &named(&array, &DriveSet::EMPTY)).await;

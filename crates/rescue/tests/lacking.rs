@@ -1,5 +1,6 @@
-//! Members with bad blocks, members that were cut off or copied to larger drives, and drives that hold something else
-//! besides: every sector is right or gives an I/O error, and what is odd is said in a sentence.
+//! Members with bad blocks, truncated members, members copied to larger drives, and drives with
+//! other data besides. Every sector is right or gives an I/O error, and anomalies are reported as
+//! sentences.
 //!
 //! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits.
 
@@ -46,8 +47,8 @@ fn resize(file: &str, by: i64) {
     file.set_len(size.checked_add_signed(by).unwrap()).unwrap();
 }
 
-/// Gives a member of version 1.2 a list of bad blocks, counted from the beginning of its data; what the drive holds there
-/// becomes rubbish.
+/// Gives a member of version 1.2 a list of bad blocks, counted from the beginning of its data, and
+/// overwrites these blocks on the drive.
 fn add_list(drive: &str, runs: &[(u64, u64)]) {
     let mut superblock = bytes_of(drive, SUPERBLOCK, 4096);
     let data = u64::from_le_bytes(superblock[128..136].try_into().unwrap());
@@ -68,7 +69,7 @@ fn add_list(drive: &str, runs: &[(u64, u64)]) {
     change(drive, SUPERBLOCK + 16 * 512, &list);
 }
 
-/// Runs of sectors that read wrongly without an error, and of those that cannot be read.
+/// Runs of sectors with wrong content and no error, and runs of unreadable sectors.
 async fn outcome(env: &Env, drive: Rc<VolumeDrive>) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
     const PIECE: u64 = 256 << 10;
     let size = drive.info().size.0;
@@ -108,7 +109,7 @@ async fn outcome(env: &Env, drive: Rc<VolumeDrive>) -> (Vec<(u64, u64)>, Vec<(u6
     (wrong, unread)
 }
 
-/// All that is said: of the first volume, then of drives.
+/// All reports: of the first volume, then of drives.
 fn said(scan: &Scan) -> String {
     let volume = scan.volumes.first().into_iter();
     let others =
@@ -126,7 +127,7 @@ fn expect_said(scan: &Scan, expected: &[&str]) {
     }
 }
 
-/// Whichever are there: the state, and that all sectors are right.
+/// Checks the state, and that all sectors are right, with any set of drives.
 async fn expect_right(env: &Env, scan: &Scan, state: State) {
     assert_eq!(scan.volumes.len(), 1, "{}", said(scan));
     assert_eq!(scan.volumes[0].found.state, state, "{}", said(scan));
@@ -134,12 +135,12 @@ async fn expect_right(env: &Env, scan: &Scan, state: State) {
     assert_eq!(outcome(env, volume).await, (vec![], vec![]));
 }
 
-/// Rescue took what a member holds in its bad blocks for data, and said nothing.
+/// Regression: rescue returned the content of a member's bad blocks as data, without a report.
 #[test]
 fn bad_blocks_of_a_member_are_computed_or_give_errors_and_no_other_sector_does() {
     let Some(array) = array("raid6-5-left-symmetric", "bad") else { return };
     let (array, zero, two) = on_a_shard(async move |env| {
-        // Row 16 has its parity on slots 3 and 4, and data on 0, 1 and 2.
+        // Row 16 has parity on slots 3 and 4, data on 0, 1 and 2.
         let plain = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
         let drive_of = |slot: usize| plain.volumes[0].found.members[slot].drive.unwrap();
         let [zero, one, two] = [0, 1, 2].map(drive_of);
@@ -267,17 +268,14 @@ fn a_member_that_was_cut_off_is_named_and_what_it_lacks_is_computed() {
     let array = on_a_shard(async move |env| {
         resize(&array.drives[2], -65536);
         let all = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
-        expect_said(
-            &all,
-            &["disk2.img is cut off: its metadata say that its data end at ", ", 64 KiB less; "],
-        );
+        expect_said(&all, &["disk2.img is truncated: its data end at ", ", 64 KiB less; "]);
         expect_right(&env, &all, State::Complete).await;
         array
     });
     on_a_shard(async move |env| {
         std::fs::OpenOptions::new().write(true).open(&array.drives[2]).unwrap().set_len(65_536).unwrap();
         let rest = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
-        expect_said(&rest, &["disk2.img is excluded: it is cut off before its data"]);
+        expect_said(&rest, &["disk2.img is excluded: it is truncated before its data"]);
         expect_right(&env, &rest, State::Degraded).await;
     });
 }
@@ -293,8 +291,8 @@ fn the_rest_of_ddf_metadata_beside_those_of_intel_is_told_and_not_used() {
             change(drive, std::fs::metadata(drive).unwrap().len() - 512, &anchor);
         }
         let all = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
-        let expected =
-            "disk0.img holds the rest of metadata in DDF beside those of imsm 1.1.00, which are used (";
+        let expected = "disk0.img holds remains of DDF metadata in addition to those of imsm 1.1.00, which \
+             are used (";
         expect_said(&all, &[expected]);
         expect_right(&env, &all, State::Complete).await;
     });
@@ -304,7 +302,7 @@ fn array_of_ddf() -> Option<Unpacked> {
     array("ddf-two-vols", "anchor")
 }
 
-/// A table of partitions, each from one sector to another, with its copy left out.
+/// A partition table with partitions from one sector to another, without its backup.
 fn partition_table(partitions: &[(u64, u64)]) -> Vec<u8> {
     let mut table = vec![0; 34 * 512];
     table[446 + 4] = 0xEE;
@@ -333,7 +331,7 @@ fn members_in_the_last_partition_of_their_drives_are_found() {
             let mut whole = partition_table(&[(2048, 4095), (4096, last)]);
             whole.resize(2 << 20, 0);
             whole.extend(member);
-            // The copy of the table.
+            // The backup of the table.
             whole.resize(whole.len() + 33 * 512, 0);
             std::fs::write(drive, whole).unwrap();
         }
@@ -354,7 +352,8 @@ fn a_superblock_that_is_damaged_or_overwritten_by_a_table_of_partitions_is_told(
             &all,
             &[
                 "disk1.img holds a Linux md 1.2 superblock, and its checksum is wrong",
-                "disk3.img holds a table of partitions, and no metadata of an array beside it or in them",
+                "disk3.img holds a partition table, and no array metadata outside or inside the \
+                 partitions",
                 "member 1 (1) is missing",
                 "member 3 (3) is missing",
             ],

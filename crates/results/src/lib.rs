@@ -1,9 +1,9 @@
-//! The results database: every measurement of StorageBench with its rows, their histograms and what surrounded
-//! them, in one SQLite file.
+//! The results database: StorageBench measurements with rows, histograms and environment, in one
+//! SQLite file.
 //!
-//! SQLite blocks, and a measurement must not: the connection lives on a thread of its own, and rows are sent to it
-//! while the measurement goes on. Each row is durable soon after it was measured, so that a run which is killed
-//! keeps what it had.
+//! SQLite blocks, and a measurement must not. The connection has its own thread, and receives rows
+//! during the measurement. Each row is durable soon after it was measured: a killed run keeps its
+//! rows.
 //!
 //! ```
 //! use results::{NewRun, RunState, Store};
@@ -31,9 +31,9 @@
 //! runs   id, name, host, started_unix_s, ended_unix_s (null while it runs), state, method, environment, notes
 //! rows   run, place (0, 1, ... in the order of measuring), target, profile, outstanding, iops, row, detail
 //! ```
-//! `method`, `environment`, `notes`, `row` and `detail` are JSON as in the results file; the columns beside them are
-//! for queries by hand (`sqlite3 results.db`). `detail` holds the histograms. `PRAGMA user_version` is the version of
-//! this layout; a file of a later version is refused.
+//! `method`, `environment`, `notes`, `row` and `detail` are JSON as in the results file; the other
+//! columns are for manual queries (`sqlite3 results.db`). `detail` contains the histograms. `PRAGMA
+//! user_version` is the version of this schema; later versions are refused.
 
 mod schema;
 mod store;

@@ -1,9 +1,9 @@
-//! The tables, and how they come to be.
+//! The database schema and its creation.
 
 use crate::store::{Error, Result};
 use rusqlite::Connection;
 
-/// The version of the layout.
+/// The version of the schema.
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
@@ -32,14 +32,14 @@ CREATE TABLE rows (
 CREATE INDEX rows_by_profile ON rows (profile, target, outstanding);
 ";
 
-/// Makes a new file's tables, and checks an old one's version.
+/// Creates the tables in a new file, and checks the version of an existing one.
 pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
     // Several processes may measure at the same time.
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A transaction is durable when it is committed, whatever the journal's kind.
+    // FULL: a committed transaction is durable in each journal mode.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // From here to the commit nobody else makes tables.
+    // An immediate transaction locks out other processes that create the tables.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match version {
@@ -47,7 +47,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
             let others: i64 =
                 transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
             if others > 0 {
-                return Err(Error::new("it is a database of something else; give another --state"));
+                return Err(Error::new("it is the database of another program; use another --state"));
             }
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
@@ -55,7 +55,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<()> {
         VERSION => {}
         other => {
             return Err(Error::new(format!(
-                "its layout has version {other}, and this program knows {VERSION}; use the program that wrote it, or give another --state"
+                "its layout has version {other}, and this program supports {VERSION}; use the program that wrote it, or another --state"
             )));
         }
     }

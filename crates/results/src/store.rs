@@ -1,4 +1,4 @@
-//! The thread that has the connection, and what it is asked.
+//! The database thread and its requests.
 
 use crate::schema;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as SqlRow, params};
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use storagebench::{Detail, Environment, Method, Results, Row};
 
-/// Why the database did not do what it was asked: a sentence.
+/// The reason of a failed database operation: a sentence.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -43,7 +43,7 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// The number of a run. Numbers are never used again.
+/// The number of a run, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub i64);
@@ -54,22 +54,22 @@ impl fmt::Display for RunId {
     }
 }
 
-/// How far a run came.
+/// The state of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// It goes on, or its process was killed.
+    /// In progress, or its process was killed.
     Running,
-    /// All of it was measured.
+    /// The measurement is complete.
     Complete,
-    /// Somebody stopped it.
+    /// An operator stopped it.
     Stopped,
     /// A target failed.
     Failed,
 }
 
 impl RunState {
-    /// Its word.
+    /// Its name in the database and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             RunState::Running => "running",
@@ -83,53 +83,53 @@ impl RunState {
         [RunState::Running, RunState::Complete, RunState::Stopped, RunState::Failed]
             .into_iter()
             .find(|state| state.name() == word)
-            .ok_or_else(|| Error::new(format!("'{word}' is no state of a run")))
+            .ok_or_else(|| Error::new(format!("'{word}' is not a state of a run")))
     }
 }
 
-/// A run that begins.
+/// A new run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewRun {
-    /// What it shall be called; may be empty, and need not be unique: the latest of a name is found by it.
+    /// Its name; may be empty or repeated: [`Store::find`] returns the latest of a name.
     pub name: String,
-    /// The machine it runs on.
+    /// The name of its host computer.
     pub host: String,
-    /// When it began, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub started_unix_s: u64,
 }
 
-/// A run that is kept.
+/// A stored run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Run {
     /// Its number.
     pub id: RunId,
-    /// Its name, or nothing.
+    /// Its name, or an empty string.
     pub name: String,
-    /// The machine it ran on.
+    /// The name of its host computer.
     pub host: String,
-    /// When it began, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub started_unix_s: u64,
-    /// When it ended.
+    /// Its end, in seconds since 1970.
     pub ended_unix_s: Option<u64>,
-    /// How far it came.
+    /// Its state.
     pub state: RunState,
-    /// What it measured.
+    /// The measured targets.
     pub targets: Vec<String>,
-    /// With which load profiles.
+    /// The load profiles.
     pub profiles: Vec<String>,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: u64,
 }
 
 type Job = Box<dyn FnOnce(&mut Connection, &mut Option<Error>) + Send>;
 
-/// The database. Dropping it waits until everything that was sent is written.
+/// The database. Dropping it waits until all pending data are written.
 pub struct Store {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Opens the file, links not followed.
+/// Opens the file without following symbolic links.
 fn connect(path: &Path) -> Result<Connection> {
     let failed = |error: std::io::Error| Error(error.to_string());
     match path.symlink_metadata() {
@@ -141,13 +141,13 @@ fn connect(path: &Path) -> Result<Connection> {
         Err(_) => {
             let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
             match made {
-                // Another process has just made it.
+                // Another process has just created it.
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
                 _ => {}
             }
         }
     }
-    // SQLite takes a link anywhere in a path for one to the file.
+    // SQLite with NOFOLLOW rejects a link in any part of the path.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let path = folder.canonicalize().map_err(failed)?.join(path.file_name().unwrap_or_default());
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -155,10 +155,10 @@ fn connect(path: &Path) -> Result<Connection> {
 }
 
 impl Store {
-    /// Opens a database, and makes it for this user alone if there is none.
+    /// Opens a database, or creates one that only this user can read.
     ///
     /// # Errors
-    /// When the file cannot be opened, is something else, or a symbolic link.
+    /// When the file cannot be opened, is not a results database, or is a symbolic link.
     pub fn open(path: &Path) -> Result<Store> {
         let shown = path.display().to_string();
         let named = |error: Error| Error(format!("the results database {shown} cannot be used: {error}"));
@@ -178,7 +178,7 @@ impl Store {
         Ok(Store { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Asks, and waits for the answer.
+    /// Runs a request on the database thread and waits for its result.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Connection, &mut Option<Error>) -> Result<T> + Send + 'static,
@@ -186,17 +186,17 @@ impl Store {
         let gone = || Error::new("the results database's thread has ended");
         let (answer, answered) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |connection, failed| {
-            // Who asked may have gone away meanwhile.
+            // The caller may have stopped waiting.
             let _ = answer.send(question(connection, failed));
         });
         self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())?
     }
 
-    /// Begins a run.
+    /// Starts a run.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the run cannot be written.
     pub fn begin(&self, new: &NewRun, method: &Method, environment: &Environment) -> Result<RunId> {
         let new = new.clone();
         let (method, environment) = (serde_json::to_string(method)?, serde_json::to_string(environment)?);
@@ -217,7 +217,7 @@ impl Store {
         })
     }
 
-    /// Adds a row to a run, soon; does not wait. What goes wrong is said by [`Store::finish`].
+    /// Queues a row of a run; does not wait. [`Store::finish`] returns errors.
     pub fn add_row(&self, run: RunId, row: &Row) {
         let row = row.clone();
         let job: Job = Box::new(move |connection, failed| {
@@ -226,15 +226,15 @@ impl Store {
             }
         });
         if let Some(jobs) = &self.jobs {
-            // A thread that has ended is found out by `finish`.
+            // `finish` detects that the thread has ended.
             let _ = jobs.send(job);
         }
     }
 
-    /// Ends a run: every row is written when this returns.
+    /// Ends a run; all its rows are written on return.
     ///
     /// # Errors
-    /// When it, or one of its rows, cannot be written.
+    /// When the run or one of its rows cannot be written.
     pub fn finish(&self, run: RunId, state: RunState, notes: &[String], ended_unix_s: u64) -> Result<()> {
         let notes = serde_json::to_string(notes)?;
         self.ask(move |connection, failed| {
@@ -243,13 +243,13 @@ impl Store {
                 params![run.0, state.name(), notes, ended_unix_s as i64],
             )?;
             match failed.take() {
-                Some(Error(error)) => Err(Error(format!("a row could not be kept: {error}"))),
+                Some(Error(error)) => Err(Error(format!("a row could not be stored: {error}"))),
                 None => Ok(()),
             }
         })
     }
 
-    /// Every run, the oldest first.
+    /// All runs, oldest first.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -261,7 +261,7 @@ impl Store {
         })
     }
 
-    /// The run that a text names: a number, `last`, or a name (the latest of that name).
+    /// Finds a run by number, by `last`, or by name (the latest of that name).
     ///
     /// # Errors
     /// When there is none.
@@ -281,11 +281,9 @@ impl Store {
                 _ => None,
             })
         })?;
-        found.map(RunId).ok_or_else(|| {
-            Error(format!(
-                "there is no run '{text}'; softroc bench list shows those there are, by number and name"
-            ))
-        })
+        found
+            .map(RunId)
+            .ok_or_else(|| Error(format!("there is no run '{text}'; softroc bench list shows all runs")))
     }
 
     /// A run with its results.
@@ -318,7 +316,7 @@ impl Store {
         })
     }
 
-    /// Forgets a run.
+    /// Deletes a run.
     ///
     /// # Errors
     /// When there is none, or it cannot be deleted.
@@ -336,7 +334,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by now.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }

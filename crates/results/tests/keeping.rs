@@ -1,10 +1,10 @@
-//! What is put into the database comes out as it was, also after a process that did not end in order.
+//! The database returns what was stored, also after a process was killed.
 
 use results::{NewRun, RunState, Store};
 use std::path::PathBuf;
 use storagebench::{Environment, Method, Results, Row, Settings};
 
-/// A folder of its own for each test.
+/// A folder for each test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -80,14 +80,14 @@ fn runs_are_found_by_number_by_name_and_the_last() {
     assert_eq!(store.find("last").unwrap(), third);
     assert_eq!(store.find("a").unwrap(), second);
     assert_eq!(store.find(&first.to_string()).unwrap(), first);
-    // A name is what somebody chose: it comes before a number.
+    // A name takes precedence over a number.
     assert_eq!(store.find("7").unwrap(), third);
     assert!(store.find("b").is_err() && store.find("99").is_err());
     store.delete(second).unwrap();
     assert_eq!(store.find("a").unwrap(), first);
     assert!(store.delete(second).is_err() && store.load(second).is_err());
     assert_eq!(store.list().unwrap().len(), 2);
-    // A number is never used again.
+    // Numbers are never reused.
     store.delete(third).unwrap();
     assert!(begin(&store, "") > third);
 }
@@ -98,7 +98,7 @@ fn rows_of_a_run_that_never_ended_are_kept() {
     let store = Store::open(&folder.database()).unwrap();
     let run = begin(&store, "");
     store.add_row(run, &row("database", 1));
-    // Another process looks at the same file meanwhile.
+    // Another process opens the same file meanwhile.
     let other = Store::open(&folder.database()).unwrap();
     drop(store);
     let (about, loaded) = other.load(run).unwrap();
@@ -113,7 +113,7 @@ fn a_row_that_cannot_be_kept_is_reported_at_the_end() {
     store.delete(run).unwrap();
     store.add_row(run, &row("database", 1));
     let error = store.finish(run, RunState::Complete, &[], 1).unwrap_err().to_string();
-    assert!(error.starts_with("a row could not be kept: "), "{error}");
+    assert!(error.starts_with("a row could not be stored: "), "{error}");
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn what_is_no_results_database_is_refused_and_left_alone() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
     std::fs::remove_file(&path).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE letters (a)").unwrap();
-    assert!(Store::open(&path).err().unwrap().to_string().contains("of something else"));
+    assert!(Store::open(&path).err().unwrap().to_string().contains("of another program"));
     std::fs::remove_file(&path).unwrap();
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
-    assert!(Store::open(&path).err().unwrap().to_string().contains("version 9, and this program knows 1"));
+    assert!(Store::open(&path).err().unwrap().to_string().contains("version 9, and this program supports 1"));
     assert!(Store::open(&folder.0.join("nowhere/x.db")).is_err());
 }
 

@@ -1,9 +1,9 @@
-//! The two ends of a drive, addressed as the whole drive.
+//! The first and last bytes of a drive, addressed by drive offset.
 
 use crate::Place;
 use units::{ByteCount, ByteOffset};
 
-/// How much of each end is worth reading: every format known here has a magic number within it.
+/// The length to read at each end: every known format has a magic number within it.
 pub const INSPECTED: ByteCount = ByteCount::MIB;
 
 /// A drive's size, its first and its last bytes. The two may overlap on a small drive.
@@ -15,8 +15,8 @@ pub struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// `first` begins at byte 0, `last` ends at byte `size`; either may be shorter than [`INSPECTED`], and
-    /// what is not given is not recognised.
+    /// `first` starts at byte 0, `last` ends at byte `size`. Either may be shorter than
+    /// [`INSPECTED`]; formats outside of them are not recognised.
     pub fn new(size: ByteCount, first: &'a [u8], last: &'a [u8]) -> Ends<'a> {
         Ends { size: size.0, first, last }
     }
@@ -25,7 +25,7 @@ impl<'a> Ends<'a> {
         self.size
     }
 
-    /// `len` bytes from `offset` on, if they are within one of the ends.
+    /// `len` bytes at `offset`, if they are within one of the ends.
     pub(crate) fn bytes(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
         let within = |bytes: &'a [u8], begin: u64| {
             let from = usize::try_from(offset.checked_sub(begin)?).ok()?;
@@ -35,7 +35,7 @@ impl<'a> Ends<'a> {
         within(self.first, 0).or_else(|| within(self.last, last_begin))
     }
 
-    /// The offset of a place, if the drive is that large.
+    /// The drive offset of a place, if the drive is large enough.
     pub(crate) fn offset(&self, place: Place) -> Option<u64> {
         match place {
             Place::FromStart(offset) => Some(offset),
@@ -43,13 +43,13 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Where `magic` lies, if it does at `place`.
+    /// The offset of `magic`, if it is at `place`.
     pub(crate) fn has(&self, place: Place, magic: &[u8]) -> Option<ByteOffset> {
         let offset = self.offset(place)?;
         (!magic.is_empty() && self.bytes(offset, magic.len())? == magic).then_some(ByteOffset(offset))
     }
 
-    /// The offset of the last bytes given.
+    /// The offset of `last`.
     pub(crate) fn last_begin(&self) -> u64 {
         self.size.saturating_sub(self.last.len() as u64)
     }
@@ -66,8 +66,7 @@ impl<'a> Ends<'a> {
         Some(u64::from_le_bytes(self.bytes(offset, 8)?.try_into().ok()?))
     }
 
-    /// A name that a format keeps in `len` bytes: ` named 'root'`, or nothing where it has none that can be
-    /// printed.
+    /// A name stored in `len` bytes, as ` named 'root'`; empty without a printable name.
     pub(crate) fn name(&self, offset: u64, len: usize) -> String {
         let Some(bytes) = self.bytes(offset, len) else { return String::new() };
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(len);
@@ -80,7 +79,7 @@ impl<'a> Ends<'a> {
 
 /// Whether all bytes are zero.
 pub fn is_blank(bytes: &[u8]) -> bool {
-    // Piece by piece, each without a branch: that is fast on blank bytes and soon done on others.
+    // Chunks without branches inside: fast on blank data, and stops early on other data.
     bytes.chunks(4096).all(|piece| piece.iter().fold(0, |any, byte| any | byte) == 0)
 }
 

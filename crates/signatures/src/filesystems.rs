@@ -1,5 +1,4 @@
-//! Formats whose magic number is too short, or whose place depends on something, and those that have a name
-//! worth telling.
+//! Formats with a short magic number, a variable position, or a name to report.
 
 use crate::{Ends, Finding, Kind};
 use units::ByteOffset;
@@ -14,7 +13,8 @@ fn found(kind: Kind, what: impl Into<String>, offset: u64) -> Option<Finding> {
     Some(Finding { kind, what: what.into(), offset: ByteOffset(offset) })
 }
 
-/// ext2, ext3, ext4: the superblock at byte 1024, its magic 0xEF53 at +56. Features tell the three apart.
+/// ext2, ext3, ext4: the superblock at byte 1024, its magic 0xEF53 at +56. Feature flags
+/// distinguish them.
 fn ext(ends: &Ends<'_>) -> Option<Finding> {
     const SUPER: u64 = 1024;
     let plausible = ends.u16(SUPER + 56)? == 0xEF53
@@ -26,9 +26,9 @@ fn ext(ends: &Ends<'_>) -> Option<Finding> {
     }
     let (compatible, incompatible) = (ends.u32(SUPER + 92)?, ends.u32(SUPER + 96)?);
     let what = match (compatible & 0x4 != 0, incompatible) {
-        // A device that only holds another file system's journal.
+        // A device with only the journal of another file system.
         (_, features) if features & 0x8 != 0 => "an ext journal device",
-        // Extents, 64-bit, flex_bg and everything younger: ext4 alone has them.
+        // Extents, 64-bit, flex_bg and all later features exist only in ext4.
         (_, features) if features & !0x1F != 0 => "an ext4 file system",
         (true, _) => "an ext3 file system",
         (false, _) => "an ext2 file system",
@@ -36,7 +36,7 @@ fn ext(ends: &Ends<'_>) -> Option<Finding> {
     found(Kind::FileSystem, format!("{what}{}", ends.name(SUPER + 120, 16)), SUPER + 56)
 }
 
-/// FAT12, FAT16, FAT32: a boot sector whose geometry makes sense.
+/// FAT12, FAT16, FAT32: a boot sector with a plausible geometry.
 fn fat(ends: &Ends<'_>) -> Option<Finding> {
     let boot = ends.bytes(0, 512)?;
     let sector_bytes = ends.u16(11)?;
@@ -55,12 +55,12 @@ fn fat(ends: &Ends<'_>) -> Option<Finding> {
     } else {
         ("a FAT file system", ends.name(43, 11))
     };
-    // mkfs writes this where nobody gave a name.
+    // mkfs writes this when no name is given.
     let name = if name.contains("NO NAME") { String::new() } else { name };
     found(Kind::FileSystem, format!("{what}{name}"), 0)
 }
 
-/// HFS and HFS+: two letters at byte 1024, backed by the version and the block size.
+/// HFS and HFS+: two letters at byte 1024, verified by the version and the block size.
 fn hfs(ends: &Ends<'_>) -> Option<Finding> {
     let header = ends.bytes(1024, 44)?;
     let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -84,8 +84,8 @@ fn nilfs(ends: &Ends<'_>) -> Option<Finding> {
     if plausible { found(Kind::FileSystem, "a NILFS2 file system", SUPER + 6) } else { None }
 }
 
-/// ZFS: four labels of 256 KiB, two at each end of the whole 256 KiB units; in each, from 128 KiB on, a ring of
-/// uberblocks that begin with 0x00BAB10C in either byte order.
+/// ZFS: four labels of 256 KiB, two at each end of the drive, aligned to 256 KiB. Each has a ring
+/// of uberblocks from 128 KiB on, which start with 0x00BAB10C in either byte order.
 fn zfs(ends: &Ends<'_>) -> Option<Finding> {
     const LABEL: u64 = 256 << 10;
     const RING: u64 = 128 << 10;
@@ -105,8 +105,8 @@ fn zfs(ends: &Ends<'_>) -> Option<Finding> {
     None
 }
 
-/// Swap: ten letters at the end of the first page, whatever the page size of the machine that made it; other
-/// letters while a hibernated system lies in it.
+/// Swap: ten letters at the end of the first page, for each page size; other letters for a
+/// hibernated system.
 fn swap(ends: &Ends<'_>) -> Option<Finding> {
     for page in [4096, 8192, 16384, 32768, 65536] {
         let offset = page - 10;
@@ -122,7 +122,7 @@ fn swap(ends: &Ends<'_>) -> Option<Finding> {
     None
 }
 
-/// LVM: a label in one of the first four sectors, of the physical-volume type.
+/// LVM: a label of the physical-volume type in one of the first four sectors.
 fn lvm(ends: &Ends<'_>) -> Option<Finding> {
     (0..4).map(|sector| sector * 512).find_map(|offset| {
         let label = ends.bytes(offset, 32)?;

@@ -1,9 +1,10 @@
-//! Recognises what a drive holds by its first and last bytes: file systems, partition tables, RAID labels,
+//! Recognises the content of a drive by its first and last bytes: file systems, partition tables,
+//! RAID labels,
 //! volume managers, encryption, disk images. Pure: bytes in, findings out.
 //!
-//! Whoever is about to overwrite a drive asks here first. The recognisers are therefore generous: a damaged
-//! label still says that somebody cared for the drive, so checksums are not asked for; magic numbers of two
-//! bytes are, on the other hand, backed by other fields, so that a drive full of random bytes passes.
+//! Used before a drive is overwritten, so it errs on the side of data: checksums are not verified,
+//! because a damaged label still indicates data. Two-byte magic numbers are verified by other
+//! fields, so that random bytes are not recognised.
 //!
 //! ```
 //! use signatures::{Ends, Kind, inspect};
@@ -32,10 +33,10 @@ pub use ends::{Ends, INSPECTED, is_blank};
 use std::fmt;
 use units::ByteOffset;
 
-/// What kind of thing was found.
+/// The kind of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// A table of partitions.
+    /// A partition table.
     PartitionTable,
     /// A file system.
     FileSystem,
@@ -43,24 +44,24 @@ pub enum Kind {
     Swap,
     /// A member of an array, or of a pool that spans drives.
     ArrayMember,
-    /// A volume manager's, a cache's or a replicator's part.
+    /// A member of a volume manager, cache or replicator.
     VolumeManager,
     /// An encrypted volume.
     Encrypted,
-    /// A virtual machine's disk in a file.
+    /// A disk image of a virtual machine.
     DiskImage,
-    /// A label that the caller asked for.
+    /// A label that the caller passes.
     Label,
 }
 
-/// Something that a drive holds.
+/// A recognised format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is, to be read within a sentence: `an ext4 file system named 'root'`.
+    /// Its description for use within a sentence: `an ext4 file system named 'root'`.
     pub what: String,
-    /// Where its magic number lies on the drive.
+    /// The drive offset of its magic number.
     pub offset: ByteOffset,
 }
 
@@ -70,34 +71,34 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where bytes lie on a drive of any size.
+/// A position on a drive of any size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// So many bytes after the start.
+    /// Bytes after the start.
     FromStart(u64),
-    /// So many bytes before the end.
+    /// Bytes before the end.
     FromEnd(u64),
 }
 
-/// A label that only the caller knows: its own.
+/// A label defined by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// What it is, to be read within a sentence: `a SoftROC label`.
+    /// Its description for use within a sentence: `a SoftROC label`.
     pub what: &'static str,
-    /// The bytes it is known by.
+    /// Its magic number.
     pub magic: &'static [u8],
-    /// Where they begin. It must be within [`INSPECTED`] of one of the ends to be seen.
+    /// Its position, which must be within [`INSPECTED`] of an end.
     pub place: Place,
 }
 
-/// What the drive with these ends holds, in the order of its bytes; nothing where nothing is recognised.
-/// `extra`: labels to look for besides those that are known here.
+/// The formats on a drive, by offset; empty if none is recognised. `extra`: labels to look for in
+/// addition to the known formats.
 pub fn inspect(ends: &Ends<'_>, extra: &[Label]) -> Vec<Finding> {
     let mut findings = Vec::new();
     filesystems::find(ends, &mut findings);
     table::find(ends, &mut findings);
     raid::find(ends, &mut findings);
-    // Last: boot sectors of file systems look like partition tables.
+    // Last, because boot sectors of file systems look like partition tables.
     partitions::find(ends, &mut findings);
     for label in extra {
         if let Some(offset) = ends.has(label.place, label.magic) {

@@ -1,4 +1,4 @@
-//! Partition tables: MBR, GPT, and a few of other systems that need more than a look at a magic number.
+//! Partition tables: MBR, GPT, and those of other systems that need more than a magic number.
 
 use crate::{Ends, Finding, Kind};
 use units::ByteOffset;
@@ -9,7 +9,7 @@ pub(crate) fn find(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
     let gpt = gpt(ends);
     let protective = gpt.is_some();
     findings.extend(gpt.map(|(what, offset)| table(what, offset)));
-    // A boot sector is a file system's or a partition table; both end in 55 AA.
+    // A boot sector belongs to a file system or a partition table; both end in 55 AA.
     let boot_sector_is_known = findings
         .iter()
         .any(|finding| finding.offset.0 < 446 && matches!(finding.kind, Kind::FileSystem | Kind::Encrypted));
@@ -36,7 +36,7 @@ fn gpt(ends: &Ends<'_>) -> Option<(String, u64)> {
     })
 }
 
-/// How many entries of the table have a type, as far as they are within the bytes at hand.
+/// The number of table entries in use, as far as the ends include them.
 fn used_gpt_entries(ends: &Ends<'_>, block: u64) -> Option<usize> {
     let start = ends.u64(block + 72)?.checked_mul(block)?;
     let (count, len) = (u64::from(ends.u32(block + 80)?), u64::from(ends.u32(block + 84)?));
@@ -49,7 +49,7 @@ fn used_gpt_entries(ends: &Ends<'_>, block: u64) -> Option<usize> {
     Some(used.count())
 }
 
-/// MBR: 55 AA at the end of the first sector and four entries that are possible.
+/// MBR: 55 AA at the end of the first sector, and four plausible entries.
 fn mbr(ends: &Ends<'_>, protective: bool) -> Option<String> {
     let sector = ends.bytes(0, 512)?;
     let entries = || sector[446..510].chunks_exact(16);
@@ -58,7 +58,7 @@ fn mbr(ends: &Ends<'_>, protective: bool) -> Option<String> {
     }
     let used = || entries().filter(|entry| entry[4] != 0 && entry[12..16] != [0; 4]);
     if used().any(|entry| entry[4] == 0xEE) && protective {
-        // The sector that keeps old systems from a GPT drive says nothing new.
+        // The protective MBR of a GPT drive adds no information.
         return None;
     }
     Some(format!("an MBR partition table with {}", partitions(used().count())))
@@ -72,7 +72,7 @@ fn partitions(count: usize) -> String {
     }
 }
 
-/// Sun: 0xDABE at byte 508, and the sixteen-bit words of the sector cancel out.
+/// Sun: 0xDABE at byte 508, and the XOR of the sector's 16-bit words is zero.
 fn sun(ends: &Ends<'_>) -> Option<String> {
     let sector = ends.bytes(0, 512)?;
     let sum = sector.chunks_exact(2).fold(0, |sum, word| sum ^ u16::from_be_bytes([word[0], word[1]]));

@@ -27,8 +27,8 @@ fn md_0_90(ends: &Ends<'_>) -> Option<Finding> {
         .then(|| member("a member of a Linux md array (superblock 0.90)".to_owned(), offset))
 }
 
-/// Linux md, superblocks 1.0 (near the end), 1.1 (at the start) and 1.2 (4 KiB after it). Each says itself in
-/// which sector it lies, so that a copy of a drive's start elsewhere is not mistaken for one.
+/// Linux md, superblocks 1.0 (near the end), 1.1 (at the start) and 1.2 (4 KiB after it). Each
+/// records its own sector, so that a copied drive start is not mistaken for a superblock.
 fn md_1(ends: &Ends<'_>) -> Vec<Finding> {
     let at_end = (ends.size() / SECTOR).checked_sub(16).map(|sector| sector & !7);
     [(Some(0), "1.1"), (Some(8), "1.2"), (at_end, "1.0")]
@@ -46,9 +46,9 @@ fn md_1(ends: &Ends<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// SNIA DDF: an anchor header in the last block. Some controllers write it little-endian or 257 sectors from
-/// the end, and some keep the last sectors to themselves, so that it ends up further ahead: every sector of the
-/// last bytes is looked at, the last ones first. The revision, in ASCII digits, backs the signature.
+/// SNIA DDF: an anchor header in the last block. Some controllers write it little-endian, 257
+/// sectors from the end, or before reserved sectors. Therefore all sectors of the last bytes are
+/// checked, from the end. The revision in ASCII digits verifies the signature.
 fn ddf(ends: &Ends<'_>) -> Option<Finding> {
     let sectors = ends.size().checked_sub(ends.last_begin())? / SECTOR;
     (1..=sectors).find_map(|distance| {
@@ -59,7 +59,7 @@ fn ddf(ends: &Ends<'_>) -> Option<Finding> {
         let revised = revision[0].is_ascii_digit() && revision[2] == b'.' && revision[5] == b'.';
         (signed && revised).then(|| {
             let revision = String::from_utf8_lossy(revision);
-            // The group's identifier begins with who made it, in ASCII.
+            // The group's identifier starts with its vendor, in ASCII.
             let maker = std::str::from_utf8(&head[8..16]).map(str::trim_end);
             let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
             let array = match maker.ok().filter(is_name) {

@@ -1,4 +1,4 @@
-//! Formats known by a magic number that is long enough to be believed on its own.
+//! Formats with a magic number that is long enough to need no further check.
 
 use crate::Kind::{self, ArrayMember, DiskImage, Encrypted, FileSystem, PartitionTable, VolumeManager};
 use crate::Place::{self, FromEnd, FromStart};
@@ -52,7 +52,7 @@ const MAGICS: &[Entry] = &[
     (Encrypted, "a LUKS encrypted volume", FromStart(0), b"LUKS\xBA\xBE"),
     (Encrypted, "a LUKS encrypted volume (second header)", FromStart(16384), b"SKUL\xBA\xBE"),
     (Encrypted, "a BitLocker encrypted volume", FromStart(3), b"-FVE-FS-"),
-    // RAID labels of firmware and old controllers.
+    // RAID labels of firmware and older controllers.
     (ArrayMember, "a member of an NVIDIA firmware array", FromEnd(2 * SECTOR), b"NVIDIA"),
     (ArrayMember, "a member of an LSI software array", FromEnd(SECTOR), b"$XIDE$"),
     (ArrayMember, "a member of a Highpoint array", FromStart(9 * SECTOR + 32), &[0xF0, 0x16, 0x78, 0x5A]),
@@ -65,7 +65,7 @@ const MAGICS: &[Entry] = &[
     (PartitionTable, "an SGI partition table", FromStart(0), &[0x0B, 0xE5, 0xA9, 0x41]),
     (PartitionTable, "a BSD disk label", FromStart(512), &[0x57, 0x45, 0x56, 0x82]),
     (PartitionTable, "a BSD disk label", FromStart(64), &[0x57, 0x45, 0x56, 0x82]),
-    // Files that are disks of virtual machines.
+    // Disk images of virtual machines.
     (DiskImage, "a qcow2 disk image", FromStart(0), b"QFI\xFB"),
     (DiskImage, "a VMDK disk image", FromStart(0), b"KDMV"),
     (DiskImage, "a VMDK disk image", FromStart(0), b"# Disk DescriptorFile"),
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use units::{ByteCount, ByteOffset};
 
-    /// That offsets and magics are right is for the images of the formats' own tools to say (`tests/`); here
-    /// each entry must be reachable and on its own be found as what it is.
+    /// The images of the formats' own tools (`tests/`) verify offsets and magic numbers. This test
+    /// checks that each entry is reachable, and recognised as itself.
     #[test]
     fn each_magic_is_found_at_its_place_and_only_there() {
         for (kind, what, place, magic) in MAGICS {

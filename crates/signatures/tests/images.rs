@@ -74,12 +74,13 @@ fn what_the_formats_own_tools_wrote_is_recognised() {
 #[test]
 fn a_wiped_magic_is_not_recognised_any_more() {
     for mut image in images() {
-        // A FAT is recognised by its whole boot sector; others by what lies at the finding's offset.
+        // A FAT is recognised by its whole boot sector; other formats by the bytes at the offset of
+        // the finding.
         let offsets: Vec<u64> = image.inspect().iter().map(|finding| finding.offset.0).collect();
         for offset in offsets {
             image.pieces.push((offset, vec![0; 12]));
         }
-        // The boot sector below a wiped one has no partitions; that it is one still shows.
+        // The remaining boot sector has no partitions, but is still recognised.
         let rest = image.inspect();
         assert!(rest.iter().all(|finding| finding.kind == Kind::PartitionTable), "{}: {rest:?}", image.name);
     }
@@ -118,11 +119,11 @@ fn several_things_on_one_drive_are_all_told() {
     let btrfs = find("btrfs");
     let md = find("raid5-4-meta1.0");
     drive.pieces.extend(btrfs.pieces);
-    // The md label belongs to a drive of another size; moved to where it lies on this one, its own idea of
-    // its place must move with it.
+    // The md label is from a drive of another size; its recorded sector must match its new
+    // position.
     let shift = md.size - drive.size;
     drive.pieces.extend(md.pieces.into_iter().map(|(offset, piece)| (offset.saturating_sub(shift), piece)));
-    assert!(!sentence(&drive.inspect()).contains("md array"), "a copy in the wrong place is none");
+    assert!(!sentence(&drive.inspect()).contains("md array"), "a misplaced copy is not recognised");
     let sector = ((drive.size / 512) - 16) & !7;
     drive.pieces.push((sector * 512 + 144, sector.to_le_bytes().to_vec()));
     let all = sentence(&drive.inspect());

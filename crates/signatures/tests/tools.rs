@@ -1,6 +1,6 @@
-//! The formats' own tools, where this machine has them, write whole images that must be recognised.
+//! Recognises whole images written by the formats' own tools, where they are installed.
 
-// A test may use files.
+// Tests may use files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use signatures::{Ends, INSPECTED, inspect};
@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use units::ByteCount;
 
-/// Makes an image with a shell line (`$I` is the file) and tells what it holds; `None` without the tool.
+/// Creates an image with a shell line (`$I` is the file), and returns its findings; `None` without
+/// the tool.
 fn made_by(name: &str, tool: &str, size: u64, line: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
@@ -24,7 +25,7 @@ fn made_by(name: &str, tool: &str, size: u64, line: &str) -> Option<String> {
         .status()
         .unwrap();
     if !status.success() {
-        println!("skipped {name}: {tool} is not on this machine, or refuses ({status})");
+        println!("skipped {name}: {tool} is not installed, or fails ({status})");
         return None;
     }
     let len = INSPECTED.0.min(size);

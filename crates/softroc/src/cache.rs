@@ -1,8 +1,9 @@
-//! The memory of the cache of `softroc serve`: how much it may be, and in which folder it lies.
+//! The size and the folder of the cache memory of `softroc serve`.
 //!
-//! The folder is on a file system of memory: that of `--cache-folder`; or what systemd gives the service (`RuntimeDirectory=`); or
-//! `/run/softroc`, where this user may have it; or `/dev/shm/softroc-UID`. In it each state folder has a folder of its own, so that
-//! two controllers do not meet, and the next process with the same state finds what the one before has left.
+//! The folder is on tmpfs: `--cache-folder`, or `RuntimeDirectory=` of systemd, or `/run/softroc`
+//! if it is writable, or `/dev/shm/softroc-UID`. Each state folder has its own folder in it: two
+//! controllers do not share memory, and the next process with the same state finds the memory of
+//! the previous one.
 
 use crate::failure::{Failure, Outcome};
 use crate::machine;
@@ -11,59 +12,63 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use units::ByteCount;
 
-/// The least that is any use.
+/// The smallest useful size.
 const LEAST: ByteCount = ByteCount::MIB;
 
-/// The most that is taken without being asked for.
+/// The largest default size.
 const MOST_UNASKED: ByteCount = ByteCount(4 << 30);
 
-/// Where services of the system keep what lasts as long as the machine runs.
+/// The folder of runtime data of system services, cleared by a reboot.
 const OF_THE_SYSTEM: &str = "/run/softroc";
 
-/// How much memory the cache may have: as asked, or an eighth of the machine's.
+/// The size of the write cache: as given, or an eighth of the machine's memory.
 pub fn size(asked: Option<ByteCount>) -> Outcome<ByteCount> {
     match asked {
         None => Ok(unasked(machine::memory_bytes())),
         Some(size) if size < LEAST && !size.is_zero() => Err(Failure::usage(format!(
-            "{size} of memory for the cache is too little; give at least {LEAST} with --cache, or --cache 0 for no cache"
+            "{size} is too small for the cache; give at least {LEAST} with --cache, or --cache 0 \
+             for no cache"
         ))),
         Some(size) => Ok(size),
     }
 }
 
-/// How much memory there is for what is kept of reads: as asked, or an eighth of the machine's.
+/// The size of the read cache: as given, or an eighth of the machine's memory.
 pub fn read_size(asked: Option<ByteCount>) -> Outcome<ByteCount> {
     match asked {
         Some(size) if size < LEAST && !size.is_zero() => Err(Failure::usage(format!(
-            "{size} of memory for what is read is too little; give at least {LEAST} with --read-cache, or --read-cache 0 for none"
+            "{size} is too small for the read cache; give at least {LEAST} with --read-cache, or \
+             --read-cache 0 for none"
         ))),
         asked => Ok(asked.unwrap_or_else(|| unasked(machine::memory_bytes()))),
     }
 }
 
-/// `memory`: what the machine has, if that can be told.
+/// The default size. `memory`: the machine's memory, if it is known.
 fn unasked(memory: Option<ByteCount>) -> ByteCount {
     memory.map_or(LEAST, |memory| ByteCount(memory.0 / 8).clamp(LEAST, MOST_UNASKED))
 }
 
-/// The folder for the cache's memory of the controller with that state folder. `None`: this machine has none to be had.
+/// The folder of the cache memory of the controller with that state folder. `None`: no folder is
+/// usable.
 ///
 /// # Errors
-/// When the state folder cannot be made: it has no name of its own then.
+/// If the state folder cannot be created: it has no unique name then.
 pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
     let state = platform_linux::make_state_folder(state)?;
     let given = std::env::var("RUNTIME_DIRECTORY").ok();
-    // Where none outlives this process, the first one says why when a volume wants it.
+    // Without a persistent folder, the first one is used; its error is reported with the first
+    // write-back volume.
     let lasts = |folder: &Path| is_open(folder) && platform_linux::outlives_process(folder);
-    // Another user may have made the folder of this one: it is refused by name when it is used.
+    // Another user may have created this folder: its use is refused with its name later.
     let taken = || platform_linux::is_in_memory(Path::new("/dev/shm")).then(of_this_user);
     let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open)).or_else(taken);
     let base = asked.map(Path::to_owned).or_else(usual);
     Ok(base.map(|base| base.join(name_of(&state))))
 }
 
-/// What the folder of a state folder is called: the same at every start. Two that are called the same do not spoil each other's
-/// memory, which is locked.
+/// The name of the folder for a state folder: the same at every start. After a checksum collision,
+/// locks protect the memory of both controllers.
 fn name_of(state: &Path) -> String {
     let bytes = state.as_os_str().as_bytes();
     format!(
@@ -72,7 +77,7 @@ fn name_of(state: &Path) -> String {
     )
 }
 
-/// The folder that is used where none is asked for. `given`: by systemd, folders with colons between them.
+/// The default folder. `given`: by systemd, folders separated by colons.
 fn usual(given: Option<&str>, is_open: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let given = given.and_then(|folders| folders.split(':').next()).filter(|folder| !folder.is_empty());
     let mut usual = given.into_iter().chain([OF_THE_SYSTEM]).map(PathBuf::from).chain([of_this_user()]);
@@ -83,7 +88,7 @@ fn of_this_user() -> PathBuf {
     format!("/dev/shm/softroc-{}", rustix::process::geteuid().as_raw()).into()
 }
 
-/// Whether a folder is in memory, and this user may write to it, or make it.
+/// Whether a folder is on tmpfs, and this user may write to it or create it.
 fn is_open(folder: &Path) -> bool {
     let nearest = folder.ancestors().find(|path| path.exists());
     let may = |path| access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok();
@@ -109,7 +114,7 @@ mod tests {
     fn no_cache_may_be_asked_for_and_a_tiny_one_may_not() {
         assert_eq!(size(Some(ByteCount::ZERO)).expect("no cache"), ByteCount::ZERO);
         assert_eq!(size(Some(ByteCount::MIB)).expect("a small one"), ByteCount::MIB);
-        let refused = size(Some(ByteCount(4096))).expect_err("too little").to_string();
+        let refused = size(Some(ByteCount(4096))).expect_err("too small").to_string();
         assert!(refused.contains("4 KiB") && refused.contains("--cache 0"), "{refused}");
     }
 

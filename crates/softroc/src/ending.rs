@@ -1,9 +1,9 @@
-//! The limit of a stop: a controller that is asked to end does end, whatever hangs.
+//! The time limit of a stop: a controller exits even if a drive or thread hangs.
 //!
-//! A thread of its own watches, as a drive that hangs may hold up any other. As long as something is finished (a part of
-//! the stop, an array, bytes of the cache), the stop goes on. When nothing is finished for the limit, the process ends as
-//! if it had been killed: what was acknowledged is kept as after a crash (on drives, in logs, in memory that outlives the
-//! process), and the next start resyncs what was being written.
+//! A separate thread watches for progress, since a hanging drive may block any other. Progress is a
+//! completed part of the stop, a stopped array, or destaged bytes. Without progress for the limit,
+//! the process exits as after a crash: acknowledged writes are kept (on drives, in logs, in
+//! persistent memory), and the next start resyncs interrupted writes.
 
 use crate::failure::{Failure, Outcome};
 use controller::Unfinished;
@@ -11,40 +11,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use units::counted;
 
-/// How often it is looked whether something was finished.
+/// The interval of the progress check.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The exit code of a stop that did not wait to its end.
+/// The exit code of an incomplete stop.
 const NOT_WAITED_FOR: i32 = 1;
 
-/// A stop that is under way.
+/// A stop in progress.
 #[derive(Clone)]
-pub struct Ending(Arc<Mutex<Waiting>>);
+pub struct Ending(Arc<Mutex<StopPhase>>);
 
-/// What a stop waits for.
-struct Waiting {
-    /// To be read after "waiting for".
+/// The current phase of a stop.
+struct StopPhase {
+    /// Completes "waiting for …" in the message.
     what: &'static str,
     since: Instant,
 }
 
 impl Ending {
-    /// The stop begins, and `limit` counts from here on, until the process has ended.
+    /// Begins the stop. `limit` counts from here until the process exits.
     pub fn begin(limit: Duration, unfinished: Arc<Unfinished>) -> Outcome<Ending> {
-        let ending = Ending(Arc::new(Mutex::new(Waiting { what: "connections", since: Instant::now() })));
+        let ending = Ending(Arc::new(Mutex::new(StopPhase { what: "connections", since: Instant::now() })));
         let watched = ending.clone();
         let watch = move || watched.watch(limit, &unfinished);
-        let failed = |error| Failure::failed(format!("cannot watch over the stop: {error}"));
+        let failed = |error| Failure::failed(format!("cannot start the time limit of the stop: {error}"));
         std::thread::Builder::new().name("ending".into()).spawn(watch).map_err(failed)?;
         Ok(ending)
     }
 
-    /// What was waited for until now is finished; this is next.
+    /// Begins the next phase of the stop.
     pub fn waits_for(&self, what: &'static str) {
-        *self.waiting() = Waiting { what, since: Instant::now() };
+        *self.waiting() = StopPhase { what, since: Instant::now() };
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, StopPhase> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,7 +57,7 @@ impl Ending {
             if now != before {
                 (before, self.waiting().since) = (now, Instant::now());
             }
-            let Waiting { what, since } = *self.waiting();
+            let StopPhase { what, since } = *self.waiting();
             if since.elapsed() > limit {
                 tracing::error!("{}", given_up(what, limit, unfinished));
                 std::process::exit(NOT_WAITED_FOR);
@@ -66,7 +66,7 @@ impl Ending {
     }
 }
 
-/// What is said when a stop is given up.
+/// The message of an incomplete stop.
 fn given_up(what: &str, limit: Duration, unfinished: &Unfinished) -> String {
     let arrays = match unfinished.arrays() {
         0 => String::new(),
@@ -75,12 +75,14 @@ fn given_up(what: &str, limit: Duration, unfinished: &Unfinished) -> String {
     let cache = match unfinished.dirty_bytes() {
         dirty if dirty.is_zero() => String::new(),
         dirty => format!(
-            " {dirty} of them are in the cache's memory alone: start the controller again before this machine is switched off."
+            " {dirty} of them are only in cache memory: start the controller again before a \
+             power-off."
         ),
     };
     format!(
-        "the controller ends without waiting for {what}{arrays}: nothing was finished for {limit:?} (--stop-limit). \
-         Acknowledged writes are kept, as after a crash; the next start resyncs what was being written.{cache}"
+        "the controller ends without waiting for {what}{arrays}: no progress for {limit:?} \
+         (--stop-limit). Acknowledged writes are kept, as after a crash; the next start resyncs \
+         interrupted writes.{cache}"
     )
 }
 
@@ -92,7 +94,10 @@ mod tests {
     fn what_is_given_up_is_named() {
         let limit = Duration::from_secs(90);
         let said = given_up("the drives", limit, &Unfinished::default());
-        assert!(said.starts_with("the controller ends without waiting for the drives: nothing"), "{said}");
-        assert!(said.contains("90s (--stop-limit)") && said.ends_with("being written."), "{said}");
+        assert!(
+            said.starts_with("the controller ends without waiting for the drives: no progress"),
+            "{said}"
+        );
+        assert!(said.contains("90s (--stop-limit)") && said.ends_with("interrupted writes."), "{said}");
     }
 }

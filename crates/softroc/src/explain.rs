@@ -1,4 +1,4 @@
-//! `softroc explain`: what a request does, as a picture.
+//! `softroc explain`: the plan of a request, as text.
 
 use crate::cli::{Explain, LayoutName, Operation};
 use crate::failure::{Failure, Outcome};
@@ -7,16 +7,14 @@ use layout::Shape;
 use plan::RequestKind;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 
-/// Explains by the parameters on the command line.
+/// Explains a request for the layout on the command line.
 pub fn run(explain: &Explain) -> Outcome {
     let (Some(level), Some(drives)) = (explain.level, explain.drives) else {
         return Err(Failure::usage("give --level and --drives, or --volume"));
     };
     let range = range_of(explain)?;
     let Some(kind) = explain.operation.request() else {
-        return Err(Failure::usage(
-            "what the cache has is explained of a volume; name it with --volume NAME",
-        ));
+        return Err(Failure::usage("'cache' needs a volume; give --volume NAME"));
     };
     let failed = failed_drives(&explain.failed, drives)?;
     let (parity, mirrors) = match explain.layout {
@@ -31,7 +29,7 @@ pub fn run(explain: &Explain) -> Outcome {
         mirrors,
         ..Shape::new(level, DriveCount(drives))
     };
-    // As large as the request asks for: what lies beyond does not change the plan.
+    // Capacity for the request is enough: space beyond it does not change the plan.
     let rows = ByteCount(explain.strip.bytes().0 * u64::from(drives.max(1)));
     let smallest = shape.geometry(explain.strip, rows)?;
     let needed = ByteCount(range.end().0) + smallest.stripe_bytes();
@@ -43,15 +41,15 @@ pub fn run(explain: &Explain) -> Outcome {
     }
 }
 
-/// The range that is asked for.
+/// The requested range.
 pub fn range_of(explain: &Explain) -> Outcome<ByteRange> {
     match &explain.range {
         Some(range) => parse_range(range),
-        None => Err(Failure::usage("which bytes? give the range as SIZE@OFFSET, such as 8K@1M")),
+        None => Err(Failure::usage("the range is missing; give it as SIZE@OFFSET, such as 8K@1M")),
     }
 }
 
-/// Reads SIZE@OFFSET.
+/// Parses SIZE@OFFSET.
 fn parse_range(text: &str) -> Outcome<ByteRange> {
     let wrong = || Failure::usage(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
     let (size, offset) = text.split_once('@').ok_or_else(wrong)?;
@@ -63,7 +61,7 @@ fn parse_range(text: &str) -> Outcome<ByteRange> {
     }
 }
 
-/// The set of the drives named, which must be of the array.
+/// The set of failed drives, each of which must be in the array.
 fn failed_drives(failed: &[u16], drives: u16) -> Outcome<DriveSet> {
     match failed.iter().find(|drive| **drive >= drives) {
         Some(drive) => Err(Failure::usage(format!(
@@ -75,7 +73,7 @@ fn failed_drives(failed: &[u16], drives: u16) -> Outcome<DriveSet> {
 }
 
 impl Operation {
-    /// The request that it asks for; `None`: it tells what the cache has.
+    /// The kind of request to explain; `None`: explain the cache.
     pub fn request(self) -> Option<RequestKind> {
         match self {
             Operation::Read => Some(RequestKind::Read),

@@ -1,20 +1,20 @@
-//! How a command fails: one sentence, a kind for programs, and an exit code.
+//! The failure of a command: a message, a kind for programs, and an exit code.
 //!
-//! | exit code | means |
+//! | exit code | meaning |
 //! | --- | --- |
-//! | 0 | done, and all is well |
-//! | 1 | something failed under way; or it is done, and what it found is not well |
-//! | 2 | the command is wrong: nothing was changed |
-//! | 3 | refused, as things are now: nothing was changed |
-//! | 4 | what the command names is not there: nothing was changed |
-//! | 130 | stopped by somebody before it was done |
+//! | 0 | done, no problem found |
+//! | 1 | failed after it started; or done, and a problem was found |
+//! | 2 | wrong command line: nothing was changed |
+//! | 3 | refused in the current state: nothing was changed |
+//! | 4 | a named object does not exist: nothing was changed |
+//! | 130 | interrupted |
 
 use crate::output;
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked, or what is wrong with what it found.
+/// A failed command, or a problem that it found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
     /// For programs: see `docs/operate/scripting.md`.
@@ -33,52 +33,52 @@ impl Failure {
         Failure { kind: kind.into(), sentence: sentence.to_string(), code }
     }
 
-    /// The command is wrong, whatever the state of things: nothing was changed. Exit code 2.
+    /// The command line is wrong in any state: nothing was changed. Exit code 2.
     pub fn usage(sentence: impl fmt::Display) -> Failure {
         Failure::new("usage", 2, sentence)
     }
 
-    /// The command is right, and cannot be carried out as things are: nothing was changed. Exit code 3.
+    /// The command is refused in the current state: nothing was changed. Exit code 3.
     pub fn refused(sentence: impl fmt::Display) -> Failure {
         Failure::new("refused", 3, sentence)
     }
 
-    /// There is nothing of the name that the command gives: nothing was changed. Exit code 4.
+    /// A named object does not exist: nothing was changed. Exit code 4.
     pub fn not_found(sentence: impl fmt::Display) -> Failure {
         Failure::new("not-found", 4, sentence)
     }
 
-    /// Something failed under way. Exit code 1.
+    /// The command failed after it started. Exit code 1.
     pub fn failed(sentence: impl fmt::Display) -> Failure {
         Failure::new("failed", 1, sentence)
     }
 
-    /// The command did what it was asked, and what it found is not well. Exit code 1.
+    /// The command succeeded and found a problem. Exit code 1.
     pub fn not_well(sentence: impl fmt::Display) -> Failure {
         Failure::new("not-well", 1, sentence)
     }
 
-    /// Somebody stopped the command: it did what it could until then. Exit code 130, as after Ctrl-C.
+    /// The user interrupted the command; its result is partial. Exit code 130, as after Ctrl-C.
     pub fn stopped(sentence: impl fmt::Display) -> Failure {
         Failure::new("stopped", 130, sentence)
     }
 
-    /// Whether a drive did not answer in time, and may do so later.
+    /// Whether a drive did not respond in time, but may respond later.
     pub fn is_unavailable(&self) -> bool {
         self.kind == controller::ErrorKind::Unavailable.name()
     }
 
-    /// The first of so many failures, which were told already, of so many operands.
+    /// The first of several failures, which were reported already, of several operands.
     pub fn of_several(&self, failures: usize, operands: usize) -> Failure {
         let were = if failures == 1 { "was" } else { "were" };
-        Failure { sentence: format!("{failures} of {operands} {were} not done"), ..self.clone() }
+        Failure { sentence: format!("{failures} of {operands} {were} not completed"), ..self.clone() }
     }
 
-    /// The exit code, after the failure was told: as one JSON object on standard output, if JSON is asked for and
-    /// the answer is not there already; as a sentence on standard error otherwise.
+    /// Reports the failure and returns the exit code. JSON on standard output if requested and no
+    /// JSON was printed yet, otherwise a message on standard error.
     pub fn report(&self, json: bool) -> ExitCode {
         if json && !output::has_answered() {
-            // A reader that is gone is told nothing; the exit code stays.
+            // A closed pipe is ignored; the exit code stays.
             let _ = output::json(&self.as_json());
         } else {
             output::say(&format!("softroc: {}", units::printable(&self.sentence)));

@@ -1,4 +1,4 @@
-//! `softroc info`: what this is, what the machine offers, and what runs.
+//! `softroc info`: the version, the capabilities of the machine, and the running controller.
 
 use crate::control::Control;
 use crate::failure::Outcome;
@@ -25,16 +25,16 @@ pub fn run(control: &Control, json: bool) -> Outcome {
     output::print(&render::facts(&lines))?;
     match running {
         Some(info) => output::print(&format!("\n{}", render::reply(&Reply::Info { info }))),
-        None => output::print(&format!("\nNo controller answers at {}.", control.place())),
+        None => output::print(&format!("\nNo controller responds at {}.", control.place())),
     }
 }
 
-/// Which parity kernel runs, and how fast.
+/// The parity kernel in use and its speed.
 fn parity_facts() -> Vec<(String, String)> {
     const STRIP: usize = 64 << 10;
     const STRIPS: u8 = 8;
     const PAGE: usize = 4096;
-    // On page boundaries, where the engine's buffers are too.
+    // Page-aligned, like the engine's buffers.
     let room = || vec![0u8; STRIP + PAGE];
     let at = |room: &[u8]| room.as_ptr().align_offset(PAGE).min(PAGE);
     let strips: Vec<Vec<u8>> = (0..STRIPS).map(|_| room()).collect();
@@ -53,7 +53,7 @@ fn parity_facts() -> Vec<(String, String)> {
         parity::kernels().map(|other| other.name()).filter(|name| *name != kernel).collect();
     if let Some(refused) = parity::refused_kernel() {
         kernel +=
-            &format!(" ({} asks for {refused:?}, which this machine does not have)", parity::KERNEL_VARIABLE);
+            &format!(" ({} is {refused:?}, which this machine does not support)", parity::KERNEL_VARIABLE);
     }
     if !others.is_empty() {
         kernel += &format!("; also here: {}", others.join(", "));
@@ -66,7 +66,7 @@ fn parity_facts() -> Vec<(String, String)> {
     ]
 }
 
-/// How many of `bytes` bytes a call get through, at best, in 10^9 a second.
+/// The best rate of a call that processes `bytes` bytes, in 10^9 bytes per second.
 fn gb_per_s(bytes: usize, mut call: impl FnMut() -> Result<(), parity::Error>) -> f64 {
     let mut best = 0f64;
     for _ in 0..20 {
@@ -74,7 +74,7 @@ fn gb_per_s(bytes: usize, mut call: impl FnMut() -> Result<(), parity::Error>) -
         let mut rounds = 0;
         while start.elapsed() < Duration::from_millis(2) {
             if call().is_err() {
-                return 0.0; // Strips of one length are never refused.
+                return 0.0; // Unreachable: strips of equal length are valid.
             }
             rounds += 1;
         }

@@ -1,9 +1,9 @@
-//! What this machine is and has: for `softroc info` and for the environment of measurements.
+//! Facts about this machine, for `softroc info` and for the environment of measurements.
 
 use std::fs::read_to_string;
 use units::ByteCount;
 
-/// Names and values, in the order in which they are shown.
+/// Names and values, in the order of the output.
 pub fn describe() -> Vec<(String, String)> {
     let mut facts = vec![("softroc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
     let mut add = |name: &str, value: Option<String>| {
@@ -28,12 +28,12 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// How the processors' clock is chosen.
+/// The CPU frequency governor.
 fn governor() -> Option<String> {
     read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok()
 }
 
-/// The machine's name in the network.
+/// The host name.
 pub fn host() -> String {
     read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".into(), |name| name.trim().into())
 }
@@ -42,7 +42,7 @@ fn memory() -> Option<String> {
     memory_bytes().map(|memory| memory.to_string())
 }
 
-/// How much memory there is.
+/// The size of the machine's memory.
 pub fn memory_bytes() -> Option<ByteCount> {
     let meminfo = read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find(|line| line.starts_with("MemTotal"))?;
@@ -53,7 +53,7 @@ pub fn memory_bytes() -> Option<ByteCount> {
 fn io_uring() -> Option<String> {
     let state = match read_to_string("/proc/sys/kernel/io_uring_disabled") {
         Ok(text) => match text.trim() {
-            "0" => "available to everybody",
+            "0" => "available to all users",
             "1" => "available to privileged processes",
             _ => "disabled (/proc/sys/kernel/io_uring_disabled is 2): SoftROC cannot run",
         },
@@ -62,7 +62,7 @@ fn io_uring() -> Option<String> {
     Some(state.into())
 }
 
-/// The date, in seconds since 1970.
+/// The time, in seconds since 1970.
 pub fn unix_time() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

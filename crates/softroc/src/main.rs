@@ -1,32 +1,33 @@
 //! The one command-line binary and daemon.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `cli` | every command and flag, defined once |
+//! | `cli` | all commands and options, defined once |
 //! | `serve` | `softroc serve`: the controller and its ports in this process |
-//! | `place` | where the state of a controller is |
-//! | `control` | the commands that a running controller carries out |
+//! | `place` | the location of a controller's state |
+//! | `control` | commands sent to a running controller |
 //! | `attach` | volumes as disks of this machine |
-//! | `render` | the controller's answers as text |
+//! | `render` | responses of the controller as text |
 //! | `bench` | `softroc bench`: StorageBench on the command line |
-//! | `workbench` | what the console measures and predicts while `serve` runs |
-//! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the commands around the crate `predict` |
+//! | `workbench` | measurements and predictions for the console, in `serve` |
+//! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the crate `predict` |
 //! | `rescue` | `softroc rescue`: arrays of other systems, read-only |
 //! | `storcli` | `softroc storcli`: the crate `storcli` on this machine |
-//! | `explain` | `softroc explain` for arrays that need not exist |
+//! | `explain` | `softroc explain` for arbitrary layouts |
 //! | `quickstart` | `softroc quickstart`: the tour |
 //! | `info` | `softroc info` |
-//! | `stats` | `volume stats`, `drive stats`, `top`: rates, from what the controller counts |
-//! | `support` | `softroc support`: a file for whoever helps |
-//! | `snmp` | `softroc snmp pass`: what the controller says, for net-snmp's daemon |
-//! | `service` | what systemd is told |
-//! | `ending` | the limit of a stop |
+//! | `stats` | `volume stats`, `drive stats`, `top`: rates from the controller's counters |
+//! | `support` | `softroc support`: the support bundle |
+//! | `snmp` | `softroc snmp pass`: SNMP through snmpd of net-snmp |
+//! | `service` | notifications to systemd |
+//! | `ending` | the time limit of a stop |
+//! | `topics` | `softroc help TOPIC`: long tables |
 //! | `manual` | man pages and completions, for packages |
 //! | `shards` | the shards of this process, each on a thread |
-//! | `signals` | what a signal asks |
-//! | `machine` | what this machine is and has |
-//! | `output`, `progress` | what goes to the terminal: tables, JSON, questions; bars and live views |
-//! | `failure` | how a command fails: one sentence and an exit code |
+//! | `signals` | termination signals |
+//! | `machine` | facts about this machine |
+//! | `output`, `progress` | terminal output: tables, JSON, prompts; bars and live views |
+//! | `failure` | the failure of a command: a message and an exit code |
 
 mod attach;
 mod bench;
@@ -56,9 +57,9 @@ mod snmp;
 mod stats;
 mod storcli;
 mod support;
+mod topics;
 mod workbench;
 
-use clap::Parser;
 use cli::{Cli, Command, SnmpCommand};
 use control::Control;
 use failure::{Failure, Outcome};
@@ -71,18 +72,24 @@ fn main() -> ExitCode {
         Ok(arguments) => (arguments, false),
         Err(arguments) => json_first(arguments),
     };
-    let cli = match Cli::try_parse_from(arguments) {
+    if let Some(text) = topics::asked(&arguments) {
+        return match output::print(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.report(false),
+        };
+    }
+    let cli = match Cli::parsed(arguments) {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, json),
     };
-    // Its answers have a form and an exit code of their own, also where something fails.
+    // StorCLI has its own output format and exit codes, even for failures.
     if let Command::Storcli(words) = &cli.command {
         return match Control::of(&cli) {
             Ok(control) => storcli::run(&control, &words.words),
             Err(failure) => failure.report(false),
         };
     }
-    // Its exit code says how all is.
+    // The exit code is the overall health.
     if let Command::Health(output) = &cli.command {
         let told = Control::of(&cli).and_then(|control| control.health(cli.json || output.json));
         return told.unwrap_or_else(|failure| {
@@ -96,11 +103,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Nothing is known of how all is, as monitors write it.
+/// The exit code for unknown health, as in monitoring plugins.
 const UNKNOWN: u8 = 3;
 
-/// The command line with `--json` in front, wherever it stood, and whether it did: between a noun that is a command
-/// itself (`bench`) and its verb no flag may stand.
+/// The command line with `--json` moved to the front, and whether it was present: clap accepts no
+/// option between a command (`bench`) and its subcommand.
 fn json_first(mut arguments: Vec<OsString>) -> (Vec<OsString>, bool) {
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let verbatim = arguments.split_off(end);
@@ -114,8 +121,8 @@ fn json_first(mut arguments: Vec<OsString>) -> (Vec<OsString>, bool) {
     (arguments, json)
 }
 
-/// Help and the version are printed as they are. A command line that cannot be understood is an error like others,
-/// as JSON where the line asks for that anywhere.
+/// Prints help and the version as they are. A wrong command line is an ordinary error, as JSON if
+/// `--json` occurs anywhere.
 fn not_understood(error: &clap::Error, json: bool) -> ExitCode {
     if error.use_stderr() && json {
         let text = error.render().to_string();
@@ -158,7 +165,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Manual(command) => manual::run(command),
         Command::Info(output) => info::run(&control, output.json),
         words @ (Command::Storcli(_) | Command::Health(_)) => {
-            Err(Failure::usage(format!("{words:?} is carried out before")))
+            Err(Failure::usage(format!("{words:?} is handled earlier")))
         }
     }
 }

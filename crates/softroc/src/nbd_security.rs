@@ -1,4 +1,4 @@
-//! The files that say who may use volumes over NBD, as the port wants them.
+//! The access rules and certificates of the NBD port, read from files.
 
 use crate::cli::{NbdSecurity, TlsMode};
 use crate::failure::{Failure, Outcome};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What sessions may do, as was asked for.
+/// The session options from the command line.
 pub fn sessions(security: &NbdSecurity) -> Outcome<SessionOptions> {
     let access = security.nbd_access.as_deref().map(access).transpose()?;
     Ok(SessionOptions { encryption: encryption(security)?, access, ..SessionOptions::default() })
@@ -29,16 +29,16 @@ fn encryption(security: &NbdSecurity) -> Outcome<Option<Encryption>> {
         }
         (Unfit::Own(why) | Unfit::Clients(why), _) => {
             let advice =
-                format!("its key is {}; give others with --nbd-certificate and --nbd-key", key.display());
+                format!("its key is {}; give valid ones with --nbd-certificate and --nbd-key", key.display());
             unusable(certificate, &why, &advice)
         }
     })
 }
 
 fn access(file: &Path) -> Outcome<Arc<Access>> {
-    let text =
-        String::from_utf8(read(file)?).map_err(|_| unusable(file, &"it is not text", "write it anew"))?;
-    let advice = "such a line is 'data name:db1.example read-write'";
+    let text = String::from_utf8(read(file)?)
+        .map_err(|_| unusable(file, &"it is not text", "write the file again"))?;
+    let advice = "an example of a line is 'data name:db1.example read-write'";
     Access::parse(&text).map(Arc::new).map_err(|why| unusable(file, &why, advice))
 }
 

@@ -1,20 +1,30 @@
-//! What goes to the terminal: tables, JSON, questions. All of it passes here, and nothing but line ends and tabs does anything there
-//! ([`units::printable_lines`]): names of drives, volumes and hosts, and what other machines answered, are others' to choose.
+//! Terminal output: tables, JSON, prompts. All output is filtered ([`units::printable_lines`]):
+//! only line ends and tabs keep their effect, since names of drives, volumes and hosts, and
+//! responses of other machines are untrusted.
 
 use crate::failure::{Failure, Outcome};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{printable, printable_lines};
 
-/// A table with a header and without vertical lines; the columns named in `numeric` are aligned to the right.
+/// A table with a header and without vertical lines, within the terminal's width; the columns named
+/// in `numeric` are aligned to the right.
 pub fn table(headers: &[&str], rows: &[Vec<String>], numeric: &[bool]) -> String {
+    table_within(headers, rows, numeric, width())
+}
+
+/// The same with cells that are wrapped to a width.
+pub fn table_within(headers: &[&str], rows: &[Vec<String>], numeric: &[bool], width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(headers.iter().copied());
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     for row in rows {
-        // A cell is one line.
+        // A table cell is one line.
         table.add_row(row.iter().map(|cell| printable(cell)));
     }
     for (index, numeric) in numeric.iter().enumerate() {
@@ -25,7 +35,27 @@ pub fn table(headers: &[&str], rows: &[Vec<String>], numeric: &[bool]) -> String
     table.trim_fmt()
 }
 
-/// Whether JSON was printed already: the answer is there, and an error does not become a second one.
+/// The columns of the terminal. `None`: standard output is no terminal, and lines are not wrapped.
+pub fn width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
+}
+
+/// Text in lines of at most `width` columns, broken between words. A longer word has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Whether JSON was printed already: an error must not print a second object.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// See [`ANSWERED`].
@@ -49,7 +79,7 @@ pub fn json_text(text: &str) -> Outcome {
     print(text)
 }
 
-/// Prints text with a line end. A reader that went away (`| head`) ends the process quietly.
+/// Prints text with a line end. A closed pipe (`| head`) exits silently.
 pub fn print(text: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     let text = printable_lines(text.trim_end_matches('\n'));
@@ -60,12 +90,13 @@ pub fn print(text: &str) -> Outcome {
     }
 }
 
-/// Prints a sentence to standard error. Where nobody reads it, nothing is lost.
+/// Prints a message to standard error. Errors are ignored.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", printable_lines(text));
 }
 
-/// Where the log of `serve` goes: standard error, an event a line, whatever names and messages are in it.
+/// The log output of `serve` on standard error: one line per event, with filtered names and
+/// messages.
 pub struct Log<W = std::io::Stderr>(W);
 
 impl Log {
@@ -76,7 +107,7 @@ impl Log {
 }
 
 impl<W: Write> Write for Log<W> {
-    /// An event is written as a whole.
+    /// Writes an event as a whole.
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let mut line = printable(text.trim_end_matches('\n')).into_owned();
@@ -98,7 +129,8 @@ pub fn write_file(path: &Path, content: &str) -> Outcome {
     write_bytes(path, content.as_bytes())
 }
 
-/// Writes a file of bytes, or standard output for `-`. A file that is there is replaced when the new one is whole.
+/// Writes a file of bytes, or standard output for `-`. An existing file is replaced after the new
+/// one is complete.
 pub fn write_bytes(path: &Path, content: &[u8]) -> Outcome {
     let written = match path == Path::new("-") {
         true => std::io::stdout().lock().write_all(content),
@@ -108,7 +140,7 @@ pub fn write_bytes(path: &Path, content: &[u8]) -> Outcome {
 }
 
 fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    // A link stays one, and what is no file (a pipe, /dev/stdout) cannot be replaced.
+    // A symbolic link stays a link, and special files (a pipe, /dev/stdout) cannot be replaced.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (true, Some(name)) = (!path.exists() || path.is_file(), path.file_name()) else {
         return std::fs::write(&path, content);
@@ -119,12 +151,13 @@ fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let unfinished = path.with_file_name(unfinished);
     let written = std::fs::write(&unfinished, content).and_then(|()| std::fs::rename(&unfinished, &path));
     written.inspect_err(|_| {
-        // It may never have been made.
+        // The file may not exist.
         let _ = std::fs::remove_file(&unfinished);
     })
 }
 
-/// Asks on a terminal; elsewhere what there is to say is said, and it goes on: nothing is destroyed.
+/// Asks for confirmation on a terminal; elsewhere prints the sentence and continues. For operations
+/// that destroy no data.
 pub fn confirm_on_terminal(question: &str, sentence: &str, yes: bool) -> Outcome {
     match std::io::stdin().is_terminal() && !yes {
         true => confirm(question, false),
@@ -135,7 +168,8 @@ pub fn confirm_on_terminal(question: &str, sentence: &str, yes: bool) -> Outcome
     }
 }
 
-/// Asks on a terminal before something is destroyed; elsewhere `--yes` must have been given.
+/// Asks for confirmation on a terminal; elsewhere `--yes` is required. For operations that destroy
+/// data.
 pub fn confirm(question: &str, yes: bool) -> Outcome {
     if yes {
         return Ok(());
@@ -161,6 +195,13 @@ mod tests {
         log.write_all(b"WARN plain\n").unwrap();
         let expected = "INFO drive a\\u001b[2J\\r\\nERROR forged \\u202egnp\\u009b1m\nWARN plain\n";
         assert_eq!(String::from_utf8(log.0).unwrap(), expected);
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a /a/long/path b", 4), ["a", "/a/long/path", "b"]);
+        assert_eq!(wrapped("", 4), [""]);
     }
 
     #[test]

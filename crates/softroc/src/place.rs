@@ -1,18 +1,18 @@
-//! Where the state of a controller is.
+//! The location of a controller's state.
 //!
-//! The first of these that is there to be had: `--state`; the variable `SOFTROC_STATE`; in a unit of systemd the folder
-//! that it gives the service (`StateDirectory=softroc`: `/var/lib/softroc`); the folder `./softroc-data` where one
-//! stands. Where there is none, `serve` makes `./softroc-data`, and every other command looks into `/var/lib/softroc`:
-//! it finds the controller of the service from anywhere, and the one that was started by hand where it was started.
+//! The first of: `--state`; the variable `SOFTROC_STATE`; the systemd state directory
+//! (`StateDirectory=softroc`: `/var/lib/softroc`); the folder `./softroc-data`, if it exists.
+//! Otherwise `serve` creates `./softroc-data`, and all other commands use `/var/lib/softroc`. So
+//! commands find the service from any folder, and a manually started controller in its own folder.
 
 use crate::cli::{Cli, Command, Remote};
 use crate::failure::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 
-/// Where a controller that is started by hand keeps its state.
+/// The state folder of a manually started controller.
 pub const BY_HAND: &str = "./softroc-data";
 
-/// Where the service keeps its state.
+/// The state folder of the service.
 pub const OF_THE_SERVICE: &str = "/var/lib/softroc";
 
 /// The state folder.
@@ -21,9 +21,9 @@ pub fn state(cli: &Cli) -> PathBuf {
     named(cli).unwrap_or_else(|| found(serves, Path::is_dir))
 }
 
-/// The folder for results of measurements: the state folder that is named, or one that is there and open to this user.
-/// Who measures without a controller has none, and is not left one wherever they stand: the results go where programs
-/// keep such things for a user (the XDG Base Directory Specification).
+/// The folder for results of measurements: the given state folder, or an existing one that this
+/// user can access. Without a controller, no state folder is created: results go to the user's
+/// folder of the XDG Base Directory Specification.
 pub fn results(cli: &Cli) -> PathBuf {
     let open = |path: &Path| path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     let there = || [BY_HAND, OF_THE_SERVICE].into_iter().map(PathBuf::from).find(|path| open(path));
@@ -35,7 +35,7 @@ pub fn results(cli: &Cli) -> PathBuf {
         .unwrap_or_else(|| BY_HAND.into())
 }
 
-/// The folder that somebody named: on the command line, in the environment (both are `cli.state`), or as the service's.
+/// The state folder from the command line, the environment (both are `cli.state`), or systemd.
 fn named(cli: &Cli) -> Option<PathBuf> {
     cli.state.clone().or_else(|| given_by_systemd(&std::env::var("STATE_DIRECTORY").ok()?))
 }
@@ -45,18 +45,19 @@ fn given_by_systemd(folders: &str) -> Option<PathBuf> {
     folders.split(':').next().filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// A controller on another machine, and how its certificate is known.
+/// A controller on another machine, and the verification of its certificate.
 pub fn remote(server: &str, remote: &Remote) -> Outcome<control_api::client::Remote> {
     let trust = match (&remote.fingerprint, &remote.ca) {
         (Some(fingerprint), None) => control_api::Trust::Fingerprint(fingerprint.clone()),
         (None, Some(file)) => control_api::Trust::File(file.clone()),
         (Some(_), Some(_)) => {
-            let sentence = "--fingerprint and --ca both say which certificate is trusted; give one of them";
+            let sentence = "--fingerprint and --ca exclude each other; give one of them";
             return Err(Failure::usage(sentence));
         }
         (None, None) => {
             let sentence = format!(
-                "it is not said how {server} is known; give --fingerprint with what 'softroc serve --manage' printed there, or --ca FILE"
+                "the certificate of {server} cannot be verified; give --fingerprint (printed \
+                 there by 'softroc serve --manage'), or --ca FILE"
             );
             return Err(Failure::usage(sentence));
         }

@@ -1,4 +1,5 @@
-//! What is seen while something runs: bars and a live view on a terminal, plain lines elsewhere. Without colours.
+//! Progress of long operations: bars and a live view on a terminal, plain lines elsewhere. Without
+//! colours.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
@@ -15,7 +16,7 @@ fn target() -> ProgressDrawTarget {
     }
 }
 
-/// What counts up to nobody knows where, invisible unless standard error is a terminal.
+/// A counter without a known end, invisible unless standard error is a terminal.
 pub fn count() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, target());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} {msg}, {elapsed}") {
@@ -33,15 +34,15 @@ pub fn bar(length: u64) -> ProgressBar {
     bar
 }
 
-/// How far a measurement is, and what is left of it.
+/// The progress of a measurement, and its remaining time.
 pub struct Course {
     points: usize,
-    /// Of this target and those before.
+    /// Of this target and the previous ones.
     remaining: RefCell<Remaining>,
 }
 
 impl Course {
-    /// Of a measurement of `targets` targets.
+    /// The progress of a measurement of `targets` targets.
     pub fn new(settings: &Settings, targets: usize) -> Course {
         Course {
             points: settings.points() * targets,
@@ -49,12 +50,12 @@ impl Course {
         }
     }
 
-    /// Points that are done, and how many there are.
+    /// The completed points, and their total.
     pub fn points(&self) -> (usize, usize) {
         (self.remaining.borrow().points_done(), self.points)
     }
 
-    /// How much is done, from 0 to 1.
+    /// The completed share, from 0 to 1.
     pub fn share(&self, progress: &Progress<'_>) -> f64 {
         let (done, points) = self.points();
         let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
@@ -63,12 +64,12 @@ impl Course {
         at / points.max(1) as f64
     }
 
-    /// What is left while a point runs.
+    /// The remaining time while a point runs.
     pub fn left_in(&self, progress: &Progress<'_>) -> Duration {
         self.remaining.borrow().left_in(progress)
     }
 
-    /// What is left between points.
+    /// The remaining time between points.
     fn left(&self) -> Duration {
         self.remaining.borrow().left()
     }
@@ -84,7 +85,7 @@ impl Course {
     }
 }
 
-/// A phase as it is called while it lasts.
+/// The displayed name of a phase.
 pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Precondition => "preconditioning",
@@ -93,8 +94,8 @@ pub fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// A measurement while it runs, on standard error. On a terminal: how far it is, what runs, at what rate, the latest
-/// latencies as a small histogram. Elsewhere: a line a row.
+/// The progress of a measurement on standard error. On a terminal: completed share, current point,
+/// rate, and a small histogram of the latest latencies. Elsewhere: one line per row.
 pub struct Live {
     bar: ProgressBar,
     terminal: bool,
@@ -154,7 +155,7 @@ impl Drop for Live {
     }
 }
 
-/// What stands beside and below the bar.
+/// The text next to and below the bar.
 fn lines(progress: &Progress<'_>, done: usize, points: usize, left: Duration) -> String {
     let phase = phase(progress.phase);
     let latency =
@@ -180,8 +181,8 @@ fn lines(progress: &Progress<'_>, done: usize, points: usize, left: Duration) ->
     text
 }
 
-/// Latencies by powers of two, as blocks: `16 µs ▁▂▅█▃▁ 1.02 ms`; `None` when there are none. Ends that hold less than
-/// a thousandth are cut off.
+/// Latencies by powers of two, as blocks: `16 µs ▁▂▅█▃▁ 1.02 ms`; `None` without data. Outer
+/// classes below a thousandth are omitted.
 fn histogram(shape: &LatencyShape) -> Option<String> {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let all: u64 = shape.iter().sum();
@@ -201,7 +202,7 @@ fn histogram(shape: &LatencyShape) -> Option<String> {
     Some(format!("{} {bars} {}", edge(first), edge(last + 1)))
 }
 
-/// A time for people: `12 s`, `3 min 05 s`, `2 h 05 min`.
+/// A readable time: `12 s`, `3 min 05 s`, `2 h 05 min`.
 pub fn seconds(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -227,7 +228,7 @@ mod tests {
         let mut shape = [0; 42];
         assert_eq!(histogram(&shape), None);
         (shape[14], shape[15], shape[17]) = (50, 100, 10);
-        // Too few to be seen.
+        // Too few to be visible.
         shape[30] = 0;
         assert_eq!(histogram(&shape).unwrap(), "16.4 µs ▄▄██  ▁▁ 262 µs");
         (shape[14], shape[30]) = (50_000, 1);

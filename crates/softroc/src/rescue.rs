@@ -1,4 +1,5 @@
-//! `softroc rescue`: what is on drives, whoever made the arrays; and their volumes by NBD, read-only.
+//! `softroc rescue`: detects arrays of any system on drives, and serves their volumes over NBD,
+//! read-only.
 
 use crate::cli::Rescue;
 use crate::failure::{Failure, Outcome};
@@ -16,17 +17,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteRange};
 
-/// How long requests under way may take to finish when serving is to end.
+/// How long outstanding requests may take at the end of serving.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
-/// The least memory that serving takes.
+/// The least memory for serving.
 const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
 
 /// Runs the command.
 pub fn run(rescue: &Rescue) -> Outcome {
     if rescue.memory < SMALLEST_MEMORY {
         return Err(Failure::usage(format!(
-            "{} of memory is too little; give at least {SMALLEST_MEMORY} with --memory",
+            "--memory {} is too small; the minimum is {SMALLEST_MEMORY}",
             rescue.memory
         )));
     }
@@ -67,7 +68,7 @@ fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
         )));
     }
     let serial = |name: &String| rescue.serial.iter().find(|(drive, _)| drive == name);
-    // What is said of one drive counts before what is said of all.
+    // The value for one drive takes precedence over the value for all.
     let size_was = |name: &String| {
         let of = |drive: Option<&String>| {
             let last = rescue.size_was.iter().rev().find(|(named, _)| named.as_ref() == drive);
@@ -127,7 +128,7 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
 /// The name under which a guess is served.
 const GUESSED: &str = "guess";
 
-/// Guesses how the drives belong together, shows the evidence, and serves a guess.
+/// Guesses the layout of the drives, prints the evidence, and serves a guess.
 async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
     let opened = || scan.drives.iter().filter(|drive| drive.source.is_some());
     let names: Vec<String> = opened().map(|drive| drive.name.clone()).collect();
@@ -146,7 +147,7 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
         false => output::print(&guess_text(&guess, &names))?,
     }
     if guess.candidates.is_empty() {
-        return Err(Failure::not_well("the contents of these drives do not show how they belong together"));
+        return Err(Failure::not_well("the contents of these drives do not reveal their layout"));
     }
     if rescue.serve.is_empty() {
         return Ok(());
@@ -155,7 +156,8 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
         (Some(number), _) => number,
         (None, Sureness::Tied) => {
             return Err(Failure::refused(
-                "the first guess is no better than the second; choose one from the table with --candidate",
+                "the first two guesses are equally likely; choose one from the table with \
+                 --candidate",
             ));
         }
         (None, _) => 1,
@@ -164,7 +166,8 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
         Failure::usage(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
     })?;
     if !candidate.serials.is_empty() {
-        // With these numbers the metadata say the rest, of all volumes. Whoever has a drive open holds it.
+        // With these serial numbers the metadata describe all volumes. Open drives are locked:
+        // close them before the next scan.
         let named = with_serials(rescue, &names, candidate)?;
         drop((scan, sources));
         let scan = rescue::scan(env, &named).await;
@@ -174,8 +177,8 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
     serve_all(env, rescue, vec![attachment.map_err(Failure::failed)?]).await
 }
 
-/// Which drive has which serial number, where metadata say all but that; or all of it, where they are gone, or cannot be what the drives
-/// hold.
+/// Guesses the serial numbers, if the metadata lack only those; or the whole layout, if the
+/// metadata are missing or contradict the contents.
 async fn guessed(env: &Env, scan: &Scan, sources: &[Arc<dyn DriveSource>]) -> Outcome<Guess> {
     let places = rescue::places(env, scan).await.map_err(Failure::refused)?;
     let mut findings = match places {
@@ -188,14 +191,14 @@ async fn guessed(env: &Env, scan: &Scan, sources: &[Arc<dyn DriveSource>]) -> Ou
     Ok(Guess { findings, ..guess })
 }
 
-/// The drives as they were named, each with the number that a guess gives it.
+/// The drives under their given names, each with the serial number from the guess.
 fn with_serials(rescue: &Rescue, names: &[&str], candidate: &Candidate) -> Outcome<Vec<Named>> {
     let mut named = named(rescue)?;
     for (drive, number) in &candidate.serials {
         let own = named.iter_mut().find(|one| one.name == names[*drive]);
         let own = own.ok_or_else(|| {
             Failure::refused(format!(
-                "{} is a part of a drive; name an image of that part as a drive of its own",
+                "{} is a part of a drive; make an image of that part and give it as a drive",
                 names[*drive]
             ))
         })?;
@@ -233,7 +236,7 @@ fn guess_text(guess: &Guess, names: &[&str]) -> String {
         if !one.serials.is_empty() {
             let serial = |(drive, serial): &(usize, String)| format!("--serial {}={serial}", names[*drive]);
             let serials: Vec<String> = one.serials.iter().map(serial).collect();
-            lines.push(format!("     the same by hand: {}", serials.join(" ")));
+            lines.push(format!("     equivalent command: {}", serials.join(" ")));
         }
     }
     lines.join("\n")
@@ -264,7 +267,7 @@ fn guess_json(guess: &Guess, names: &[&str]) -> Value {
     json!({ "drives": names, "findings": guess.findings, "candidates": candidates.collect::<Vec<_>>() })
 }
 
-/// `served` where it can be; why not otherwise.
+/// Whether a volume can be served; otherwise the reason.
 fn standing(scan: &Scan, volume: &ScannedVolume) -> Result<(), String> {
     rescue::attachment(scan, volume, VolumeId(0)).map(|_| ())
 }
@@ -279,7 +282,7 @@ fn as_text(scan: &Scan) -> String {
         other.extend(drive.trouble.iter().map(|trouble| format!("  {}: {trouble}", drive.name)));
         other.extend(drive.told.notes.iter().map(|note| format!("  {} {note}", drive.name)));
         if drive.source.is_some() && drive.told.records.is_empty() && drive.told.notes.is_empty() {
-            other.push(format!("  {}: no metadata of an array were found", drive.name));
+            other.push(format!("  {}: no array metadata found", drive.name));
         }
     }
     if !other.is_empty() {
@@ -323,7 +326,7 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
     lines.join("\n")
 }
 
-/// What there is to say of a volume besides its table.
+/// The notes below the table of a volume.
 fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
     let (found, record) = (&volume.found, &volume.found.record);
     let mut sentences = Vec::new();
@@ -341,11 +344,11 @@ fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
         let features: Vec<String> = record.features.iter().map(ToString::to_string).collect();
         sentences.push(format!("with {}", features.join(", ")));
     }
-    sentences.extend(found.no_writing.iter().map(|reason| format!("must not be written to: {reason}")));
+    sentences.extend(found.no_writing.iter().map(|reason| format!("must not be written: {reason}")));
     if let (Err(why), true) = (standing(scan, volume), found.state != State::NotReadable) {
         sentences.push(format!("cannot be served: {why}"));
     }
-    // What is odd about a drive and its copy is the same of both.
+    // A drive and its copy have the same notes.
     let mut said = BTreeSet::new();
     sentences.retain(|sentence| said.insert(sentence.clone()));
     sentences

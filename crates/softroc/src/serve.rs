@@ -1,9 +1,9 @@
 //! `softroc serve`: the controller in the foreground.
 //!
-//! Shard 0 runs on the main thread, with the controller and the listeners; the other shards and the control
-//! socket's HTTP have threads of their own. SIGINT, SIGTERM or SIGHUP ends it in order: no more connections, requests under
-//! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
-//! which loses nothing that was acknowledged.
+//! Shard 0 runs on the main thread, with the controller and the listeners; the other shards and the
+//! control socket's HTTP have their own threads. SIGINT, SIGTERM or SIGHUP starts an orderly stop:
+//! no new connections, outstanding requests finish, volumes are destaged, flushed, stopped and
+//! marked clean. A second signal exits at once, without loss of acknowledged writes.
 
 use crate::attach::LocalDisks;
 use crate::cache;
@@ -30,13 +30,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, counted};
 
-/// The file in the state directory that says where NBD is served, an address a line.
+/// The file in the state folder that contains the NBD addresses, one per line.
 pub const ENDPOINTS: &str = "nbd.addresses";
 
-/// How long requests under way may take to finish when the controller is asked to end.
+/// How long outstanding requests may take at a stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
-/// Runs the controller until it is asked to end.
+/// Runs the controller until a signal stops it.
 pub fn run(serve: &Serve, control: &Control) -> Outcome {
     start_log();
     end_with_a_shard();
@@ -46,7 +46,8 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     let memory = ByteCount(serve.memory.0 / u64::from(shards));
     if memory < SMALLEST_MEMORY {
         return Err(Failure::usage(format!(
-            "{} of memory for {} is too little; give at least {SMALLEST_MEMORY} for each with --memory",
+            "{} of memory for {} is too small; give at least {SMALLEST_MEMORY} for each with \
+             --memory",
             serve.memory,
             counted(shards, "shard")
         )));
@@ -93,7 +94,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     shard.run(async move { plan.serve(&env).await })
 }
 
-/// What `SOFTROC_LOG` lets through, on standard error.
+/// Starts the log on standard error, with the filter `SOFTROC_LOG`.
 fn start_log() {
     tracing_subscriber::fmt()
         .with_writer(output::Log::to_stderr)
@@ -102,22 +103,27 @@ fn start_log() {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
         )
         .with_ansi(false)
-        .log_internal_errors(false) // A terminal that has closed does not take that either.
+        .log_internal_errors(false) // A closed terminal cannot take them.
         .init();
 }
 
-/// Volumes may be disks of this machine: when the kernel is short of memory it writes to them, and must not have this process
-/// wait for that very write when it needs memory in turn. (Every thread takes this over from the one that starts it.)
+/// Declares this process an I/O flusher, since its volumes may be disks of this machine. Otherwise
+/// the kernel, short of memory, could make it wait for its own writeback. (Threads inherit the
+/// setting.)
 fn serve_the_machine_itself() {
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
-        tracing::debug!("this process may wait for its own disks when memory is short: {error}");
+        tracing::debug!(
+            "cannot become an I/O flusher; low memory may cause a deadlock with attached disks: \
+             {error}"
+        );
     }
 }
 
-/// Files that are open besides hosts' connections: drives, rings, listeners, virtual machines, the connections of the other ports.
+/// Open files besides host connections: drives, rings, listeners, virtual machines, the connections
+/// of the other ports.
 const OTHER_FILES: u64 = 3072;
 
-/// Has as many files as hosts may need: shells give a process 1,024, and allow it more if it asks.
+/// Raises the limit of open files for the host connections: shells set a soft limit of 1,024.
 fn have_files(connections: u32) {
     let need = u64::from(connections) + OTHER_FILES;
     let limit = rustix::process::getrlimit(Resource::Nofile);
@@ -130,15 +136,15 @@ fn have_files(connections: u32) {
     if raised.is_err() || most < need {
         let has = if raised.is_ok() { most } else { now };
         tracing::warn!(
-            "this process may have {has} open files, and {connections} connections of hosts want {need}: those beyond it are turned away; \
-             raise the limit with 'ulimit -Hn {need}' before it is started, or have fewer with --nbd-connections"
+            "the limit of {has} open files is too low for {connections} host connections, which \
+             need {need}: further connections are refused; run 'ulimit -Hn {need}' before the \
+             start, or set a smaller --nbd-connections"
         );
     }
 }
 
-/// A shard that panics has found a programmer's error, and what it knows of its volumes cannot be relied on any more.
-/// Nothing may be written after that: the process ends at once, as if it had been killed, and the next start mends
-/// what a kill leaves. A panic of any other thread is its own affair.
+/// Aborts the process after a panic of a shard: its state is unreliable, and it must not write any
+/// more. The next start recovers as after a crash. Panics of other threads do not abort.
 fn end_with_a_shard() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -147,18 +153,20 @@ fn end_with_a_shard() {
         // The first shard is the main thread.
         if thread.name().is_some_and(|name| name == "main" || name.starts_with("shard ")) {
             tracing::error!(
-                "a shard has panicked: the controller ends, and nothing is written after it; start it again"
+                "a shard has panicked: the controller exits and writes nothing more; start it again"
             );
             std::process::abort();
         }
     }));
 }
 
-/// Where the cache's memory will be, for whoever looks for it one day.
+/// Logs the location of the cache memory, or why there is no cache.
 fn say_where(cache: ByteCount, folder: Option<&Path>) {
     let trouble = folder.filter(|_| !cache.is_zero()).and_then(platform_linux::trouble_with_kept);
     if let Some(trouble) = trouble.filter(|trouble| trouble.kind == ErrorKind::Denied) {
-        return tracing::warn!("all volumes are write-through, for want of protected memory: {trouble}");
+        return tracing::warn!(
+            "all volumes are write-through, because protected memory is not available: {trouble}"
+        );
     }
     match folder {
         _ if cache.is_zero() => tracing::info!("no cache: all volumes are write-through"),
@@ -170,17 +178,18 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
         }
         Some(folder) if !platform_linux::outlives_process(folder) => {
             tracing::warn!(
-                "all volumes are write-through, as {} is on a tmpfs that may end with this process; give a --cache-folder on the machine's own",
+                "all volumes are write-through, because {} is on a private tmpfs of this process; \
+                 give a --cache-folder on a tmpfs of the machine",
                 folder.display()
             );
         }
         Some(folder) => {
-            tracing::info!("cache: at most {cache} for volumes that are write-back, in {}", folder.display());
+            tracing::info!("cache: at most {cache} for write-back volumes, in {}", folder.display());
         }
     }
 }
 
-/// The least memory that a shard can work with.
+/// The least memory of a shard.
 const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
 
 fn default_shards() -> u16 {
@@ -188,11 +197,11 @@ fn default_shards() -> u16 {
     (cores / 2).clamp(1, 256) as u16
 }
 
-/// Who may use the control socket: this user; with a group, its members too.
+/// The access to the control socket: this user; with a group, its members too.
 fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
     let group = match serve.socket_group.as_deref() {
         Some(group) => Some(group_number(group)?),
-        // Whoever says who may use it does not want another group to.
+        // An explicit mode is not extended by the default group.
         None if serve.socket_mode.is_some() || !rustix::process::geteuid().is_root() => None,
         None => std::fs::read_to_string("/etc/group").ok().and_then(|groups| group_in(&groups, OWN_GROUP)),
     };
@@ -200,17 +209,17 @@ fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
     Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group, role: serve.socket_role })
 }
 
-/// Who may connect to the Unix sockets of NBD: this user; with a group, its members too.
+/// The access to the Unix sockets of NBD: this user; with a group, its members too.
 fn nbd_permissions(serve: &Serve) -> Outcome<SocketPermissions> {
     let group = serve.nbd_socket_group.as_deref().map(group_number).transpose()?;
     let usual = if group.is_some() { 0o660 } else { 0o600 };
     Ok(SocketPermissions { mode: serve.nbd_socket_mode.unwrap_or(usual), group })
 }
 
-/// The group whose members may use a controller that root runs, where there is one.
+/// The group with access to a controller of root, if it exists.
 const OWN_GROUP: &str = "softroc";
 
-/// The certificate that was given, if one was.
+/// The certificate from the command line, if any.
 fn certificate(serve: &Serve) -> Option<CertificateFiles> {
     let (certificate, key) = (serve.manage_certificate.clone()?, serve.manage_key.clone()?);
     Some(CertificateFiles { certificate, key })
@@ -226,7 +235,8 @@ fn group_number(name: &str) -> Outcome<u32> {
     })?;
     group_in(&groups, name).ok_or_else(|| {
         Failure::not_found(format!(
-            "there is no group '{name}' in /etc/group; make it with 'groupadd {name}', or give the number of one"
+            "there is no group '{name}' in /etc/group; create it with 'groupadd {name}', or give \
+             a group number"
         ))
     })
 }
@@ -244,13 +254,14 @@ fn path_text(path: &Path) -> Outcome<String> {
         .map_err(|path| Failure::refused(format!("the path {} is not text", path.to_string_lossy())))
 }
 
-/// Where NBD is served: where it is asked for, and at the sockets that were handed to this process; if there is none of
-/// these, in the state folder.
+/// The NBD addresses: those of the command line and the inherited sockets; otherwise a socket in
+/// the state folder.
 fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) -> Outcome<Vec<Address>> {
     let control_socket = Address::Unix(path_text(control.socket())?);
     if sockets.iter().any(|socket| *socket.address() == control_socket) {
         return Err(Failure::refused(format!(
-            "the control socket {control_socket} was handed over by LISTEN_FDS, but only sockets of NBD can be; hand over those alone"
+            "LISTEN_FDS contains the control socket {control_socket}, but only NBD sockets may be \
+             inherited; remove it"
         )));
     }
     let handed = sockets.iter().map(|socket| socket.address().clone());
@@ -262,14 +273,14 @@ fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) 
     Ok(addresses)
 }
 
-/// How long drives may take, but for what `given` says.
+/// The time limits of drives: the defaults, changed by `given`.
 fn time_limits(given: &[(String, Duration)]) -> Outcome<LimitsByClass> {
     let mut limits = LimitsByClass::default();
     given.iter().try_for_each(|(name, limit)| limits.set(name, *limit)).map_err(Failure::refused)?;
     Ok(limits)
 }
 
-/// What `serve` was asked for, worked out.
+/// The evaluated options of `serve`.
 struct Plan {
     shards: u16,
     memory: ByteCount,
@@ -320,7 +331,7 @@ impl Plan {
         let options = ServerOptions { allow_remote, ..ServerOptions::taking(self.connections) };
         let disks = LocalDisks::start(node.ports.clone(), node.guests.clone())?;
         let guests = guests.map(|guests| guests.start(node.guests)).transpose()?;
-        // Addresses first: a socket in use is found before any drive is touched.
+        // Bind addresses first: an address in use is detected before any access to drives.
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
@@ -368,14 +379,14 @@ impl Plan {
         served
     }
 
-    /// The stop begins: whoever wants to know is told, and its limit counts.
+    /// Begins the stop: notifies its listeners, and starts the time limit.
     fn stopping(&self, controller: &ControllerHandle) -> Outcome<Ending> {
         tracing::info!("stopping: outstanding requests finish first");
         service::stopping();
         Ending::begin(self.stop_limit, controller.unfinished())
     }
 
-    /// What is served over HTTP: ports are bound, and not served yet.
+    /// Binds the HTTP ports, without serving them yet.
     fn setup(&self, metrics: Metrics) -> Outcome<Setup> {
         let manage = self
             .manage
@@ -409,19 +420,21 @@ impl Plan {
         let endpoints = addresses.join("\n") + "\n";
         if let Err(error) = StateFolder::new(&self.state).write(ENDPOINTS, endpoints.as_bytes()) {
             tracing::warn!(
-                "cannot write {ENDPOINTS} in the state folder ({error}): commands find NBD by 'softroc volume show' alone; make room there, and start again"
+                "cannot write {ENDPOINTS} in the state folder ({error}): only 'softroc volume \
+                 show' shows the NBD addresses; free space there, and restart"
             );
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
         let control = control_api::Server::start(setup, controller.clone(), workbench, move || {
-            // Several requests to end are one.
+            // Repeated requests count as one.
             let _ = stopped.send(());
         })?;
         if let Some(first) = control.first_account() {
-            // The log may be kept and sent elsewhere: it has the name of the file alone.
+            // Logs may be stored elsewhere: they contain only the name of the file.
             tracing::info!(
-                "the first account is '{}'; its password is in {}, and has to be changed, which removes that file",
+                "the first account is '{}'; its password is in {}, and must be changed at the \
+                 first login; this removes the file",
                 first.name,
                 self.state.join(first.file).display()
             );
@@ -430,7 +443,7 @@ impl Plan {
         if !starts(env, controller, asked_to_end).await {
             return self.stopping(controller);
         }
-        // Hosts that connected before the volumes were there have waited.
+        // Early connections wait until the volumes exist.
         nbd.accept();
         let volumes = match controller.command(env, Command::VolumeList {}).await {
             Ok(Reply::Volumes { volumes }) => volumes,
@@ -452,7 +465,7 @@ impl Plan {
     }
 }
 
-/// Waits until the controller serves volumes; `false`: it is asked to end before.
+/// Waits until the controller serves volumes; `false`: a stop was requested before.
 async fn starts(env: &Env, controller: &ControllerHandle, asked_to_end: &mut mailbox::Receiver<()>) -> bool {
     let mut serves = std::pin::pin!(controller.reaches(env, Phase::Serving));
     let mut ends = std::pin::pin!(asked_to_end.receive());

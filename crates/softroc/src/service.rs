@@ -1,7 +1,7 @@
-//! What systemd is told, where it started this process (sd_notify(3)): that the service is ready, that it stops, and that it lives.
+//! Notifications to systemd (sd_notify(3)), if it started this process: ready, stopping, watchdog.
 //!
-//! It lives if every shard does: each has a task that ticks, and the first one tells systemd only as long as all of them
-//! have ticked since it told it last.
+//! Each shard has a task that ticks. The first shard pings the watchdog only if all shards have
+//! ticked since the last ping.
 
 use platform::Env;
 use sd_notify::NotifyState;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Ticks of each shard; `None` if nobody watches.
+/// The ticks of each shard; `None` without a watchdog.
 #[derive(Clone, Default)]
 pub struct Pulse(Option<Arc<Beats>>);
 
@@ -19,9 +19,9 @@ struct Beats {
 }
 
 impl Pulse {
-    /// For so many shards, if this process is watched over.
+    /// Ticks for a number of shards, if systemd set a watchdog.
     pub fn watched(shards: u16) -> Pulse {
-        // It is missed once before systemd gives up.
+        // A quarter of the limit, so that one missed ping is tolerated.
         Pulse::every(shards, sd_notify::watchdog_enabled().map(|limit| limit / 4))
     }
 
@@ -30,7 +30,7 @@ impl Pulse {
         Pulse(every.map(|every| Arc::new(Beats { of_shards: of_shards(), every })))
     }
 
-    /// Ticks, on the shard of that number, as long as it lives.
+    /// Ticks on a shard for its lifetime.
     pub async fn beat(self, env: Env, shard: u16) {
         let Some(beats) = self.0 else { return };
         let Some(own) = beats.of_shards.get(usize::from(shard)) else { return };
@@ -40,7 +40,7 @@ impl Pulse {
         }
     }
 
-    /// Tells systemd that all is well as long as it is.
+    /// Pings the watchdog as long as all shards tick.
     pub async fn report(self, env: Env) {
         let Some(beats) = self.0 else { return };
         let mut before = Vec::new();
@@ -51,33 +51,33 @@ impl Pulse {
                     tell(&[NotifyState::Watchdog]);
                     before = now;
                 }
-                Some(shard) => tracing::warn!("shard {shard} does nothing any more"),
+                Some(shard) => tracing::warn!("shard {shard} does not respond"),
             }
-            // A little longer than between two ticks, so that each shard has ticked.
+            // Slightly longer than two ticks, so that each shard has ticked.
             env.sleep(beats.every + beats.every / 4).await;
         }
     }
 }
 
-/// The first shard that has not ticked.
+/// The first shard without a tick.
 fn stands_still(before: &[u64], now: &[u64]) -> Option<usize> {
     before.iter().zip(now).position(|(before, now)| before == now)
 }
 
-/// The service is ready, and how it is.
+/// Reports that the service is ready, with a status.
 pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The service stops: outstanding requests finish, and the cache is written to the drives.
+/// Reports that the service stops: outstanding requests finish, and the cache is destaged.
 pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping: outstanding requests finish first")]);
 }
 
-/// Whoever did not start a service is told nothing.
+/// Without systemd, this does nothing.
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!("systemd is not told: {error}");
+        tracing::debug!("cannot notify systemd: {error}");
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_stands_still_is_found() {
-        assert_eq!(stands_still(&[], &[1, 1]), None, "nothing is known of before");
+        assert_eq!(stands_still(&[], &[1, 1]), None, "no earlier ticks are known");
         assert_eq!(stands_still(&[1, 1], &[2, 2]), None);
         assert_eq!(stands_still(&[2, 2], &[3, 2]), Some(1));
     }

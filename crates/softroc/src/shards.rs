@@ -1,7 +1,7 @@
-//! The shards of a controller: shard 0 on the calling thread, each other on a thread of its own.
+//! The shards of a controller: shard 0 on the calling thread, each other on its own thread.
 
 use crate::failure::{Failure, Outcome};
-use crate::guests::OfferTo;
+use crate::guests::OfferSender;
 use crate::service::Pulse;
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use guests::{GuestMessage, guest_mailbox, offer, serve_guests};
@@ -12,20 +12,20 @@ use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};
 use std::sync::mpsc;
 use units::ByteCount;
 
-/// What the ports of every shard are given.
+/// Options for the ports of each shard.
 #[derive(Clone, Default)]
 pub struct PortOptions {
-    /// What sessions may do.
+    /// The rights of sessions.
     pub sessions: SessionOptions,
-    /// Where hosts are known while they are connected.
+    /// The list of connected hosts.
     pub hosts: Hosts,
-    /// Where it ticks.
+    /// The watchdog ticks.
     pub pulse: Pulse,
-    /// Who makes sockets for guests, if anybody does.
-    pub offers: Option<OfferTo>,
+    /// The thread that creates sockets for guests, if vhost-user is enabled.
+    pub offers: Option<OfferSender>,
 }
 
-/// How a shard is reached from the others.
+/// The channels of a shard.
 struct Contact {
     index: u16,
     engine: mailbox::Sender<ShardMessage>,
@@ -34,7 +34,7 @@ struct Contact {
     stop: mailbox::Sender<()>,
 }
 
-/// All shards, seen from shard 0.
+/// All shards, as seen from shard 0.
 pub struct Node {
     /// Messages to each shard's engine.
     pub engines: Vec<mailbox::Sender<ShardMessage>>,
@@ -42,14 +42,14 @@ pub struct Node {
     pub ports: Vec<mailbox::Sender<PortMessage>>,
     /// Messages to each shard about guests' queues.
     pub guests: Vec<mailbox::Sender<GuestMessage>>,
-    /// What the shards report, for the controller.
+    /// The reports of the shards, for the controller.
     pub reports: mailbox::Receiver<Report>,
     stops: Vec<mailbox::Sender<()>>,
     threads: Vec<ShardHandle<()>>,
 }
 
 impl Node {
-    /// Starts `count` shards; the first is on the thread of `env`. `memory` is for each.
+    /// Starts `count` shards; the first runs on the thread of `env`. Each gets `memory`.
     pub fn start(env: &Env, count: u16, memory: ByteCount, port: PortOptions) -> Outcome<Node> {
         let (reports, receiver) = mailbox::mailbox(env, usize::from(count) * engine::REPORTS_OPEN);
         let (introduce, contacts) = mpsc::channel();
@@ -79,7 +79,7 @@ impl Node {
         let engines: Vec<_> = contacts.iter().map(|contact| contact.engine.clone()).collect();
         for contact in &contacts {
             if contact.engine.send(ShardMessage::Peers(engines.clone())).is_err() {
-                return Err(Failure::failed(format!("shard {} ended at once", contact.index)));
+                return Err(Failure::failed(format!("shard {} exited at its start", contact.index)));
             }
         }
         let ports = contacts.iter().map(|contact| contact.port.clone()).collect();
@@ -89,11 +89,11 @@ impl Node {
     }
 }
 
-/// Ends every other shard and waits for its thread.
+/// Stops every other shard and waits for its thread.
 pub fn stop(stops: Vec<mailbox::Sender<()>>, threads: Vec<ShardHandle<()>>) -> Outcome {
     for stop in stops {
         if stop.send(()).is_err() {
-            tracing::debug!("a shard has ended already");
+            tracing::debug!("a shard has already exited");
         }
     }
     for thread in threads {
@@ -103,13 +103,13 @@ pub fn stop(stops: Vec<mailbox::Sender<()>>, threads: Vec<ShardHandle<()>>) -> O
 }
 
 impl Node {
-    /// Takes apart what ends the shards, to be given to [`stop`] when everything else has ended.
+    /// Takes the handles that stop the shards, for [`stop`] at the end.
     pub fn take_threads(&mut self) -> (Vec<mailbox::Sender<()>>, Vec<ShardHandle<()>>) {
         (std::mem::take(&mut self.stops), std::mem::take(&mut self.threads))
     }
 }
 
-/// Starts the engine and the port of one shard, on its thread, and introduces them.
+/// Starts the engine and the port of one shard on its thread, and connects them.
 fn start_shard(
     env: &Env,
     index: u16,
@@ -127,13 +127,13 @@ fn start_shard(
     let (guests, guest_messages) = guest_mailbox(env);
     env.spawn("pulse", pulse.beat(env.clone(), index));
     env.spawn("guests", serve_guests(shard.clone(), hosts.clone(), guest_messages));
-    // Every shard has the same volumes; one of them tells.
+    // All shards have the same volumes: only shard 0 announces them.
     if let Some(offers) = offers.filter(|_| index == 0) {
         env.spawn("guests' volumes", offer(shard.clone(), move |offered| offers.tell(offered)));
     }
     env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), hosts, port_messages, sessions));
     if introduce.send(Contact { index, engine, port, guests, stop }).is_err() {
-        tracing::error!("nobody waits for shard {index}");
+        tracing::error!("the start of shard {index} was abandoned");
     }
     (shard, stopped)
 }

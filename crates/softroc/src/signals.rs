@@ -1,7 +1,8 @@
-//! Signals: asking a process to end. The first asks, a second one ends it at once.
+//! Termination signals: the first requests a stop, a second one exits at once.
 //!
-//! A terminal that closes (SIGHUP) asks as SIGTERM does, and often more than once: a repeated SIGHUP ends nothing at once.
-//! Where this process was started with SIGHUP ignored (`nohup`), it stays ignored.
+//! SIGHUP (a closed terminal) also requests a stop, but is often sent several times: a repeated
+//! SIGHUP does not exit at once. A process that was started with SIGHUP ignored (`nohup`) keeps
+//! ignoring it.
 
 use crate::failure::{Failure, Outcome};
 use platform::mailbox;
@@ -14,24 +15,24 @@ fn failed(error: std::io::Error) -> Failure {
     Failure::failed(format!("cannot watch for signals: {error}"))
 }
 
-/// Whether a process ignores SIGHUP, by what `/proc` shows of it.
+/// Whether a process ignores SIGHUP, according to `/proc`.
 fn ignores_hangup(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
-/// The signals that ask this process to end.
+/// The signals that request a stop.
 fn asking() -> Vec<i32> {
     let is_ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
     let hangup = (!is_ignored).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
 }
 
-/// Sets `flag` at the first signal that asks this process to end.
+/// Sets `flag` at the first signal that requests a stop.
 pub fn set_on_interrupt(flag: &Arc<AtomicBool>) -> Outcome {
     for signal in asking() {
-        // In this order: the first signal finds the flag unset, and sets it.
+        // Register in this order: the first signal finds the flag unset, and sets it.
         if signal != SIGHUP {
             signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone()).map_err(failed)?;
         }
@@ -40,7 +41,7 @@ pub fn set_on_interrupt(flag: &Arc<AtomicBool>) -> Outcome {
     Ok(())
 }
 
-/// Sends a message at the first signal that asks this process to end.
+/// Sends a message at the first signal that requests a stop.
 pub fn send_on_interrupt(ask_to_end: mailbox::Sender<()>) -> Outcome {
     let mut signals = Signals::new(asking()).map_err(failed)?;
     let watch = move || {
@@ -50,7 +51,7 @@ pub fn send_on_interrupt(ask_to_end: mailbox::Sender<()>) -> Outcome {
                 std::process::exit(130);
             }
             asked |= signal != SIGHUP;
-            // If nobody takes it, the process ends already.
+            // Without a receiver, the process is already stopping.
             let _ = ask_to_end.send(());
         }
     };

@@ -7,7 +7,7 @@ use std::process::Command;
 
 const DOCUMENT: &str = include_str!("../../../docs/formats/http-api.md");
 
-/// A controller whose state folder is `softroc-data` in a folder: the document's examples are run there.
+/// A controller whose state folder is `softroc-data` in a folder where the document's examples run.
 fn controller(name: &str) -> Controller {
     let mut controller = Controller::unstarted(name);
     let link = controller.folder.file("softroc-data");
@@ -29,7 +29,7 @@ fn every_command_is_in_the_document() {
         return;
     }
     let controller = controller("api-commands");
-    // The refusal of one that is none lists those that are.
+    // The error for an unknown command lists all commands.
     let curl = "curl -s --unix-socket softroc-data/control.sock http://localhost/v1";
     let post = format!("{curl}/command -H 'content-type: application/json' -d");
     let refused = run_in(&controller, &format!("{post} '{{\"command\": \"nonsense\"}}'"));
@@ -40,7 +40,7 @@ fn every_command_is_in_the_document() {
     for command in commands {
         assert!(rows.iter().any(|row| row.contains(&format!("`{command}`"))), "{command} is not documented");
     }
-    // Whatever is wrong with a request is told as JSON.
+    // All errors are JSON.
     for (wrong, kind) in [
         (format!("{curl}/tasks/first"), "invalid"),
         (format!("{curl}/events?last=some"), "invalid"),

@@ -1,5 +1,5 @@
-//! A volume that is a disk: a real Linux kernel has it as one, in an emulated machine, and a file system lies on it that is written
-//! to while the controller dies and comes back (`common::guest`).
+//! A volume as a disk of a real Linux kernel in an emulated machine, with a file system that is
+//! written to while the controller is killed and restarted (`common::guest`).
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::guest::{Guest, Keep, Verdict, WRITERS};
 use common::{Controller, Folder, skipped};
 use std::path::PathBuf;
 
-/// What the guest is asked for. It says a line for everything that is judged.
+/// The script of the guest. It prints a line for each checked fact.
 const SCRIPT: &str = r#"
 state=/run/state
 ask() { timeout 90 softroc "$@" --state $state; }
@@ -109,7 +109,7 @@ fn verdict() -> Option<Verdict> {
     Some(guest.run())
 }
 
-/// The same disk by ublk, where the guest's kernel has it.
+/// The same disk by ublk, if the guest's kernel supports it.
 fn has_ublk(verdict: &Verdict) -> bool {
     expect(verdict, "ublk-unloaded", 3, &["run 'modprobe ublk_drv' as root"]);
     if verdict.of("SAID", "ublk-attached").is_none() {
@@ -122,7 +122,7 @@ fn has_ublk(verdict: &Verdict) -> bool {
         0,
         &["device /dev/ublkb0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"],
     );
-    // Strip and stripe of three drives; a cache that is flushed, and writes that go through it.
+    // Strip and stripe of three drives; with a flushed cache, and with write-through.
     verdict.expect("SHAPE", "ublk", "512 262144 524288 1 write back");
     for name in ["ublk-discard", "ublk-mkfs", "fsck-ublk", "ublk-detach", "ublk-read-only", "ublk-again"] {
         expect(verdict, name, 0, &[]);
@@ -136,7 +136,7 @@ fn has_ublk(verdict: &Verdict) -> bool {
     true
 }
 
-/// What a command said must contain all of these, and have ended with that code.
+/// The output of a command contains all of these, and its exit code matches.
 #[track_caller]
 fn expect(verdict: &Verdict, name: &str, code: u8, parts: &[&str]) {
     let said = verdict.of("SAID", name).unwrap_or_else(|| panic!("nothing of {name}:\n{}", verdict.0));
@@ -152,8 +152,8 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     let Some(verdict) = verdict() else { return };
     expect(&verdict, "unloaded", 3, &["run 'modprobe nbd' as root"]);
     expect(&verdict, "attached", 0, &["device /dev/nbd0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"]);
-    expect(&verdict, "twice", 0, &["'data' is /dev/nbd0 already"]);
-    expect(&verdict, "other", 3, &["'data' is /dev/nbd0 already, and can be written to"]);
+    expect(&verdict, "twice", 0, &["'data' is attached as /dev/nbd0 already"]);
+    expect(&verdict, "other", 3, &["'data' is attached as /dev/nbd0 already, read-write"]);
     for (name, target) in [
         ("made", "/dev/nbd0"),
         ("before", "none"),
@@ -170,7 +170,7 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     assert_eq!(state("started"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
     assert!(state("orphan").starts_with("/dev/nbd0 ") && state("orphan").contains(" waiting read-only "));
     expect(&verdict, "mkfs", 0, &[]);
-    // Two writers, two files each, over a kill and over a restart: nothing failed, and all is there.
+    // Two writers, two files each, over a kill and over a restart: no error, no lost data.
     let stories = if has_ublk(&verdict) { 2 } else { 1 };
     assert_eq!(
         verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(),
@@ -183,12 +183,12 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     expect(&verdict, "busy-nbd", 3, &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
     expect(&verdict, "fsck-nbd", 0, &[]);
     expect(&verdict, "detach", 0, &["Done."]);
-    expect(&verdict, "none", 4, &["'data' is no disk of this machine"]);
+    expect(&verdict, "none", 4, &["'data' is not attached"]);
     expect(&verdict, "written", 1, &["ermitted"]);
     expect(&verdict, "again", 0, &["softroc volume set data --attach off"]);
     expect(&verdict, "orphan", 3, &["softroc detach /dev/nbd0 --force"]);
     expect(&verdict, "forced", 0, &["Done."]);
-    expect(&verdict, "empty", 0, &["No volume is a disk of this machine"]);
+    expect(&verdict, "empty", 0, &["No volume is attached"]);
     assert!(verdict.0.contains("KERNEL 0") && verdict.0.contains("PANICS 0"), "{}", verdict.0);
 }
 
@@ -197,15 +197,16 @@ fn a_machine_that_lets_nobody_make_disks_says_what_to_do() {
     let controller = Controller::new("attach");
     controller.volume("data", "raid1", 2);
     let listed = controller.softroc(&["attach", "--list"]).ok();
-    assert!(listed.contains("No volume is a disk of this machine"), "{listed}");
+    assert!(listed.contains("No volume is attached"), "{listed}");
     let unknown = controller.softroc(&["attach", "nothing"]).refused();
     assert!(unknown.contains("there is no volume 'nothing'"), "{unknown}");
     let none = controller.softroc(&["detach", "data"]).refused();
-    assert!(none.contains("'data' is no disk of this machine"), "{none}");
+    assert!(none.contains("'data' is not attached"), "{none}");
     let none = controller.softroc(&["attach", "data", "--as", "ublk"]);
-    let says_what_to_do = ["modprobe ublk_drv", "sudo softroc serve", "leave out '--as ublk'"];
+    let says_what_to_do = ["modprobe ublk_drv", "sudo softroc serve", "omit '--as ublk'"];
     assert!(says_what_to_do.iter().any(|what| none.stderr.contains(what)), "{}", none.stderr);
-    // A kernel without the module, or a container without the right; where there are both, this is the guest's to judge.
+    // Tests a kernel without the module, or a container without the permission; if both exist, the
+    // guest tests it.
     let attached = controller.softroc(&["attach", "data"]);
     match attached.code {
         0 => drop(controller.softroc(&["detach", "data"]).ok()),

@@ -1,8 +1,9 @@
-//! What an administrator puts on a disk of this machine, in an emulated machine with a real Linux kernel (`common::guest`): XFS, fio that
-//! verifies while the controller is killed and restarted and a drive is pulled and replaced, Linux md and LVM, a reboot. By NBD and by
-//! ublk. What a request costs is counted, and printed.
+//! Uses of a disk of this computer, in an emulated machine with a real Linux kernel
+//! (`common::guest`): XFS; fio that verifies while the controller is killed and restarted and a
+//! drive is pulled and replaced; Linux md and LVM; a reboot. By NBD and by ublk. The cost of a
+//! request is measured and printed.
 //!
-//! All of it with `ATTACH_TESTS=all`; it takes many minutes.
+//! Runs with `ATTACH_TESTS=all`; it takes many minutes.
 
 mod common;
 
@@ -10,7 +11,7 @@ use common::guest::{FIO, Guest, Keep, Verdict};
 use common::{Folder, skipped};
 use std::path::PathBuf;
 
-/// What both boots of the machine begin with. What is to last is on the last drive.
+/// The start of the script for both boots of the machine. Persistent files are on the last drive.
 const BEGIN: &str = r#"
 ask() { timeout 90 softroc "$@" --state /state/softroc; }
 serve() {
@@ -106,8 +107,8 @@ grep -c panicked /state/serve.log | sed 's/^/PANICS second /'
 umount /state
 "#;
 
-/// ext4 under fio while RAID 5 of four drives becomes RAID 6 of six, with a kill and a pulled drive on the way; then the file system grows, and
-/// Linux md reads what is left of the drives by DDF.
+/// ext4 under fio while RAID 5 of four drives becomes RAID 6 of six, with a kill and a pulled
+/// drive. Then the file system grows, and Linux md reads the remaining drives by DDF.
 const GROWS: &str = r#"
 insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
 /sbin/mke2fs -q -t ext4 $STATE; mount -t ext4 $STATE /state
@@ -174,7 +175,8 @@ done
 umount /state
 "#;
 
-/// What a request costs the controller: its processor time, where the guest's clock counts instructions, a nanosecond each.
+/// The controller's processor time per request. The guest's clock counts instructions, one
+/// nanosecond each.
 const COST: &str = r#"
 insmod /modules/nbd.ko; insmod /modules/ublk_drv.ko 2>/dev/null
 mount -t tmpfs none /state
@@ -212,7 +214,7 @@ fn is_long() -> bool {
     is_long
 }
 
-/// Drives of so many MiB, of nothing.
+/// Empty drives of the given sizes in MiB.
 fn drives(folder: &Folder, sizes_mib: &[u64]) -> Vec<PathBuf> {
     let drive = |(number, size): (usize, &u64)| {
         let path = folder.0.join(format!("{number}.img"));
@@ -222,14 +224,15 @@ fn drives(folder: &Folder, sizes_mib: &[u64]) -> Vec<PathBuf> {
     sizes_mib.iter().enumerate().map(drive).collect()
 }
 
-/// Boots the machine with these drives: so many of the volume, two more, and the one with what is to last. It has these programs as well.
+/// Boots the machine with the volume's drives, two more, and the one with persistent files; and
+/// with these programs.
 fn boot(
     folder: &Folder,
     drives: &[PathBuf],
     (members, script): (usize, &str),
     programs: &[&str],
 ) -> Option<Verdict> {
-    let mut guest = Guest::with_more("what lies on a disk of this machine")?;
+    let mut guest = Guest::with_more("tests of a disk of this computer")?;
     let names = guest.give(drives, Keep::Everything);
     guest.give_program(env!("CARGO_BIN_EXE_softroc"), folder);
     programs.iter().for_each(|program| guest.give_program(program, folder));
@@ -237,7 +240,7 @@ fn boot(
     let (volume, spares, state) = (volume.join(" "), more[..2].join(" "), &more[2]);
     guest.script +=
         &format!("DRIVES=\"{volume}\"\nSPARES=\"{spares}\"\nSTATE=\"{state}\"\n{FIO}{BEGIN}{script}");
-    // It takes long: whoever watches sees how far it is.
+    // It takes long: print the progress.
     Some(guest.run_with(|line| println!("{line}")))
 }
 
@@ -273,13 +276,13 @@ fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
             assert!(verdict.0.contains(&format!("SAME {same}-{way}\n")), "{same} {way}\n{}", verdict.0);
         }
     }
-    // Fio ran until after the drive had been replaced, and found every block as it wrote it.
+    // Fio ran until after the replacement of the drive, and verified each block.
     for line in ["BUSY fio 1", "FIO ended 0"] {
         assert_eq!(verdict.0.lines().filter(|said| *said == line).count(), 2, "{line}\n{}", verdict.0);
     }
     succeeds(&verdict, &["mkfs-last", "mount-last", "umount-last", "umount-state"]);
     verdict.expect("PANICS", "first", "0");
-    // The machine is booted anew.
+    // The second boot of the machine.
     let verdict = boot(&folder, &drives, (3, SECOND), &[]).expect("it was booted before");
     succeeds(&verdict, &["mounted", "umount"]);
     assert!(verdict.0.contains("SAME after-reboot"), "{}", verdict.0);
@@ -311,7 +314,7 @@ fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
         verdict.expect("MOVING", when, "yes");
     }
     assert!(!verdict.0.contains("FIO failed") && !verdict.0.contains("LATE "), "{}", verdict.0);
-    // Three strips of data in a row, and then four.
+    // Three consecutive strips of data, then four.
     let sectors: Vec<u64> =
         verdict.of("SECTORS", "disk").unwrap_or_default().split(' ').flat_map(str::parse).collect();
     let [before, after] = sectors[..] else { panic!("{}", verdict.0) };
@@ -320,7 +323,7 @@ fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
     let blocks: u64 = blocks.split_whitespace().nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(blocks > before / 2, "{blocks} KiB in the file system: it has grown\n{}", verdict.0);
     verdict.expect("PANICS", "grows", "0");
-    // The drive that was pulled is not there.
+    // The pulled drive is missing.
     let volume = verdict.of("VOLUME", "md").unwrap_or_default();
     assert!(volume.starts_with("raid6 10 6 ") && volume.ends_with(" 1"), "{volume}\n{}", verdict.0);
     assert_eq!(verdict.of("HASH", "md"), verdict.of("HASH", "softroc"), "{}", verdict.0);
@@ -346,7 +349,7 @@ fn what_a_request_costs_the_controller_is_counted() {
     let cost = |what: &str| verdict.of("COST", what).and_then(|count| count.parse::<u64>().ok());
     for way in ["nbd", "ublk"] {
         succeeds(&verdict, &[&format!("cost-{way}"), &format!("cost-detach-{way}")]);
-        // Whoever does nothing costs nothing.
+        // Idle volumes cost nothing.
         for work in ["randread-1", "randread-16", "randwrite-1", "randwrite-16"] {
             let count = cost(&format!("{way}-{work}"));
             assert!(count.is_some_and(|count| count > 1_000), "{way} {work}: {count:?}\n{}", verdict.0);

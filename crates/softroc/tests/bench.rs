@@ -1,4 +1,4 @@
-//! StorageBench on the command line: what is measured is kept, compared, joined and written to files.
+//! StorageBench on the command line: results are stored, compared, merged and written to files.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
     let first = folder.file("first.json");
     measure(&folder, "first", &["--json-file", &first]).ok();
     measure(&folder, "second", &[]).ok();
-    measure(&folder, "nobody keeps this", &["--no-save"]).ok();
+    measure(&folder, "not stored", &["--no-save"]).ok();
     let runs = json(kept(&folder, &["list", "--json"]));
     let names: Vec<&str> =
         runs["runs"].as_array().expect("runs").iter().filter_map(|run| run["name"].as_str()).collect();
@@ -54,7 +54,7 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
     assert!(shown["environment"]["kernel"].is_string() && shown["rows"][0]["detail"].is_null());
     let compared = json(kept(&folder, &["compare", "first", "second", "--json"]));
     assert_eq!(compared["comparisons"][0]["profiles"][0]["points"].as_array().map(Vec::len), Some(2));
-    // A file that was written is as good as a run that is kept.
+    // A result file can be used like a stored run.
     kept(&folder, &["merge", "second", &first, "--name", "both"]).ok();
     let both = json(kept(&folder, &["show", "both", "--json"]));
     let ios = |results: &serde_json::Value| results["rows"][0]["ios"].as_u64().expect("ios");
@@ -71,8 +71,8 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
         drawn.ok();
         assert!(std::fs::read(&png).expect("the picture").starts_with(b"\x89PNG"));
     } else {
-        // It was built without, or this machine has no fonts.
-        assert!(drawn.code != 0 && drawn.stderr.contains("write --svg"), "{}", drawn.stderr);
+        // It was built without PNG support, or this computer has no fonts.
+        assert!(drawn.code != 0 && drawn.stderr.contains("use --svg"), "{}", drawn.stderr);
     }
     kept(&folder, &["delete", "first", "--yes"]).ok();
     assert!(kept(&folder, &["show", "first"]).refused().contains("there is no run 'first'"));
@@ -91,7 +91,7 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("softroc starts");
-    // Once the run is in the database it has begun; a moment later it has counted something.
+    // A run in the database has started; soon it has counted operations.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !std::path::Path::new(&state).join("results.db").exists() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
@@ -104,8 +104,8 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("the measurement of 'null:64M' was stopped"), "{said}");
     assert_eq!(std::fs::read_to_string(&report).expect("the report"), "finished", "it stays as it was");
-    assert!(said.contains("report.html stays as it is") && said.contains("report.stopped.html"), "{said}");
-    let page = std::fs::read_to_string(stopped).expect("the report of what was measured");
+    assert!(said.contains("report.html is unchanged") && said.contains("report.stopped.html"), "{said}");
+    let page = std::fs::read_to_string(stopped).expect("the partial report");
     assert!(page.contains("<dt>Seed</dt><dd>42</dd>"), "the seed is on it");
     assert!(page.contains("bench null:64M --profile database --outstanding 1,2"), "the command line too");
     assert!(page.contains("[[workload]]") && page.contains("read IO/s"), "and profiles, and both directions");
@@ -114,7 +114,7 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     assert_eq!((&runs["runs"][0]["state"], &runs["runs"][0]["rows"]), (&"stopped".into(), &1.into()));
 }
 
-/// Measures a new file with --verify while block 10 of it is overwritten all the time behind the program's back.
+/// Measures a new file with --verify while another thread keeps overwriting block 10.
 fn verify_beside_somebody_who_writes(folder: &Folder, profile: &str) -> Answer {
     let (state, target) = (folder.file("state"), folder.file("target.img"));
     std::fs::write(&target, vec![0; 1 << 20]).expect("a file");
@@ -148,10 +148,10 @@ fn verify_beside_somebody_who_writes(folder: &Folder, profile: &str) -> Answer {
 #[test]
 fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_should_hold_and_what_it_does() {
     let wrong = ", but holds something that this run did not write; it begins with ee ee ee ee ee ee ee ee";
-    // One is found out while the profile runs, the other, which nothing reads, when what was written is read back.
+    // One error is found during the profile, the other by reading back the written data.
     for (profile, begins) in [
         ("random,50%read,4K", "softroc: the measurement of '"),
-        ("random,write,4K", "softroc: reading back what was written to '"),
+        ("random,write,4K", "softroc: the final read of '"),
     ] {
         let folder = Folder::new("bench-verify");
         let answer = verify_beside_somebody_who_writes(&folder, profile);
@@ -163,7 +163,7 @@ fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_sho
             sentence.contains("gave wrong data: the 4 KiB at byte 40960 should hold "),
             "{profile}: {sentence}"
         );
-        assert!(stdout.contains("Not all that was written is verified: "), "{profile}: {stdout}");
+        assert!(stdout.contains("Verification is incomplete: "), "{profile}: {stdout}");
         let runs = json(kept(&folder, &["list", "--json"]));
         assert_eq!(runs["runs"][0]["state"], "failed", "{profile}");
     }
@@ -189,15 +189,15 @@ fn what_cannot_be_done_is_said() {
         ),
         (
             &["null:64M", "--json-file", "/nowhere/r.json"],
-            "--json-file /nowhere/r.json: there is no such folder",
+            "--json-file /nowhere/r.json: the folder does not exist",
         ),
         (&["null:64M", "--html", "/"], "--html /: this is a folder"),
         (
             &["null:64M", "--profile", "database", "--plot", "latency:streaming"],
-            "--plot latency:streaming is of a profile that is not measured; name one of database",
+            "the profile of --plot latency:streaming is not measured; give one of database",
         ),
-        (&["null:64M", "null:64M"], "'null:64M' is named twice"),
-        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; name another target, or create"),
+        (&["null:64M", "null:64M"], "'null:64M' is given twice"),
+        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; give another target, or create"),
         (&["null:64M", "--profile", "database,hot=90%:4G"], "has 4 GiB, more than the area's 64 MiB"),
     ] {
         let sentence = kept(&folder, arguments).refused();
@@ -212,7 +212,7 @@ fn nothing_is_measured_before_every_target_can_be_and_no_test_file_is_left_behin
     let folder = Folder::new("bench-all");
     let (new, other) = (folder.file("new.img"), folder.file("other.img"));
     std::fs::write(&other, vec![7; 1 << 20]).expect("a file");
-    // The second target holds data that a profile would overwrite.
+    // The second target has data that a profile would overwrite.
     let sentence = kept(&folder, &[&new, &other, "--create", "1M", "--profile", "database"]).refused();
     assert!(sentence.contains("holds data that is not from an earlier run"), "{sentence}");
     assert!(!std::path::Path::new(&new).exists() && !folder.0.join("state").exists());
@@ -239,7 +239,8 @@ fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() 
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // The profiles of a workload file are what is measured if none is named; no ramp is one too.
+    // Without a named profile, the profiles of the workload file are measured; a ramp of zero is
+    // possible.
     let job = folder.file("job.fio");
     std::fs::write(&job, "[mail]\nrw=randread\nbs=8k\niodepth=2\nsize=1m\nnorandommap\n").expect("a job");
     let said = bench(&[
@@ -255,18 +256,19 @@ fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() 
     ]);
     let kept = folder.file("xdg/softroc/results.db");
     assert!(said.contains("mail") && !said.contains("database"), "{said}");
-    assert!(said.contains(&format!("Kept as run 1 in {kept} (softroc bench show 1).")), "{said}");
+    assert!(said.contains(&format!("Stored as run 1 in {kept} (softroc bench show 1).")), "{said}");
     assert!(
         std::fs::read_dir(&here).expect("the folder").next().is_none(),
         "nothing is left where one stands"
     );
     assert!(bench(&["list"]).contains("mail"));
-    // Where a controller has its folder, results belong there.
+    // Results belong into the state folder of a controller.
     std::fs::create_dir(folder.0.join("here/softroc-data")).expect("a folder");
     assert!(bench(&["list"]).contains("No measurement is stored in ./softroc-data"));
 }
 
-/// `softroc bench volume:NAME --socket SOCKET` looked for the volume's address in the state folder of a controller that the command line did not name.
+/// Regression: `softroc bench volume:NAME --socket SOCKET` read the volume's address from the state
+/// folder of another controller.
 #[test]
 fn a_volume_is_measured_where_the_controller_at_the_socket_serves_it() {
     let (controller, elsewhere) = (Controller::new("bench-socket"), Folder::new("bench-elsewhere"));
@@ -299,7 +301,8 @@ fn a_volume_is_measured_where_the_controller_at_the_socket_serves_it() {
 fn a_job_file_of_fio_is_measured_for_its_own_time() {
     let folder = Folder::new("bench-job-file");
     let (job, workloads) = (folder.file("nightly.fio"), folder.file("nightly.toml"));
-    // UTF-8 with a byte order mark, CRLF, a file beside it, a variable, and a job that cannot be imported.
+    // UTF-8 with a byte order mark, CRLF, an included file, a variable, and a job that cannot be
+    // imported.
     let text = "\u{FEFF}[global]\r\ninclude depth.fio\r\nruntime=${SECONDS}\r\ntime_based\r\n[reads]\r\nrw=randread\r\n[trims]\r\nrw=trim\r\n";
     std::fs::write(&job, text).expect("a job file");
     std::fs::write(folder.file("depth.fio"), "ioengine=libaio\niodepth=3 # deep\n").expect("its other file");
@@ -335,11 +338,11 @@ fn a_job_file_of_fio_is_measured_for_its_own_time() {
         let seconds = row["duration_s"].as_f64().expect("a time");
         (row["outstanding"].as_u64(), seconds, began.elapsed())
     };
-    // Neither the default of 30 s nor more time for narrower intervals.
+    // Neither the default of 30 s nor an extension for narrower intervals.
     let (outstanding, seconds, took) = measure(&[]);
     assert!(outstanding == Some(3) && (0.9..1.5).contains(&seconds), "{seconds} s");
     assert!(took < Duration::from_secs(20), "{took:?}");
-    // What is asked for on the command line comes first.
+    // Options of the command line take precedence.
     let (_, seconds, _) = measure(&["--runtime", "300ms", "--confidence", "none"]);
     assert!((0.2..0.6).contains(&seconds), "{seconds} s");
 }

@@ -14,10 +14,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many times its limit a step may take beside other tests.
+/// The allowed multiple of a limit, since other tests run concurrently.
 const SLACK: u32 = 10;
 
-/// An address that answers no packet: the queue of its listener is full, and the kernel drops what comes.
+/// An address that drops packets: the queue of its listener is full.
 struct BlackHole {
     _listener: TcpListener,
     _waiting: Vec<TcpStream>,
@@ -39,7 +39,7 @@ impl BlackHole {
     }
 }
 
-/// A port of this machine that is free.
+/// A free port of this computer.
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number")
 }
@@ -55,7 +55,7 @@ struct Hanging {
 }
 
 impl Hanging {
-    /// `None`: this machine cannot mount it; the test says why.
+    /// `None`, with a printed reason: this computer cannot mount it.
     fn start() -> Option<Hanging> {
         if !["nbdkit", "nbdfuse", "fusermount3"].into_iter().all(have) {
             return None;
@@ -99,7 +99,7 @@ impl Hanging {
         self.folder.file("mounted/disk")
     }
 
-    /// From now on no operation on the file returns.
+    /// Operations on the file hang from now on.
     fn hang(&self) {
         self.running.iter().rev().for_each(|child| signal("STOP", child));
     }
@@ -107,7 +107,7 @@ impl Hanging {
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        // A server may have ended, and the file may be unmounted already.
+        // A server may have ended, and the file may already be unmounted.
         for child in &self.running {
             let _ = Command::new("kill").args(["-CONT", &child.id().to_string()]).status();
         }
@@ -129,10 +129,10 @@ fn within<T>(what: &str, promised: Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// How much is written to each volume, in bytes.
+/// The bytes written to each volume.
 const LEN: usize = 1 << 20;
 
-/// How long a command may take.
+/// The time limit of a command.
 const COMMAND: Duration = Duration::from_secs(3);
 
 /// Creates a volume and writes the pattern that `reads_back` expects.
@@ -216,7 +216,7 @@ fn what_hangs_for_ever_holds_up_nothing_else() {
     reads_back(&controller, "local");
     take_over(&controller, d, spare);
     every_command_answers(&controller, &remote, &device, &format!("nbd://{address}/another"));
-    // The half that hangs might have newer data: an operator decides to start without it.
+    // The hanging half might have newer data: an operator decides to start without it.
     for name in ["remote", "device"] {
         until("it is served", || controller.softroc(&["volume", "start", name, "--degraded"]).code == 0);
         reads_back(&controller, name);

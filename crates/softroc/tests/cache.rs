@@ -1,5 +1,5 @@
-//! The write cache as its users have it: volumes that are write-back under a real controller, which is killed, stopped, and started
-//! with other settings, while a drive stands still and after the cache's memory was deleted.
+//! The write cache in use: write-back volumes of a real controller that is killed, stopped, and
+//! started with other settings, with a hanging drive, and after the cache's memory was deleted.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{Controller, Folder, pattern, skipped, softroc, until};
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 48;
 
-/// A controller with a small cache in a folder of its own. `None`: this machine has no /dev/shm.
+/// A controller with a small cache in its own folder. `None`: this computer has no /dev/shm.
 fn cached(name: &str) -> Option<(Controller, Folder)> {
     let Some(memory) = Folder::in_memory(name) else {
         skipped("tests of the cache", "/dev/shm is not there");
@@ -43,7 +43,7 @@ fn piece(round: u64, number: usize) -> Vec<u8> {
     pattern(round << 32 | number as u64, PIECE)
 }
 
-/// Pieces all over a volume, none of them flushed. Each is answered.
+/// Writes pieces all over a volume without a flush; each is acknowledged.
 fn write_pieces(host: &mut Host, round: u64) {
     for number in 0..PIECES {
         host.write((number * PIECE) as u64, &piece(round, number)).expect("it is written");
@@ -57,7 +57,7 @@ fn expect_pieces(host: &mut Host, round: u64) {
     }
 }
 
-/// What `volume show --json` says of the write mode: configured, in effect, why.
+/// The write mode of `volume show --json`: configured, in effect, reason.
 fn write_mode(controller: &Controller) -> (String, String, String) {
     let show = controller.show("data");
     let policies = show["policies"].as_array().expect("policies");
@@ -76,7 +76,7 @@ fn cache(controller: &Controller, field: &str) -> u64 {
     controller.show("data")["cache"][field].as_u64().expect("a number")
 }
 
-/// The files of memory in a folder of a controller's.
+/// The memory files of a controller in a folder.
 fn memory_files(memory: &Folder) -> Vec<std::path::PathBuf> {
     let folders = std::fs::read_dir(&memory.0).into_iter().flatten().flatten();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
@@ -103,7 +103,8 @@ fn what_was_answered_outlives_a_kill_and_a_flush_leaves_nothing_dirty() {
         expect_pieces(&mut host(&controller), round);
     }
     write_pieces(&mut host(&controller), 9);
-    let said = controller.softroc(&["volume", "flush", "data"]).ok();
+    controller.softroc(&["volume", "flush", "data"]).ok();
+    let said = controller.softroc(&["volume", "show", "data", "--all"]).ok();
     assert!(said.contains("write-mode") && said.contains("write-back since 20"), "{said}");
     assert_eq!((cache(&controller, "dirty_bytes"), cache(&controller, "pinned_bytes")), (0, 0));
     assert!(cache(&controller, "destages") > 0);
@@ -117,7 +118,7 @@ fn the_mode_changes_while_a_host_writes_and_leaves_nothing_behind() {
     let Some((mut controller, memory)) = cached("wb-set") else { return };
     controller.volume("data", "raid5", 3);
     expect_mode(&controller, "write-through", "write-through");
-    assert!(memory_files(&memory).is_empty(), "nobody has wanted any memory");
+    assert!(memory_files(&memory).is_empty(), "no volume uses memory");
     let mut host = host(&controller);
     for round in 1..4 {
         controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
@@ -129,7 +130,7 @@ fn the_mode_changes_while_a_host_writes_and_leaves_nothing_behind() {
         assert_eq!(cache(&controller, "dirty_bytes"), 0);
         expect_pieces(&mut host, round);
     }
-    // Nothing that matters is in the memory: the volume is whole without.
+    // The memory has no dirty data: the volume is complete without it.
     controller.kill_9();
     delete_memory(&memory);
     controller.start();
@@ -148,8 +149,9 @@ fn flushes_are_answered_from_memory_only_by_a_volume_that_was_made_so_with_a_yes
     let create = ["volume", "create", "more", "--level", "raid1", "--write-mode", "always-write-back"];
     let refused = controller.softroc(&[&create[..], &["--drives", &drives, &more]].concat()).refused();
     assert!(refused.contains("power cut"), "{refused}");
-    let said = controller.softroc(&[&ask[..], &["--yes"]].concat()).ok();
-    assert!(said.contains("a power cut loses them"), "{said}");
+    controller.softroc(&[&ask[..], &["--yes"]].concat()).ok();
+    let said = controller.softroc(&["volume", "show", "data"]).ok();
+    assert!(said.contains("a power cut loses recent writes, flushed ones too"), "{said}");
     let mut writer = host(&controller);
     write_pieces(&mut writer, 1);
     writer.write_durable(0, &piece(7, 0)).expect("it is written");
@@ -174,12 +176,12 @@ fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
     controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
     let mut writer = host(&controller);
     drive.stand_still();
-    writer.write(0, &piece(1, 0)).expect("it is answered");
-    writer.write((2 * PIECE) as u64, &piece(1, 2)).expect("it is answered");
-    // No drive can have taken these, as one of three stands still.
+    writer.write(0, &piece(1, 0)).expect("it is acknowledged");
+    writer.write((2 * PIECE) as u64, &piece(1, 2)).expect("it is acknowledged");
+    // No drive can have these writes, as one of three hangs.
     assert_eq!(cache(&controller, "dirty_bytes"), 2 * PIECE as u64);
-    let said = controller.softroc(&["volume", "show", "data"]).ok();
-    assert!(said.contains("128 KiB dirty; 2 writes absorbed, 0 read hits, "), "{said}");
+    let said = controller.softroc(&["volume", "show", "data", "--all"]).ok();
+    assert!(said.contains("128 KiB dirty; 2 writes acknowledged from the cache, 0 read hits, "), "{said}");
     assert!(writer.read(0, PIECE).expect("it is readable") == piece(1, 0));
     until("a hit is shown", || cache(&controller, "hits") > 0);
     controller.kill_9();
@@ -194,7 +196,8 @@ fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
     assert_eq!(cache(&controller, "dirty_bytes"), 0);
 }
 
-/// A drive of a volume without redundancy dies with a write before it: nothing can be written any more.
+/// A drive of a volume without redundancy fails with a pending write: further writes are
+/// impossible.
 #[test]
 fn what_cannot_be_written_is_pinned_and_stands_out() {
     let Some((mut controller, _memory)) = cached("wb-pinned") else { return };
@@ -207,16 +210,16 @@ fn what_cannot_be_written_is_pinned_and_stands_out() {
     let mut writer = host(&controller);
     drive.stand_still();
     for number in 0..8 {
-        writer.write((number * PIECE) as u64, &piece(1, number)).expect("it is answered");
+        writer.write((number * PIECE) as u64, &piece(1, number)).expect("it is acknowledged");
     }
     drop(drive);
     until("something is pinned", || cache(&controller, "pinned_bytes") > 0);
     let said = controller.softroc(&["volume", "show", "data", "--check"]);
     assert_eq!(said.code, 1, "{}", said.stdout);
     let reason = "cannot be written to its drives now";
-    assert!(said.stdout.contains(" pinned); ") && said.stdout.contains(reason), "{}", said.stdout);
+    assert!(said.stdout.contains(" preserved); ") && said.stdout.contains(reason), "{}", said.stdout);
     let flush = controller.softroc(&["volume", "flush", "data"]);
-    assert!(flush.code == 1 && flush.stderr.contains("not all of 'data'"), "{}", flush.stderr);
+    assert!(flush.code == 1 && flush.stderr.contains("not all dirty data of 'data'"), "{}", flush.stderr);
     for number in 0..8 {
         let found = writer.read((number * PIECE) as u64, PIECE).expect("it is readable");
         assert!(found == piece(1, number), "piece {number} differs");
@@ -226,13 +229,13 @@ fn what_cannot_be_written_is_pinned_and_stands_out() {
     let show = controller.show("data");
     let (why, dirty) = (show["reasons"].to_string(), cache(&controller, "dirty_bytes"));
     assert!(dirty > 0 && show["state"] == "offline", "{show}");
-    assert!(why.contains("in the cache alone") && why.contains("do not delete"), "{why}");
+    assert!(why.contains("only in the cache") && why.contains("do not delete"), "{why}");
     let bytes = units::ByteCount(dirty).to_string();
     let refused = controller.softroc(&["log", "discard", "data", "--yes"]).refused();
     assert!(refused.contains(&format!("the cache has {bytes}")) && refused.contains("--cache"), "{refused}");
     let asked = controller.softroc(&["log", "discard", "data", "--cache"]).refused();
-    assert!(asked.contains("Of 'data' will be lost: ") && asked.contains("bytes 0 to "), "{asked}");
-    // Nothing says so on the drives while one is missing.
+    assert!(asked.contains("data of 'data'; lost: ") && asked.contains("bytes 0 to "), "{asked}");
+    // The missing drive may have the flag; the other drives do not.
     let refused = controller.softroc(&["log", "discard", "data", "--cache", "--yes"]).refused();
     assert!(refused.contains("some of its drives are missing"), "{refused}");
     assert_eq!(cache(&controller, "dirty_bytes"), dirty);
@@ -260,12 +263,12 @@ fn memory_that_was_deleted_after_a_kill_is_missed_and_a_stop_leaves_none() {
     let refused = controller.softroc(&["volume", "start", "data"]).refused();
     assert!(refused.contains("--cache-folder"), "{refused}");
     let refused = controller.softroc(&["log", "discard", "data"]).refused();
-    assert!(refused.contains("Of 'data' will be lost: ") && refused.contains("blocks of 4 KiB"), "{refused}");
+    assert!(refused.contains("data of 'data'; lost: ") && refused.contains("blocks of 4 KiB"), "{refused}");
     assert!(refused.contains("--yes"), "{refused}");
     let said = controller.softroc(&["log", "discard", "data", "--yes"]).ok();
-    assert!(said.contains("how much that was is not known"), "{said}");
+    assert!(said.contains("its amount is unknown"), "{said}");
     controller.softroc(&["volume", "start", "data"]).ok();
-    // The flush had left nothing in the memory.
+    // The flush has left no dirty data in memory.
     expect_pieces(&mut host(&controller), 2);
     let again = controller.softroc(&["log", "discard", "nope", "--yes"]);
     assert_eq!(again.code, 4, "{}", again.stderr);
@@ -280,7 +283,7 @@ fn without_a_cache_a_volume_is_write_through_and_says_why() {
     volume_in(&controller, "data", "raid5", "write-back");
     write_pieces(&mut host(&controller), 1);
     controller.kill_9();
-    // What the earlier process left is not lost for that: it goes to the drives.
+    // Dirty data of the earlier process are not lost: they are destaged.
     start_with(&mut controller, &["--cache", "0", "--cache-folder", &memory.path()]);
     let why = expect_mode(&controller, "write-back", "write-through");
     assert!(why.contains("without a cache") && why.contains("--cache SIZE"), "{why}");
@@ -308,7 +311,7 @@ fn a_cache_folder_on_a_disk_makes_no_cache() {
     let controller = Controller::with("wb-disk", &["--cache-folder", &folder.path()]);
     volume_in(&controller, "data", "raid5", "write-back");
     let why = expect_mode(&controller, "write-back", "write-through");
-    assert!(why.contains("not on a file system of memory") && why.contains("/dev/shm"), "{why}");
+    assert!(why.contains("not on a memory file system") && why.contains("/dev/shm"), "{why}");
     assert!(controller.log().contains("is not on tmpfs"), "{}", controller.log());
     write_pieces(&mut host(&controller), 1);
     assert_eq!(cache(&controller, "absorbed"), 0);
@@ -326,7 +329,7 @@ fn two_controllers_with_one_cache_folder_do_not_meet() {
         write_pieces(&mut host(controller), 1);
     }
     assert_eq!(memory_files(&memory).len(), 2);
-    // The same state by another way is the same memory.
+    // The same state by another path has the same memory.
     let link = second.folder.file("link");
     std::os::unix::fs::symlink(second.state(), &link).expect("a link");
     second.kill_9();
@@ -351,7 +354,7 @@ fn explain_tells_what_the_cache_has_and_what_it_will_do() {
     let explain = || controller.softroc(&["explain", "cache", "--volume", "data"]).ok();
     let said = explain();
     assert!(said.starts_with("'data' is write-through, no-read-ahead, direct."), "{said}");
-    assert!(said.contains("nothing is dirty") && said.contains("nothing is kept"), "{said}");
+    assert!(said.contains("nothing is dirty") && said.contains("no clean data is cached"), "{said}");
     controller
         .softroc(&["volume", "set", "data", "--write-mode", "write-back", "--read-mode", "read-ahead"])
         .ok();
@@ -359,16 +362,17 @@ fn explain_tells_what_the_cache_has_and_what_it_will_do() {
     let said = explain();
     assert!(said.starts_with("'data' is write-back, read-ahead, cached."), "{said}");
     assert!(
-        said.contains("answered when the cache has it") && said.contains("what is asked for again stays"),
+        said.contains("acknowledged when the cache has it")
+            && said.contains("data that was read again stays"),
         "{said}"
     );
     let json = controller.json(&["explain", "cache", "--volume", "data"]);
     assert_eq!(json["explanation"]["cache_mode"], "cached", "{json}");
     assert_eq!(json["explanation"]["cache"]["clean_bytes"], 0, "{json}");
     let level = ["explain", "cache", "--level", "raid5", "--drives", "3", "8K@0"];
-    assert!(controller.softroc(&level).stderr.contains("name it with --volume NAME"));
+    assert!(controller.softroc(&level).stderr.contains("give --volume NAME"));
     let range = ["explain", "cache", "--volume", "data", "8K@0"];
-    assert!(controller.softroc(&range).stderr.contains("leave the range out"));
+    assert!(controller.softroc(&range).stderr.contains("omit the range"));
     let bytes = ["explain", "write", "--volume", "data"];
     assert!(controller.softroc(&bytes).stderr.contains("SIZE@OFFSET, such as 8K@1M"));
 }
@@ -380,12 +384,18 @@ fn explain_says_that_a_write_is_absorbed() {
     let explain =
         |operation: &str| controller.softroc(&["explain", "--volume", "data", operation, "8K@1M"]).ok();
     let plan = explain("write");
-    assert!(!plan.contains("absorbed"), "{plan}");
+    assert!(!plan.contains("acknowledged from"), "{plan}");
     controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
     let said = explain("write");
-    assert!(said.starts_with("'data' is write-back: without FUA this write is absorbed"), "{said}");
+    assert!(said.starts_with("'data' is write-back: this write, without FUA, is acknowledged"), "{said}");
     assert!(said.ends_with(&plan), "{said}");
-    assert!(!explain("read").contains("absorbed") && !explain("write-zeroes").contains("absorbed"));
+    assert!(
+        !explain("read").contains("acknowledged from")
+            && !explain("write-zeroes").contains("acknowledged from")
+    );
     let json = controller.json(&["explain", "--volume", "data", "write", "8K@1M"]);
-    assert!(json["explanation"]["cache"].as_str().is_some_and(|text| text.contains("absorbed")), "{json}");
+    assert!(
+        json["explanation"]["cache"].as_str().is_some_and(|text| text.contains("acknowledged from")),
+        "{json}"
+    );
 }

@@ -1,12 +1,13 @@
-//! The configuration saved and restored: a restore brings back everything but times (`docs/operate/config.md`).
+//! Save and restore of the configuration: a restore brings back everything but times
+//! (`docs/operate/config.md`).
 
 mod common;
 
 use common::Controller;
 use serde_json::Value;
 
-/// What is shown of everything, without times and what is counted. Lists are in the order of their texts: which array comes first is
-/// not configured.
+/// All shown state, without times and counters. Lists are sorted by text, because the order of
+/// arrays is not part of the configuration.
 fn shown(controller: &Controller) -> Vec<(&'static str, Value)> {
     let all: [(&'static str, &[&str]); 8] = [
         ("drives", &["drive", "list"]),
@@ -26,7 +27,7 @@ fn shown(controller: &Controller) -> Vec<(&'static str, Value)> {
 }
 
 fn timeless(value: Value) -> Value {
-    // `must_change` is of the password, which is not saved.
+    // `must_change` belongs to the password, which is not saved.
     let passing =
         ["revision", "array_revision", "generation", "cache", "health", "must_change", "dirty_regions"];
     match value {
@@ -44,11 +45,11 @@ fn timeless(value: Value) -> Value {
     }
 }
 
-/// A machine with everything that can be configured. Its drives.
+/// Configures everything that can be configured. Returns the drives.
 fn configured(controller: &Controller) -> Vec<String> {
     let drives = controller.file_drives_of("64M", 9);
     let softroc = |line: &str| controller.softroc(&line.split(' ').collect::<Vec<_>>()).ok();
-    // Numbers are not given twice: those of what follows are not those of a new controller.
+    // Numbers are not reused: the following ones differ from those of a new controller.
     controller.create("gone", "raid0", &drives[..2]).ok();
     softroc("volume delete gone --yes");
     softroc(&format!("drive forget {}", drives[8]));
@@ -75,7 +76,7 @@ fn configured(controller: &Controller) -> Vec<String> {
     drives
 }
 
-/// The state folder is lost: a controller with another one is started.
+/// The state folder is lost: starts a controller with a new one.
 fn lose_state(controller: &mut Controller) {
     controller.stop();
     std::fs::remove_dir_all(controller.state()).expect("it is ours");
@@ -118,7 +119,7 @@ fn a_lost_state_folder_loses_nothing_but_times() {
     assert!(events.contains("'ada' added, operator"), "each change has its event: {events}");
 }
 
-/// The restore registers the drives itself, and the volumes on them are found.
+/// The restore registers the drives, and finds the volumes on them.
 #[test]
 fn a_restore_registers_drives_and_finds_what_is_on_them() {
     let mut controller = Controller::new("config-registers");
@@ -137,7 +138,7 @@ fn a_restore_registers_drives_and_finds_what_is_on_them() {
     }
 }
 
-/// Volumes whose drives are gone are made anew on order alone, and never over what another drive holds.
+/// Volumes with lost drives are recreated only on request, and never over data on another drive.
 #[test]
 fn volumes_are_created_on_demand_and_on_empty_drives_alone() {
     let mut controller = Controller::new("config-create");
@@ -163,7 +164,7 @@ fn volumes_are_created_on_demand_and_on_empty_drives_alone() {
     .expect("it is written");
     controller.start();
     let left = controller.softroc(&["config", "restore", &file, "--yes"]).ok();
-    assert!(left.contains("give --create"), "{left}");
+    assert!(left.contains("use --create"), "{left}");
     assert!(controller.json(&["volume", "list"])["volumes"].as_array().expect("a list").is_empty());
     let refused = controller.softroc(&["config", "restore", &file, "--create", "--yes"]);
     assert!(refused.code == 1 && refused.stdout.contains("[failed:"), "{}", refused.stdout);

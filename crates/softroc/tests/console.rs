@@ -1,5 +1,5 @@
-//! The console, judged by curl and by a browser: who may see and do what, what an open page is told, how it looks, and axe-core,
-//! which knows what people cannot read.
+//! The console, tested with curl and a browser: permissions, live updates of open pages,
+//! appearance, and accessibility by axe-core.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
     }
     let (_, live) = curl(&managed, "nobody", "", "/console/live/");
     assert_eq!(live, "event: signed-out\ndata: sign in\n\n");
-    // A form for signing in that another page has: it lacks the cookie, or the token.
+    // A sign-in form from another page: it lacks the cookie, or the token.
     let (_, page) = curl(&managed, "other", "", "/console/sign-in");
     let form = format!("-d token={} -d account=ada --data-urlencode 'password=secret of ada'", token(&page));
     for (who, form) in [("nobody", form.as_str()), ("other", "-d account=ada -d 'password=secret of ada'")] {
@@ -44,7 +44,8 @@ fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
     for word in ["path=/console", "secure", "httponly", "samesite=strict"] {
         assert!(session.contains(word), "{word}: {session}");
     }
-    // Without the token of this session's pages a form does nothing, nor does a page of another site.
+    // A form without the token of this session's pages, or from a page of another site, is
+    // rejected.
     sign_in(&managed, "rita");
     let (_, others) = curl(&managed, "rita", "", "/console/volume?of=data");
     let delete = "-d verb=delete -d of=data -d word=data";
@@ -68,13 +69,13 @@ fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
         );
     }
     managed.controller.wait_optimal("data");
-    // The cookie is good for the console alone.
+    // The cookie is valid for the console only.
     assert_eq!(curl(&managed, "ada", "", "/v1/info").0, "401");
     assert_eq!(curl(&managed, "ada", &format!("-d token={}", token(&own)), "/console/sign-out").0, "303");
     assert_eq!(curl(&managed, "ada", "", "/console/").0, "303");
 }
 
-/// What a form may ask for that takes an operator.
+/// Forms that need an operator.
 const OPERATORS: &[&str] = &[
     "alarm-silence",
     "task-pause",
@@ -98,7 +99,7 @@ const OPERATORS: &[&str] = &[
     "predict-stop",
 ];
 
-/// What takes an administrator.
+/// Forms that need an administrator.
 const ADMINISTRATORS: &[&str] = &[
     "rename",
     "delete",
@@ -133,9 +134,10 @@ fn a_role_may_in_the_console_what_it_may_elsewhere() {
         let verbs = OPERATORS.iter().map(|verb| (*verb, 1));
         let verbs = verbs.chain(ADMINISTRATORS.iter().map(|verb| (*verb, 2)));
         for (verb, least) in verbs {
-            // Of nothing that there is: who may learns that.
+            // For unknown objects: users with the permission see that error.
             let of = if verb.starts_with("task") { "99" } else { "nothing" };
-            // Whoever types the name of a volume that is measured may lose what it holds: that takes more.
+            // A measurement that names a volume may overwrite its data: that needs an
+            // administrator.
             let word = if verb == "bench-run" { "" } else { of };
             let form =
                 format!("-d token={token} -d verb={verb} -d of={of} -d word={word} -d policy=task-rate");
@@ -177,7 +179,7 @@ fn a_page_is_small_and_asks_nobody_else() {
         bytes += body.len() + head.len();
     }
     assert!(bytes < 100 << 10, "{bytes} bytes");
-    // Whoever has no browser gets the same by name and password.
+    // Without a browser, name and password give the same page.
     let (status, page) = managed.curl("-u 'rita:secret of rita'", "/console/volume?of=data");
     assert!(status == "200" && page.contains("<h1>Volume data</h1>"), "{status} {page}");
     let json = managed.curl("-u 'rita:secret of rita'", "/console/events.json").1;
@@ -198,7 +200,7 @@ fn the_first_password_has_to_be_changed_first() {
         assert!(head(&managed, "admin").contains("location: /console/password\r\n"), "{path}");
     }
     let (_, live) = curl(&managed, "admin", "--max-time 5", "/console/live/");
-    assert!(!live.contains("parts"), "nothing is told yet: {live}");
+    assert!(!live.contains("parts"), "no update yet: {live}");
     let page = curl(&managed, "admin", "", "/console/password").1;
     let set =
         |again: &str| format!("-d token={} -d 'password=a better one' -d 'again={again}'", token(&page));
@@ -216,13 +218,13 @@ fn an_open_page_is_told_what_happens() {
     enter(&mut browser, &managed, "/console/");
     browser.until("document.getElementById('pulse').textContent === 'Live.'");
     assert!(browser.script(SENTENCE).as_str().is_some_and(|said| said.starts_with("All is well")));
-    // It is told, and does not ask.
+    // The page receives updates, and sends no requests.
     let asked = browser.asked_for().len();
     managed.controller.softroc(&["drive", "fail", "data:1"]).ok();
     browser.until(&format!("{SENTENCE}.includes('degraded')"));
     browser.until("document.title.startsWith('✖') && document.querySelector('#out h3') !== null");
     assert_eq!(browser.asked_for()[asked..], Vec::<String>::new());
-    // What is typed stays, whatever happens meanwhile.
+    // Typed text stays when the page is updated.
     browser.go(&format!("{}/console/volume?of=data", managed.address));
     browser.until("document.getElementById('pulse').textContent === 'Live.'");
     browser.script("document.querySelector('[value=rename] ~ label input').focus()");
@@ -230,7 +232,7 @@ fn an_open_page_is_told_what_happens() {
     managed.controller.softroc(&["volume", "set", "data", "--task-rate", "40%"]).ok();
     browser.until("document.getElementById('policies').textContent.includes('40')");
     assert_eq!(browser.script("document.activeElement.value"), "dat");
-    // The controller starts anew, and sessions do not outlive it: the page says so, and leads back to where it was.
+    // A restarted controller has no sessions: the page says so, and leads back to itself.
     let port = managed.address.rsplit(':').next().expect("a port").to_owned();
     managed.controller.stop();
     managed.controller.arguments = vec!["--manage".to_owned(), format!("127.0.0.1:{port}")];
@@ -240,14 +242,14 @@ fn an_open_page_is_told_what_happens() {
     let link = browser.script("document.querySelector('#stale a').getAttribute('href')");
     assert_eq!(link, "/console/sign-in?ended=yes&back=%2Fconsole%2Fvolume%3Fof%3Ddata");
     let said = browser.script("document.getElementById('stale').textContent");
-    assert!(said.as_str().is_some_and(|said| said.contains("when the controller is started anew")), "{said}");
+    assert!(said.as_str().is_some_and(|said| said.contains("when the controller restarts")), "{said}");
     browser.go(&format!("{}{}", managed.address, link.as_str().expect("a link")));
-    browser.until("document.body.textContent.includes('You are signed out: a session ends when')");
+    browser.until("document.body.textContent.includes('You are signed out. A session ends when')");
     enter(&mut browser, &managed, link.as_str().expect("a link"));
     browser.until("document.querySelector('h1').textContent === 'Volume data'");
 }
 
-/// Goes by keys alone to what says that.
+/// Moves by keyboard to the element with that text.
 fn reach(browser: &mut Browser, what: &str) {
     let says = format!("document.activeElement.textContent.trim() === {}", serde_json::json!(what));
     for _ in 0..100 {
@@ -259,7 +261,8 @@ fn reach(browser: &mut Browser, what: &str) {
     panic!("'{what}' is not reached by keys alone");
 }
 
-/// The whole way: a drive is pulled while somebody looks, another is given, and nobody touches a mouse, or reloads.
+/// The whole procedure: a drive is pulled while a page is open, and replaced; without a mouse, and
+/// without a reload.
 #[test]
 fn a_drive_is_replaced_by_keys_alone() {
     let managed = served("console-replace");
@@ -269,36 +272,45 @@ fn a_drive_is_replaced_by_keys_alone() {
     let live = "document.getElementById('pulse').textContent === 'Live.'";
     browser.until(live);
     let asked = browser.asked_for().len();
-    // It is pulled: nothing is left at its name, and what was open of it ends.
+    // The drive is pulled: its name is gone, and its open file is closed.
     std::fs::rename(folder.file("d1.img"), folder.file("away.img")).expect("it is moved");
     let away = std::fs::File::options().write(true).open(folder.file("away.img")).expect("it is there");
-    away.set_len(0).expect("it is cut off");
+    away.set_len(0).expect("it is truncated");
     let mut host = Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
     until("a host is served without it", || {
         host.read(0, 1 << 20).expect("it is read");
         managed.controller.show("data")["state"] == "degraded"
     });
     browser.until(&format!("{SENTENCE}.includes('degraded')"));
-    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new(), "it is told, and does not ask");
+    assert_eq!(
+        browser.asked_for()[asked..],
+        Vec::<String>::new(),
+        "it receives updates, and sends no requests"
+    );
     browser.until("document.querySelector('#out h3') !== null");
     reach(&mut browser, "Replace it, step by step");
     browser.press("Enter");
     browser.until(&format!("document.title.includes('Replace a drive') && {live}"));
     assert_eq!(browser.script("document.querySelector('h1').textContent"), "Replace drive data:1");
-    assert_eq!(browser.script("document.querySelector('#given h2').textContent"), "Put the new drive in");
-    // Another one is given. It is seen at once.
+    assert_eq!(browser.script("document.querySelector('#given h2').textContent"), "Insert the new drive");
+    // A new drive is added, and shown at once.
     let (asked, new) = (browser.asked_for().len(), folder.file("new.img"));
     managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &new]).ok();
     let button = format!("Replace data:1 by {new}");
     browser.until(&format!("document.getElementById('given').textContent.includes('{button}')"));
-    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new(), "it is told, and does not ask");
+    assert_eq!(
+        browser.asked_for()[asked..],
+        Vec::<String>::new(),
+        "it receives updates, and sends no requests"
+    );
     reach(&mut browser, &button);
     browser.press("Enter");
     browser.until(&format!("location.search.includes('asked=replace') && {live}"));
-    browser.until("document.getElementById('replace').textContent.includes('Done: the new drive has all')");
+    browser
+        .until("document.getElementById('replace').textContent.includes('Done: the new drive is complete')");
     managed.controller.wait_optimal("data");
     assert_eq!(managed.controller.show("data")["drives"][1]["name"], new);
-    // Whoever left finds it again, and one that works is replaced by its serial number alone.
+    // The page can be left and reopened; a working drive is replaced by entering its serial number.
     managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &folder.file("more.img")]).ok();
     browser.go(&format!("{}/console/replace?of=data:2", managed.address));
     reach(&mut browser, &format!("Replace data:2 by {}", folder.file("more.img")));
@@ -309,12 +321,13 @@ fn a_drive_is_replaced_by_keys_alone() {
     browser.until("document.title.startsWith('Refused')");
     assert_eq!(managed.controller.show("data")["drives"][2]["name"], folder.file("d2.img"));
     let complaints = browser.complaints();
-    // The answer to what was typed is 400, of which the browser complains.
+    // The response to the typed text is 400; the browser complains about it.
     let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("console/do")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
-/// What a page says that a volume would be is what it is when it is made; what it says that reads would cost is what `explain` says.
+/// The predicted properties of a new volume match the created one; the predicted cost of reads
+/// matches `explain`.
 #[test]
 fn what_would_be_is_what_comes() {
     if !have("curl") {
@@ -324,14 +337,14 @@ fn what_would_be_is_what_comes() {
     sign_in(&managed, "ada");
     let new = chosen(&unused(&managed, 'n', 3));
     let (_, page) = curl(&managed, "ada", "", &format!("/console/create?{new}&level=raid5"));
-    let capacity = between(&page, "<dt>Hosts can use</dt><dd>", "<");
+    let capacity = between(&page, "<dt>Usable capacity</dt><dd>", "<");
     let drives: String = new.split('&').map(|drive| format!(" -d {drive}")).collect();
     let create = format!("-d verb=create -d of=raid5 -d level=raid5 -d name=made{drives}");
     let (status, said) = ask(&managed, "ada", token(&page), &create);
     assert_eq!(status, "303", "{said}");
     assert!(head(&managed, "ada").contains("location: /console/volume?of=made&asked=create\r\n"));
     assert_eq!(units::ByteCount(managed.controller.capacity("made")).to_string(), capacity);
-    // What a read costs without drive 1.
+    // Cost of a read without drive 1.
     let (_, page) = curl(&managed, "ada", "", "/console/what-if?of=data&fail=1");
     let strip = managed.controller.show("data")["strip_bytes"].as_u64().expect("a strip");
     let cost = |strip_number: u64| {
@@ -341,14 +354,14 @@ fn what_would_be_is_what_comes() {
     };
     let dear = (0..16).filter(|number| cost(*number) == 2).count();
     assert!((1..16).contains(&dear), "{dear}");
-    let said = format!("{} take 1 drive read, {dear} take 2 drive reads: ", 16 - dear);
+    let said = format!("{} need 1 drive read, {dear} need 2 drive reads; mean", 16 - dear);
     assert!(page.contains(&said), "no '{said}' in {page}");
-    assert!(page.contains("&#39;data&#39; goes on, and nothing is lost."), "{page}");
+    assert!(page.contains("&#39;data&#39; stays online without data loss."), "{page}");
     let (_, page) = curl(&managed, "ada", "", "/console/what-if?of=data&fail=1&fail=2");
-    assert!(page.contains("&#39;data&#39; ends: hosts reach none of its"), "{page}");
+    assert!(page.contains("&#39;data&#39; goes offline: hosts cannot access its"), "{page}");
 }
 
-/// Accounts, schedules, policies and channels by the pages' forms alone.
+/// Accounts, schedules, policies and channels by the pages' forms only.
 #[test]
 fn a_controller_is_kept_in_order_from_its_pages() {
     if !have("curl") {
@@ -359,9 +372,9 @@ fn a_controller_is_kept_in_order_from_its_pages() {
     let token = token(&curl(&managed, "ada", "", "/console/maintenance").1).to_owned();
     let (status, page) = ask(&managed, "ada", &token, "-d verb=account-add -d name=eve -d role=operator");
     assert_eq!(status, "200", "{page}");
-    let password = between(&page, "first signing in: ", "<").to_owned();
+    let password = between(&page, "first sign-in: ", "<").to_owned();
     let (_, page) = curl(&managed, "ada", "", "/console/maintenance");
-    assert!(page.contains("<h3>eve</h3>") && !page.contains(&password), "it is told once: {page}");
+    assert!(page.contains("<h3>eve</h3>") && !page.contains(&password), "it is shown once: {page}");
     let entrance = curl(&managed, "eve", "", "/console/sign-in").1;
     let form = format!("-d token={} -d account=eve -d password={password}", self::token(&entrance));
     assert_eq!(curl(&managed, "eve", &form, "/console/sign-in").0, "303");
@@ -378,15 +391,15 @@ fn a_controller_is_kept_in_order_from_its_pages() {
     run("chmod", &["700", &program]);
     managed.controller.softroc(&["notify", "set", "hook", &format!("hook:{program}")]).ok();
     done("-d verb=notify-test -d of=hook");
-    let told = std::fs::read_to_string(&told).expect("it was told");
+    let told = std::fs::read_to_string(&told).expect("a notification");
     assert!(told.contains("notify.test") && told.contains("ada"), "{told}");
     done("-d verb=notify-remove -d of=hook");
     done("-d verb=account-remove -d of=eve -d word=eve");
     assert!(!managed.controller.softroc(&["account", "list"]).ok().contains("eve"));
 }
 
-/// What a new drive holds is named beside it before anything is ordered, and read anew when something happens; and what the controller has to say
-/// about what it did is told on the page that follows, once.
+/// The content of a new drive is shown before the confirmation, and updated on changes. A message
+/// of the controller about an action is shown once, on the next page.
 #[test]
 fn what_drives_hold_and_what_is_worth_knowing_is_said() {
     if !have("curl") {
@@ -397,7 +410,7 @@ fn what_drives_hold_and_what_is_worth_knowing_is_said() {
     unused(&managed, 'n', 1);
     let create = || curl(&managed, "ada", "", "/console/create").1;
     assert!(create().contains("n0.img") && !create().contains("▲ holds"), "{}", create());
-    // Swap space, as mkswap leaves it.
+    // Swap space, as mkswap writes it.
     let held = managed.controller.folder.file("swap.img");
     let mut bytes = vec![0; 48 << 20];
     bytes[4086..4096].copy_from_slice(b"SWAPSPACE2");
@@ -409,7 +422,7 @@ fn what_drives_hold_and_what_is_worth_knowing_is_said() {
     let told = managed.controller.softroc(&["foreign", "list"]).ok();
     assert!(told.contains("swap"), "{told}");
     let (_, page) = curl(&managed, "ada", "", "/console/replace?of=data:1");
-    assert!(page.contains("It is not empty: ") && page.contains("swap"), "{page}");
+    assert!(page.contains("Not empty: ") && page.contains("swap"), "{page}");
     // Two volumes on one array.
     let drives = unused(&managed, 'p', 3);
     let mut make = vec!["volume", "create", "one", "--level", "raid5", "--size", "4M", "--drives"];
@@ -420,16 +433,16 @@ fn what_drives_hold_and_what_is_worth_knowing_is_said() {
         .softroc(&["volume", "create", "two", "--level", "raid5", "--size", "4M", "--array", "one"])
         .ok();
     let (_, page) = curl(&managed, "ada", "", "/console/volume?of=one");
-    assert!(page.contains("the same for all volumes on it: one, two."), "{page}");
+    assert!(page.contains("Policies of the array apply to all its volumes: one, two."), "{page}");
     let set = "-d verb=policy -d of=one -d policy=task-rate -d value=40 -d back=/console/volume?of=one";
     assert_eq!(ask(&managed, "ada", token(&page), set).0, "303");
     let next = || curl(&managed, "ada", "", "/console/volume?of=one&asked=policy").1;
     let page = next();
     assert!(page.contains("▲ This concerns all volumes of the array: "), "{page}");
-    assert!(!next().contains("▲ This concerns"), "it is told once");
+    assert!(!next().contains("▲ This concerns"), "it is shown once");
 }
 
-/// Where axe-core is, if it is there.
+/// The path of axe-core, if installed.
 fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(file).ok();
@@ -439,7 +452,7 @@ fn axe() -> Option<String> {
     axe
 }
 
-/// What axe-core, which is in the page, finds in it of what is serious or critical.
+/// The serious and critical violations that axe-core finds in the page.
 fn violations(browser: &mut Browser) -> serde_json::Value {
     browser.script(
         "axe.run().then((found) => found.violations \
@@ -448,7 +461,7 @@ fn violations(browser: &mut Browser) -> serde_json::Value {
     )
 }
 
-/// New drives that nobody uses.
+/// New, unused drives.
 fn unused(managed: &Managed, letter: char, count: usize) -> Vec<String> {
     let name = |number| managed.controller.folder.file(&format!("{letter}{number}.img"));
     let drives: Vec<String> = (0..count).map(name).collect();
@@ -458,13 +471,13 @@ fn unused(managed: &Managed, letter: char, count: usize) -> Vec<String> {
     drives
 }
 
-/// Drives as the page for new volumes has them in its address.
+/// Drives in the address of the page for new volumes.
 fn chosen(drives: &[String]) -> String {
     let named = |name: &String| format!("drive={}", name.replace('/', "%2F"));
     drives.iter().map(named).collect::<Vec<_>>().join("&")
 }
 
-/// Has a volume measured, and what another controller would do predicted, so that pages have all that they can have.
+/// Measures a volume, and predicts another controller, so that pages have all their parts.
 fn compare(managed: &Managed, volume: &str) {
     if !have("curl") {
         return;
@@ -480,14 +493,14 @@ fn compare(managed: &Managed, volume: &str) {
         let (status, said) = ask(managed, "otto", &token, &form);
         assert_eq!(status, "303", "{said}");
     }
-    // Asked seldom: predictions stand back behind whoever asks.
+    // Low frequency: predictions have a low priority.
     until_long("both are there", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
         page().contains("random-read, 8 outstanding")
     });
 }
 
-/// All pages with all that they can have. `new`: drives that nobody uses, as an address has them.
+/// All pages with all their parts. `new`: unused drives, as in an address.
 fn pages(managed: &Managed, new: &str) -> Vec<(&'static str, String)> {
     let drive =
         managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
@@ -548,7 +561,7 @@ fn everybody_can_read_every_page() {
         assert_ne!(violations(&mut browser), serde_json::json!([]), "a field without a name is found");
     }
     let complaints = browser.complaints();
-    // The page of a volume that there is not is answered with 404, of which the browser complains.
+    // The page of an unknown volume has status 404; the browser complains about it.
     let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("of=nothing")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
     let elsewhere: Vec<String> = browser
@@ -559,8 +572,8 @@ fn everybody_can_read_every_page() {
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }
 
-/// A page that was open at the control socket kept the controller from ever ending: its stream waited for an answer that could not
-/// come any more.
+/// Regression: a page opened by the control socket kept the controller from stopping: its stream
+/// waited for a response that could not come.
 #[test]
 fn an_open_page_keeps_no_controller_from_ending() {
     if !have("curl") {
@@ -572,7 +585,7 @@ fn an_open_page_keeps_no_controller_from_ending() {
         .args(["-sN", "--unix-socket", &socket, "-o", &told, "http://localhost/console/live/"])
         .spawn()
         .expect("curl starts");
-    until("the page is told", || std::fs::metadata(&told).is_ok_and(|told| told.len() > 0));
+    until("the page is updated", || std::fs::metadata(&told).is_ok_and(|told| told.len() > 0));
     let stat = format!("/proc/{}/stat", controller.pid());
     run("kill", &["-TERM", &controller.pid().to_string()]);
     until("it has ended", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));

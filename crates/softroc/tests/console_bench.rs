@@ -1,4 +1,5 @@
-//! Measuring and predicting from the console: the same as on the command line, watched while it goes on, by whoever may.
+//! Measurements and predictions in the console: the same as on the command line, with live
+//! progress, by permitted users.
 
 mod common;
 
@@ -7,7 +8,7 @@ use common::managed::{Managed, between};
 use common::pages::{ask, curl, enter, head, served, sign_in, token};
 use common::{have, until, until_long};
 
-/// The page of a measurement of the volume, for somebody.
+/// The page of a measurement of the volume, for a user.
 fn page(managed: &Managed, who: &str) -> String {
     let (status, page) = curl(managed, who, "", "/console/bench?of=data");
     assert_eq!(status, "200", "{page}");
@@ -19,7 +20,7 @@ fn part<'p>(page: &'p str, id: &str) -> &'p str {
     between(page, &format!("<section id=\"{id}\""), "</section>")
 }
 
-/// Signs somebody in, and what their forms carry.
+/// Signs a user in, and returns the fields of their forms.
 fn entered(managed: &Managed, who: &str) -> String {
     assert_eq!(sign_in(managed, who), "303");
     token(&page(managed, who)).to_owned()
@@ -37,20 +38,17 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
     assert_eq!(ask(&managed, "rita", &rita, READS).0, "403");
     let (status, said) = ask(&managed, "otto", &otto, READS);
     assert_eq!(status, "303", "{said}");
-    // One runs at a time, and whoever comes later sees it.
+    // One measurement runs at a time; later visitors see it.
     let (status, said) = ask(&managed, "otto", &otto, READS);
-    assert!(
-        status == "503" && said.contains("one runs at a time; wait, or stop it first"),
-        "{status} {said}"
-    );
+    assert!(status == "503" && said.contains("only one may run; wait, or stop it first"), "{status} {said}");
     assert!(part(&page(&managed, "rita"), "run").contains("by otto"));
     until_long("it is measured", || part(&page(&managed, "rita"), "run").contains("</span> done</span>"));
     let shown = page(&managed, "rita");
     let run = part(&shown, "run");
-    for fact in ["random-read, 1<", "random-read, 4<", "Kept as run 1", "--profile=random-read"] {
+    for fact in ["random-read, 1<", "random-read, 4<", "Stored as run 1", "--profile=random-read"] {
         assert!(run.contains(fact), "no '{fact}' in {run}");
     }
-    // What the page shows is what is kept, and the command line of the page is one.
+    // The page shows the stored result, and its command line is valid.
     let kept = managed.controller.json(&["bench", "show", "last"]);
     let rows = kept["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 2, "{kept}");
@@ -63,9 +61,9 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     assert!(managed.controller.softroc(&words).ok().contains("random-read"), "{command}");
     let events = managed.controller.softroc(&["events"]).ok();
-    assert!(events.contains("under the load random-read began: it is only read"), "{events}");
-    assert!(events.contains("under the load random-read ended: all of it was measured"), "{events}");
-    // Its report is a page of its own, as `bench --report` writes it, which can use nothing of the session.
+    assert!(events.contains("under the load random-read began: the measurement only reads"), "{events}");
+    assert!(events.contains("under the load random-read ended: the measurement is complete"), "{events}");
+    // Its report is a separate page, as written by `bench --report`, without access to the session.
     let (status, report) = curl(&managed, "rita", "", "/console/bench-report");
     assert!(status == "200" && report.contains("StorageBench") && report.contains("volume:data"), "{status}");
     let told = head(&managed, "rita");
@@ -88,14 +86,14 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
     let (otto, ada) = (entered(&managed, "otto"), entered(&managed, "ada"));
     let writes = READS.replace("random-read", "random-write");
     let with = |word: &str| format!("{writes} -d word={word}");
-    // A volume that somebody wrote to is not overwritten by a click.
+    // A volume with host data is not overwritten by a click.
     let mut host =
         common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
     host.write(0, &[7; 4096]).expect("it is written");
     drop(host);
     for (who, token, form, expected, why) in [
-        ("otto", &otto, writes.clone(), "409", "is lost; as an administrator, type the volume&#39;s name"),
-        ("ada", &ada, writes.clone(), "409", "or choose a load that only reads"),
+        ("otto", &otto, writes.clone(), "409", "type the volume&#39;s name as an administrator"),
+        ("ada", &ada, writes.clone(), "409", "or choose a read-only load"),
         ("otto", &otto, with("data"), "403", "takes administrator"),
         ("ada", &ada, with("date"), "400", "&#39;date&#39; is not the name of the volume &#39;data&#39;"),
         ("ada", &ada, with("data").replace("300ms", "soon"), "400", "is not a time"),
@@ -108,11 +106,11 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
     let mut host =
         common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
     assert_eq!(host.read(0, 4096).expect("it is read"), [7; 4096]);
-    // Beside a host only when that is said.
+    // With a connected host, only on explicit request.
     assert_eq!(ask(&managed, "ada", &ada, READS).0, "303");
     let over = |sign: &str| until_long("it is over", || part(&page(&managed, "ada"), "run").contains(sign));
     over("</span> failed</span>");
-    assert!(part(&page(&managed, "ada"), "run").contains("they and a measurement would disturb each other"));
+    assert!(part(&page(&managed, "ada"), "run").contains("whose I/O would distort the measurement"));
     assert_eq!(ask(&managed, "ada", &ada, &format!("{READS} -d beside=yes")).0, "303");
     over("</span> done</span>");
     drop(host);
@@ -120,10 +118,11 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
     over("random-write, 4<");
     over("</span> done</span>");
     let events = managed.controller.softroc(&["events"]).ok();
-    assert!(events.contains("under the load random-write began: what it holds may be lost"), "{events}");
+    assert!(events.contains("under the load random-write began: its data may be lost"), "{events}");
 }
 
-/// One that nobody waits for any more: it is stopped, and what was measured until then stays. Or the controller ends with it.
+/// An abandoned measurement: it is stopped, and keeps its partial result. Or it ends with the
+/// controller.
 #[test]
 fn a_measurement_is_stopped_and_keeps_no_controller_from_ending() {
     if !have("curl") {
@@ -149,7 +148,8 @@ fn a_measurement_is_stopped_and_keeps_no_controller_from_ending() {
     managed.controller.wait_optimal("data");
 }
 
-/// The same load on models of another controller, while pages are answered and hosts are served, and the figures of both beside each other.
+/// Predicts the same load for another controller while pages and hosts are served, and shows both
+/// figures side by side.
 #[test]
 fn what_another_controller_would_do_stands_beside_what_was_measured() {
     if !have("curl") {
@@ -186,17 +186,17 @@ fn what_another_controller_would_do_stands_beside_what_was_measured() {
     }
     let (status, both) = curl(&managed, "ada", "", "/console/bench-report?beside=yes");
     assert!(status == "200" && both.contains("prediction of HBA"), "{status} {both}");
-    // One of many points on rotating drives takes long, and is stopped.
+    // A prediction of many points on rotating drives takes long, and is stopped.
     let long =
         predict("HBA", "1..512").replace("SAS-12G-SSD", "Nearline-20TB-HDD").replace("drives=3", "drives=24");
     assert_eq!(ask(&managed, "ada", &ada, &long).0, "303");
     let (status, said) = ask(&managed, "ada", &ada, &predict("HBA", "2"));
-    assert!(status == "503" && said.contains("one runs at a time"), "{status} {said}");
+    assert!(status == "503" && said.contains("only one may run"), "{status} {said}");
     assert_eq!(ask(&managed, "ada", &ada, "-d verb=predict-stop").0, "303");
     shows("prediction", "</span> stopped</span>");
 }
 
-/// Of each level that drives make, by whoever may: the figures of `softroc predict`.
+/// For each possible level, by permitted users: the figures of `softroc predict`.
 #[test]
 fn levels_are_predicted_before_one_is_chosen() {
     if !have("curl") {
@@ -216,10 +216,10 @@ fn levels_are_predicted_before_one_is_chosen() {
     let raid1 = |who: &str| {
         let page = curl(&managed, who, "", &path).1;
         let row = between(&page, "<th scope=\"row\">raid1</th>", "</tr>").to_owned();
-        (between(&row, "\"Predicted, a second\">", "<").to_owned(), page)
+        (between(&row, "\"Predicted IOPS\">", "<").to_owned(), page)
     };
-    assert_eq!(raid1("rita").0, "–", "whoever only looks begins none");
-    // Asked seldom: predictions stand back behind whoever asks.
+    assert_eq!(raid1("rita").0, "–", "read-only users cannot start one");
+    // Low frequency: predictions have a low priority.
     until_long("it is predicted", || {
         std::thread::sleep(std::time::Duration::from_millis(500));
         raid1("otto").0.parse::<u64>().is_ok()
@@ -248,6 +248,10 @@ fn an_open_page_is_told_how_a_measurement_goes() {
     browser.until("document.getElementById('run').textContent.includes('requests/s, ')");
     browser.until("document.querySelectorAll('#run tbody tr').length === 2");
     browser.until("document.querySelector('#run .badge').textContent.includes('done')");
-    assert_eq!(browser.asked_for()[asked..], Vec::<String>::new(), "it is told, and does not ask");
+    assert_eq!(
+        browser.asked_for()[asked..],
+        Vec::<String>::new(),
+        "it receives updates, and sends no requests"
+    );
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

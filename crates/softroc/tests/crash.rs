@@ -1,4 +1,5 @@
-//! The process dies in the middle of everything; what it acknowledged is there, and redundancy agrees again.
+//! The process is killed at any time; acknowledged data survive, and redundancy is consistent
+//! again.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 const BLOCK: usize = 12 << 10;
 
-/// What one writer knows: for each block the version it got an acknowledgement for, and the one it did not.
+/// The state of a writer: for each block the acknowledged version, and the pending one.
 #[derive(Default, Clone)]
 struct Written {
     acknowledged: BTreeMap<u64, u64>,
@@ -21,7 +22,7 @@ fn block_bytes(block: u64, version: u64) -> Vec<u8> {
     pattern(block * 1_000_003 + version, BLOCK)
 }
 
-/// Writes random blocks of its own until the connection breaks.
+/// Writes its own random blocks until the connection fails.
 fn writer(socket: String, number: u64, writers: u64, seed: u64) -> Written {
     let mut written = Written::default();
     let Ok(mut host) = Host::connect(&socket, "v") else { return written };
@@ -45,7 +46,7 @@ fn writer(socket: String, number: u64, writers: u64, seed: u64) -> Written {
     written
 }
 
-/// Every acknowledged write is there, or the one after it that was under way.
+/// Each block has the acknowledged version, or the pending one.
 fn check(controller: &Controller, all: &[Written], when: &str) {
     let mut host = Host::connect(&controller.nbd_socket(), "v").expect("the volume is served");
     for written in all {
@@ -71,10 +72,10 @@ fn check(controller: &Controller, all: &[Written], when: &str) {
     }
 }
 
-/// Merges what was known before with what the next round of writers learned.
+/// Merges the earlier state with that of the next round of writers.
 fn merge(all: &mut [Written], round: Vec<Written>) {
     for (known, new) in all.iter_mut().zip(round) {
-        // What was unsure before is settled by what a read finds now; only blocks written again are known.
+        // A read resolves earlier uncertainty; only rewritten blocks are known.
         if let Some((block, _)) = known.unsure.take()
             && !new.acknowledged.contains_key(&block)
         {
@@ -109,7 +110,7 @@ fn kill_and_check(level: &str, drives: usize) {
     }
     controller.wait_synced("v");
     check(&controller, &all, &format!("{level}, after the resync"));
-    // Every drive's share, once from the drive itself (above) and once from redundancy.
+    // The content of each drive, read from the drive (above) and from redundancy.
     controller.stop();
     for missing in 0..drives {
         let degraded = without_drive(&controller, missing, drives);
@@ -118,7 +119,7 @@ fn kill_and_check(level: &str, drives: usize) {
     }
 }
 
-/// Copies of the drives but one, under other names and in another order, under a controller of their own.
+/// Copies of all drives but one, with other names and in another order, under their own controller.
 fn without_drive(original: &Controller, missing: usize, drives: usize) -> Controller {
     let mut controller = Controller::unstarted(&format!("without-{missing}"));
     controller.arguments.push("--drives".into());

@@ -1,9 +1,10 @@
-//! The pages for operators and planners: every command in them runs, and prints what is shown.
+//! The pages for operators and planners: all their commands run, with the output shown.
 //!
-//! All ```` ```console ```` blocks of a page are one session of bash in an empty folder. `$ ` begins a command, and the lines below
-//! are its output; `…` stands for any text, a line of `…` for any lines. A command that ends in `&` is waited for until the
-//! controller responds. Blocks of `console-root` run as root where the kernel has NBD; of those of `console-other`, which need
-//! other hosts or hardware, the commands of softroc are looked up.
+//! All ```` ```console ```` blocks of a page are one session of bash in an empty folder. `$ `
+//! starts a command, and the lines below are its output; `…` matches any text, a line of `…` any
+//! lines. After a command that ends in `&`, the test waits until the controller responds. Blocks of
+//! `console-root` run as root where the kernel has NBD. Blocks of `console-other` need other hosts
+//! or hardware: their softroc commands are only checked for existence.
 
 mod common;
 
@@ -22,7 +23,7 @@ const SOFTROC: &str = env!("CARGO_BIN_EXE_softroc");
 
 const FOLDERS: &[&str] = &["docs/operate", "docs/plan"];
 
-/// How many pages run at once: they wait more than they compute.
+/// The number of concurrent pages: they mostly wait.
 const AT_ONCE: usize = 3;
 
 /// A command of a page.
@@ -125,7 +126,7 @@ fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether what was printed is what is shown.
+/// Whether the output matches the shown one.
 fn is_shown(printed: &str, shown: &[String]) -> bool {
     let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
     matches_lines(&lines, shown)
@@ -156,7 +157,7 @@ fn matches_line(line: &str, expected: &str) -> bool {
     rest.ends_with(end)
 }
 
-/// Runs a page. What is printed otherwise than shown.
+/// Runs a page. Returns differences of the output.
 fn run_page(page: &Path) -> Vec<String> {
     let name = page.strip_prefix(root()).unwrap_or(page).display().to_string();
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -215,7 +216,7 @@ fn unknown_commands(command: &str) -> Vec<String> {
     unknown
 }
 
-/// A session of bash in a folder of its own. All that it has started ends with it.
+/// A session of bash in its own folder. All its processes end with it.
 struct Session {
     child: Child,
     input: ChildStdin,
@@ -250,7 +251,7 @@ impl Session {
         Session { child, input, output, _folder: folder }
     }
 
-    /// What a command prints.
+    /// The output of a command.
     fn run(&mut self, command: &str) -> String {
         let command = match command.trim_end().strip_suffix('&') {
             None => command.to_owned(),

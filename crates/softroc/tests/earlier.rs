@@ -1,5 +1,6 @@
-//! Arrays that earlier releases wrote, with versions 3 to 5 of the label: each image of `earlier/` starts, its task ends, and every block
-//! reads as the earlier release acknowledged it; also after a restart, and while a drive is failed.
+//! Arrays written by earlier releases, with label versions 3 to 5: each image of `earlier/` starts,
+//! its task ends, and each block has the content that the earlier release acknowledged; also after
+//! a restart, and with a failed drive.
 
 mod common;
 
@@ -9,17 +10,17 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 const BLOCK: usize = 4096;
-/// How much is read at a time.
+/// The length of a read.
 const READ: usize = 1 << 20;
 
-/// What `make.py` says of an image.
+/// The description of an image by `make.py`.
 #[derive(Deserialize)]
 struct Expected {
-    /// The state of its volumes when the task is done.
+    /// The state of its volumes after the task.
     ends: String,
-    /// The task that goes on.
+    /// The active task.
     task: Option<String>,
-    /// What its drives held before the volumes were created: a byte each, over and over.
+    /// The content of its drives before the volumes were created: one repeated byte each.
     fills: Vec<u8>,
     volumes: Vec<Volume>,
 }
@@ -28,11 +29,11 @@ struct Expected {
 struct Volume {
     name: String,
     blocks: usize,
-    /// First block, number of blocks, and the versions of which each sector has one; 0: as if never written.
+    /// First block, number of blocks, and the possible versions of each sector; 0: unwritten.
     written: Vec<(usize, usize, Vec<u64>)>,
 }
 
-/// What `make.py` writes to a block.
+/// The content that `make.py` writes to a block.
 fn content(block: usize, version: u64) -> Vec<u8> {
     let block = block as u64;
     let part = [*b"SoftROC3", block.to_le_bytes(), version.to_le_bytes(), (block ^ version).to_le_bytes()];
@@ -40,7 +41,7 @@ fn content(block: usize, version: u64) -> Vec<u8> {
 }
 
 impl Expected {
-    /// Whether a sector may be one that no host wrote: zeros, or what a drive held before.
+    /// Whether a sector may be unwritten: zeros, or the earlier content of a drive.
     fn is_unwritten(&self, sector: &[u8]) -> bool {
         let byte = sector[0];
         (byte == 0 || self.fills.contains(&byte)) && sector.iter().all(|other| *other == byte)
@@ -61,11 +62,11 @@ impl Expected {
         }
     }
 
-    /// Reads all of a volume, checks it, and gives what it holds.
+    /// Reads a whole volume, checks it, and returns its content.
     fn read(&self, controller: &Controller, volume: &Volume) -> Vec<u8> {
         let mut host = Host::connect(&controller.nbd_socket(), &volume.name).expect("it is served");
         let size = usize::try_from(host.size).expect("it is small");
-        // By its new layout it may have more.
+        // Its new layout may have more.
         assert!(size / BLOCK >= volume.blocks);
         let mut bytes = Vec::with_capacity(size);
         while bytes.len() < size {
@@ -87,7 +88,7 @@ impl Expected {
     }
 }
 
-/// Whether no task goes on.
+/// Whether no task is active.
 fn are_done(controller: &Controller) -> bool {
     !controller.tasks().iter().any(|task| task["state"] == "running" || task["state"] == "waiting")
 }
@@ -109,12 +110,12 @@ fn is_used_as_it_was_left(name: &str) {
     let mut arguments = vec!["drive", "add"];
     arguments.extend(drives.iter().map(String::as_str));
     controller.softroc(&arguments).ok();
-    // Where drives are missing, an operator says that there are no more.
+    // If drives are missing, an operator confirms that there are no more.
     for volume in expected.volumes.iter().filter(|_| expected.ends == "degraded") {
         controller.softroc(&["volume", "start", &volume.name]).ok();
     }
     expected.read_all(&controller);
-    // A task begins a moment after the order that it follows from.
+    // A task starts a moment after the command that causes it.
     common::until("its task", || {
         let tasks = controller.tasks();
         expected.task.as_ref().is_none_or(|kind| tasks.iter().any(|task| task["kind"] == **kind))
@@ -195,7 +196,7 @@ fn a_volume_killed_under_writes_while_a_drive_was_failed() {
     is_used_as_it_was_left("dirty-degraded");
 }
 
-/// Version 4 of the label.
+/// Label version 4.
 #[test]
 fn volumes_of_version_4_that_were_stopped_in_order() {
     for image in ["clean", "degraded", "initialising-degraded"] {
@@ -220,7 +221,7 @@ fn a_volume_of_version_4_that_was_killed_on_its_way_to_another_layout() {
     is_used_as_it_was_left("version-4/reshape");
 }
 
-/// Version 5 of the label.
+/// Label version 5.
 #[test]
 fn volumes_of_version_5_that_were_stopped_in_order() {
     for image in ["clean", "degraded", "initialising-degraded"] {

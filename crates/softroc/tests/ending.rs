@@ -1,4 +1,4 @@
-//! How a controller ends: when its terminal closes, and when something hangs that it would wait for.
+//! The shutdown of a controller: when its terminal closes, and with a hanging drive.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// `softroc serve` with that state, started by a program, with what it says to a pipe.
+/// `softroc serve` with that state, started by a program, with its output to a pipe.
 fn serve(state: &str, by: &[&str], more: &[&str]) -> Child {
     let mut words: Vec<&str> = by.to_vec();
     words.extend([env!("CARGO_BIN_EXE_softroc"), "serve", "--cache", "0", "--state", state]);
@@ -28,7 +28,7 @@ fn signal(child: &Child, name: &str) {
     run("kill", &[&format!("-{name}"), &child.id().to_string()]);
 }
 
-/// How it ended, within so much time.
+/// Its exit status, within a time limit.
 fn ended(child: &mut Child, within: Duration) -> ExitStatus {
     let limit = Instant::now() + within;
     loop {
@@ -40,15 +40,15 @@ fn ended(child: &mut Child, within: Duration) -> ExitStatus {
     }
 }
 
-/// What a stop in order leaves: its event, and nothing to resync.
+/// The results of a clean shutdown: its event, and no resync.
 fn was_stopped_in_order(controller: &Controller) {
     let events = controller.softroc(&["events"]).ok();
     assert!(events.contains("the controller was shut down"), "{events}");
     assert!(controller.show("data")["resync"].is_null());
 }
 
-/// The terminal of `softroc serve &` was closed, and the process was gone as if it had been killed: a resync at the next start. Terminals close with
-/// two signals as often as with one, and nobody can read what is said from then on.
+/// Regression: after the terminal of `softroc serve &` was closed, the next start had a resync, as
+/// after a kill. A terminal may send two signals or one, and then accepts no output.
 #[test]
 fn a_terminal_that_closes_stops_the_controller_in_order() {
     let mut controller = Controller::unstarted("hangup");
@@ -60,7 +60,7 @@ fn a_terminal_that_closes_stops_the_controller_in_order() {
     controller.softroc(&add).ok();
     controller.create("data", "raid5", &drives).ok();
     controller.stop();
-    // Whatever runs this test may ignore the signal.
+    // The process that runs this test may ignore the signal.
     let mut child = serve(&controller.state(), &["env", "--default-signal=HUP"], &[]);
     drop(child.stderr.take());
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
@@ -73,7 +73,7 @@ fn a_terminal_that_closes_stops_the_controller_in_order() {
     was_stopped_in_order(&controller);
 }
 
-/// `nohup softroc serve` serves on when the terminal closes.
+/// `nohup softroc serve` continues when the terminal closes.
 #[test]
 fn a_hangup_that_is_ignored_stays_ignored() {
     if !have("nohup") {
@@ -89,8 +89,8 @@ fn a_hangup_that_is_ignored_stays_ignored() {
     assert!(ended(&mut child, Duration::from_secs(60)).success());
 }
 
-/// A drive that hangs kept SIGTERM waiting for as long as it hung. The process ends within its limit, says what it did not wait for, and what was
-/// acknowledged is there at the next start.
+/// Regression: a hanging drive blocked SIGTERM. The process ends within its limit, reports the
+/// skipped work, and acknowledged data exist after the next start.
 #[test]
 fn a_stop_ends_within_its_limit_whatever_hangs() {
     if !have("nbdkit") {
@@ -130,7 +130,7 @@ fn a_stop_ends_within_its_limit_whatever_hangs() {
         softroc(&["volume", "show", "data", "--state", &state]).stdout.contains("optimal")
     });
     let mut host = Host::connect(&nbd, "data").expect("it is served");
-    assert!(host.read(0, 256 << 10).expect("it is read") == pattern(7, 256 << 10), "it is what was written");
+    assert!(host.read(0, 256 << 10).expect("it is read") == pattern(7, 256 << 10), "it is the written data");
     drop(host);
     signal(&child, "TERM");
     assert!(ended(&mut child, Duration::from_secs(60)).success());

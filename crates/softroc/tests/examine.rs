@@ -1,5 +1,5 @@
-//! `mdadm --examine` reads what SoftROC keeps on drives, from plain files, and says the same as SoftROC: of every level
-//! and arrangement that both know, and in every state.
+//! `mdadm --examine` reads SoftROC's metadata on drives, from plain files, and agrees with SoftROC:
+//! for all common levels and layouts, and in all states.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Controller, pattern, run, skipped, softroc};
 use serde_json::Value;
 use std::path::Path;
 
-/// `mdadm`, which is often beside the path of those who are not root.
+/// `mdadm`, which is often outside the path of users other than root.
 fn mdadm() -> Option<&'static str> {
     let found = ["/usr/sbin/mdadm", "/sbin/mdadm", "/usr/bin/mdadm"].into_iter();
     let found = found.into_iter().find(|path| Path::new(path).exists());
@@ -18,7 +18,7 @@ fn mdadm() -> Option<&'static str> {
     found
 }
 
-/// What mdadm says of a drive.
+/// The output of mdadm for a drive.
 struct Said(String);
 
 impl Said {
@@ -49,7 +49,8 @@ impl Said {
         lines.collect()
     }
 
-    /// The reference of the drive itself: a file has no device number, so mdadm shows it apart from the others.
+    /// The reference of the drive itself: a file has no device number, so mdadm shows it
+    /// separately.
     fn own(&self) -> &str {
         let rest = self.0.split("Physical disks not in metadata!:").nth(1).unwrap_or_default();
         rest.split_whitespace().next().unwrap_or_else(|| panic!("no reference of its own in\n{}", self.0))
@@ -74,7 +75,7 @@ fn expect_agreement(mdadm: &str, judged: &Judged, show: &Value) {
         assert_eq!(show["drives"][slot]["name"].as_str(), drives[slot].to_str());
         let disks = said.disks();
         assert_eq!(disks.len(), kind.drives, "{}", said.0);
-        // Which disk each member of this drive's span is, told by its reference.
+        // The disk of each member of this drive's span, by its reference.
         let span = slot / width;
         let number = |reference: &str| {
             disks.iter().position(|(other, _)| *other == reference).expect("it is one of the group's disks")
@@ -100,7 +101,7 @@ fn expect_agreement(mdadm: &str, judged: &Judged, show: &Value) {
     }
 }
 
-/// What `rescue`, which reads the drives as any stranger would, says of the same array.
+/// The output of `rescue`, which reads the drives without SoftROC's state, for the same array.
 fn expect_rescue_agrees(judged: &Judged, show: &Value) {
     let mut arguments = vec!["rescue", "--json"];
     // In another order.
@@ -152,7 +153,7 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     let spare = controller.folder.file("spare.img");
     controller.softroc(&["drive", "add", "--create", "36M", &spare]).ok();
 
-    // While regions are marked, what is redundant is not consistent; so it stays when the process dies.
+    // While regions are marked, the volume is shown as inconsistent; this remains after a crash.
     for judged in &all {
         judged::write(&controller, &judged.name, 4096, &pattern(3, 9000));
     }
@@ -181,7 +182,7 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
         &["Online", failed, "Online", "Online", "Online"],
     );
 
-    // Another one is not there, and its volume is used without it. A spare stands by.
+    // A drive of the other is missing, and its volume is started without it. A spare is available.
     std::fs::rename(&raid6.drives[3], controller.folder.file("away.img")).expect("it is moved");
     controller.start();
     if controller.show(&raid6.name)["state"] == "offline" {
@@ -201,7 +202,7 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     );
 }
 
-/// What the drive in slot 0 says of its volume and of all drives.
+/// The metadata of the drive in slot 0 about its volume and all drives.
 #[track_caller]
 fn expect_states(mdadm: &str, judged: &Judged, volume: &str, disks: &[&str]) {
     let said = Said::of(mdadm, &judged.drives[0]);

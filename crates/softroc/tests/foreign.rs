@@ -1,5 +1,6 @@
-//! `softroc foreign` as people use it: an array that Linux md made in DDF is listed, imported, and served to an outside
-//! program; drives are cleared. What is refused and what an interruption leaves is the business of the controller's tests.
+//! `softroc foreign` in use: an array that Linux md created in DDF is listed, imported, and served
+//! to an external program; drives are cleared. The controller's tests cover errors and
+//! interruptions.
 
 mod common;
 
@@ -28,7 +29,7 @@ fn an_array_of_another_system_is_imported_and_its_data_are_served() {
     let text = controller.softroc(&["foreign", "list"]).ok();
     assert!(text.contains("can be imported, together with") && text.contains("ddf 01.02.00"), "{text}");
     let refused = controller.softroc(&["foreign", "import", names[0]]).refused();
-    assert!(refused.contains("does not recognise its drives") && refused.contains("--yes"), "{refused}");
+    assert!(refused.contains("no longer recognises its drives") && refused.contains("--yes"), "{refused}");
 
     controller.softroc(&["foreign", "import", names[0], "--name", "first", "--yes"]).ok();
     for (name, foreign) in [("first", names[0]), (names[1], names[1])] {
@@ -44,7 +45,7 @@ fn an_array_of_another_system_is_imported_and_its_data_are_served() {
         }
     }
     let text = controller.softroc(&["foreign", "list"]).ok();
-    assert!(text.contains("carry nothing foreign"), "{text}");
+    assert!(text.contains("No foreign volumes"), "{text}");
     let refused = controller.softroc(&["foreign", "clear", &drives[0], "--yes"]).refused();
     assert!(refused.contains("delete that volume first"), "{refused}");
 }

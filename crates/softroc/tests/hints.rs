@@ -1,8 +1,8 @@
-//! Every command that a statement tells to run is run, in the state in which it is said: it must not be refused.
+//! Each command recommended by a message runs in the state of the message: it must not be rejected.
 //!
-//! A scene brings a controller into a state. What is said then (`health`, and the reasons of drives, volumes, spares and tasks) is
-//! searched for commands; each is run in a new instance of the scene. Whether a command is one at all is looked at for all
-//! messages (`src/cli/hints.rs`).
+//! A scene creates a state. Its messages (`health`, and the reasons of drives, volumes, spares and
+//! tasks) are searched for commands; each runs in a new instance of the scene. `src/cli/hints.rs`
+//! checks that all commands in messages are valid.
 
 mod common;
 
@@ -10,20 +10,20 @@ use common::Controller;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What is done before a hint is followed.
+/// The preparation of a hint.
 type Prepare = fn(&mut Controller);
 
-/// A state, and what an operator does first where a message says so ("connect the drive and run ...").
+/// A state, and the preparation that a message asks for ("connect the drive and run ...").
 struct Scene {
     name: &'static str,
     build: fn(&mut Controller),
-    /// Commands that begin so are run when that is done.
+    /// Commands with these prefixes run after the preparation.
     first: &'static [(&'static str, Prepare)],
-    /// At least these are said.
+    /// Texts that must occur.
     says: &'static [&'static str],
 }
 
-/// Where the files of a scene lie, in what is said: it is another folder each time.
+/// Replaces the folder of a scene in messages, since it differs each time.
 const HERE: &str = "@HERE@";
 
 fn volume(controller: &Controller, level: &str, drives: usize) {
@@ -35,7 +35,7 @@ fn file(controller: &Controller, name: &str) -> String {
     controller.folder.file(name)
 }
 
-/// The files of a volume's drives that are taken away are kept under another name.
+/// The files of a volume's drives that are removed are kept with another name.
 fn take_away(controller: &mut Controller, slots: &[usize]) {
     let shown = controller.show("data");
     controller.stop();
@@ -122,7 +122,7 @@ const SCENES: &[Scene] = &[
     },
 ];
 
-/// All texts in an answer under names that are statements.
+/// All texts in a response under the names of messages.
 fn statements(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -146,7 +146,7 @@ fn statements(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The commands that are said in a state, with the scene's folder stood in for.
+/// The recommended commands in a state, with the scene's folder replaced.
 fn commands(controller: &Controller) -> BTreeSet<String> {
     let mut said = Vec::new();
     for question in [
@@ -156,7 +156,7 @@ fn commands(controller: &Controller) -> BTreeSet<String> {
         &["spare", "list", "--json"],
         &["task", "list", "--json"],
     ] {
-        // `health` says with its exit code how all is.
+        // The exit code of `health` is the overall state.
         let answer = controller.softroc(question);
         let value: Value = serde_json::from_str(&answer.stdout).expect("JSON");
         statements(&value, &mut said);
@@ -169,7 +169,7 @@ fn commands(controller: &Controller) -> BTreeSet<String> {
         .collect()
 }
 
-/// Runs a command as an operator does who pastes it, names a new drive where it says so, and says yes.
+/// Runs a command like an operator who pastes it: names a new drive where needed, and confirms.
 fn runs(controller: &Controller, command: &str) {
     let new = file(controller, "new.img");
     let made = std::fs::File::create(&new).expect("a file");
@@ -186,7 +186,7 @@ fn runs(controller: &Controller, command: &str) {
         words.push("--yes".to_owned());
         answer = ask(&words);
     }
-    // A mention without what it is about, such as "register it with 'softroc drive add'".
+    // A mention without arguments, such as "register it with 'softroc drive add'".
     let is_mention = answer.code == 2 && answer.stderr.contains("required");
     assert!(answer.code == 0 || is_mention, "{command}: {}{}", answer.stdout, answer.stderr);
 }

@@ -1,4 +1,5 @@
-//! The history of volumes and drives, through a controller that stops, is killed, and finds its file damaged.
+//! The history of volumes and drives, with a controller that is stopped, killed, and has a damaged
+//! history file.
 
 mod common;
 
@@ -13,7 +14,7 @@ fn asked(controller: &Controller, command: &[&str]) -> Value {
     controller.json(&[command, &["--since", "1h"]].concat())
 }
 
-/// How many operations of a kind ended in all of a series.
+/// The number of operations of a kind in a series.
 fn operations(series: &Value, kind: &str) -> u64 {
     let figure = |value: &Value| value.as_f64().expect("a figure");
     (figure(&series["total"][kind]["iops"]) * figure(&series["total"]["covered_s"])).round() as u64
@@ -40,7 +41,7 @@ fn served(name: &str) -> Controller {
     let controller = Controller::new(name);
     controller.volume("data", "raid1", 2);
     controller.wait_optimal("data");
-    // The first look is what later ones are compared with.
+    // The first reading is the baseline of later ones.
     assert_eq!(of_volume(&controller), (0, 0));
     controller
 }
@@ -54,12 +55,12 @@ fn what_a_host_did_is_there_after_a_stop_and_after_a_kill() {
     controller.start();
     assert_eq!(of_volume(&controller), (WRITES, READS), "it is on disk");
     use_it(&controller);
-    // What was asked for was stored before.
+    // A query stores pending data first.
     assert_eq!(of_volume(&controller), (2 * WRITES, 2 * READS));
     controller.kill_9();
     controller.start();
     assert_eq!(of_volume(&controller), (2 * WRITES, 2 * READS));
-    // It goes on under another name.
+    // The history continues with another name.
     controller.softroc(&["volume", "rename", "data", "home"]).ok();
     let told = asked(&controller, &["volume", "stats", "home"]);
     assert_eq!(operations(&told["volumes"][0], "write"), 2 * WRITES);
@@ -68,7 +69,7 @@ fn what_a_host_did_is_there_after_a_stop_and_after_a_kill() {
     assert_eq!(of_drives.len(), 2);
     assert!(of_drives.iter().all(|drive| operations(drive, "write") >= 2 * WRITES), "{of_drives:?}");
     let text = controller.softroc(&["volume", "stats", "home", "--since", "24h", "--points", "6"]).ok();
-    assert!(text.contains("in parts of") && text.contains("IOPS"), "{text}");
+    assert!(text.contains("in intervals of") && text.contains("IOPS"), "{text}");
 }
 
 #[test]

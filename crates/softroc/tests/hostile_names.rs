@@ -1,15 +1,16 @@
-//! Names that others choose, and what they do to a terminal, a log and a page: nothing. JSON has them as they are.
+//! External names have no effect on terminals, logs and pages. JSON has them unchanged.
 
 mod common;
 
 use common::{Answer, Controller, softroc};
 
-/// Clears a screen, rings, sets a title, starts a line that looks like another drive, and reorders what follows.
+/// Clears a screen, rings, sets a title, forges a line of another drive, and reorders the following
+/// text.
 const HOSTILE: &str = "d\x1b[2J\x07\x1b]0;title\x07\r\nforged online \u{202e}gmi.\u{9b}31m\u{2066}";
-/// The same, as it is shown.
+/// The same, as it is displayed.
 const SHOWN: &str = r"d\u001b[2J\u0007\u001b]0;title\u0007\r\nforged online \u202egmi.\u009b31m\u2066";
 
-/// What only line ends and tabs do something in.
+/// The text has no control characters besides line ends and tabs.
 #[track_caller]
 fn is_quiet(what: &str, text: &str) {
     let loud =
@@ -45,7 +46,7 @@ fn names_of_drives_do_nothing_to_a_terminal_or_a_log() {
     for command in [&["drive", "list"][..], &["drive", "show", &first], &["volume", "show", "v"]] {
         is_quiet_and_shows(&command.join(" "), &controller.softroc(command).ok());
     }
-    // Refusals name what was given.
+    // Error messages include the given name.
     let refused = controller.softroc(&["drive", "show", &format!("{first}2")]).refused();
     is_quiet_and_shows("a refusal", &refused);
     let refused = softroc(&["serve", "--state", &controller.state(), "--nbd-access", &first]).refused();

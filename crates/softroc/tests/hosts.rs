@@ -1,5 +1,5 @@
-//! Hosts are known: programs that nobody here wrote are connected to a volume, and the command line tells who they are,
-//! and does not take the volume from under them.
+//! Connected hosts: the command line identifies external programs that use a volume, and refuses to
+//! remove the volume from them.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `qemu-io` on a volume. It stays until its input ends.
+/// `qemu-io` on a volume. It runs until its input ends.
 struct QemuIo(Child);
 
 impl QemuIo {
@@ -35,7 +35,7 @@ impl QemuIo {
     }
 }
 
-/// The volume, when `is_so`.
+/// Waits until the volume satisfies `is_so`.
 fn until(controller: &Controller, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -56,7 +56,7 @@ fn a_host_is_named_by_its_program_and_keeps_its_volume() {
     let controller = Controller::new("hosts");
     controller.volume("data", "raid5", 3);
     let mut qemu = QemuIo::on(&controller.uri("data"));
-    // One after the other: it looks at its input once for all that came together.
+    // One at a time: it reads all pending input at once.
     qemu.ask("write -P 7 0 1M");
     until(&controller, |hosts| hosts[0]["writes"] == 1);
     qemu.ask("read 0 64k");
@@ -80,13 +80,13 @@ fn a_host_is_named_by_its_program_and_keeps_its_volume() {
         assert_eq!(answer.code, 3, "{command}: {}", answer.stderr);
         assert!(answer.stderr.contains(&name) && answer.stderr.contains(insists), "{}", answer.stderr);
     }
-    // Its pattern is there still, under any name.
+    // Its pattern is still stored, with any name.
     controller.softroc(&["volume", "rename", "data", "home"]).ok();
     controller.softroc(&["volume", "rename", "home", "data"]).ok();
     qemu.ask("read -P 7 0 1M");
     until(&controller, |hosts| hosts[0]["read_bytes"] == 65_536 + (1 << 20));
     qemu.leave();
-    // The connection ends a moment after the program: nobody has to wait for that.
+    // The connection ends shortly after the program: deleting waits for it.
     controller.softroc(&["volume", "delete", "data", "--yes"]).ok();
 }
 
@@ -110,7 +110,8 @@ fn who_insists_measures_beside_hosts_and_disconnects_them() {
     assert!(host.read(0, 4096).is_err(), "it was disconnected");
 }
 
-/// What is promised of one process: 128 drives, 64 volumes, 1,000 connections. Shells give a process 1,024 open files.
+/// The documented limit of one process: 128 drives, 64 volumes, 1,000 connections. Shells allow
+/// 1,024 open files.
 #[test]
 fn a_thousand_connections_are_served_by_one_process() {
     const VOLUMES: usize = 64;

@@ -1,9 +1,10 @@
-//! Every level in every state, judged by programs that nobody here wrote: fio writes and verifies over NBD while as
-//! many drives are pulled as the level survives; they come back, or blank ones take their places; what nbdcopy reads
-//! is compared with what was there before; and a check of the whole volume finds nothing.
+//! All levels in all states, tested with external programs. fio writes and verifies over NBD while
+//! as many drives are pulled as the level tolerates. They return, or blank ones replace them. The
+//! output of nbdcopy is compared with the earlier content, and a check of the whole volume finds no
+//! error.
 //!
-//! With `LEVELS_TESTS=all` every shape of up to six drives loses, one after the other, every set of drives that it
-//! survives losing and that cannot be larger; otherwise one shape of each level loses two such sets.
+//! With `LEVELS_TESTS=all` each shape of up to six drives loses each maximal set of drives that it
+//! survives; otherwise one shape of each level loses two such sets.
 
 mod common;
 
@@ -17,18 +18,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
-/// The size of the drives: 32 MiB are the reserved tail, so that wider arrays have several regions.
+/// The size of the drives: 32 MiB are the reserved tail, so that wide arrays have several regions.
 const DRIVE: &str = "64M";
 const DRIVE_BYTES: usize = 64 << 20;
 
-/// What one run of fio covers.
+/// The size of one run of fio.
 const LOAD_BYTES: u64 = 4 << 20;
 
 fn geometry(shape: &Shape) -> Geometry {
     shape.geometry(StripSize::KIB_64, ByteCount::GIB).expect("the shape can be")
 }
 
-/// Every set of drives that may be lost, and to which no drive can be added.
+/// All maximal sets of drives that may be lost.
 fn largest_losses(shape: &Shape) -> Vec<DriveSet> {
     let (geometry, all) = (geometry(shape), DriveSet::first(shape.drives));
     let may_lose = |lost: &DriveSet| geometry.survives_set(lost);
@@ -38,7 +39,7 @@ fn largest_losses(shape: &Shape) -> Vec<DriveSet> {
         .collect()
 }
 
-/// Two of the largest, with as few drives in common as can be.
+/// Two of the largest sets, with the fewest common drives.
 fn sample_losses(shape: &Shape) -> Vec<DriveSet> {
     let all = largest_losses(shape);
     let Some(first) = all.iter().max_by_key(|lost| lost.count()).copied() else { return Vec::new() };
@@ -61,7 +62,8 @@ fn sample(level: Level) -> Shape {
     }
 }
 
-/// Every shape of a level with up to six drives, with its default arrangement; the sample where there is none.
+/// All shapes of a level with up to six drives, with the default layout; the sample if there is
+/// none.
 fn all_shapes(level: Level) -> Vec<Shape> {
     let row = level.row();
     let spans: Vec<Option<u16>> = if row.is_spanned() { (2..=3).map(Some).collect() } else { vec![None] };
@@ -81,7 +83,7 @@ fn all_shapes(level: Level) -> Vec<Shape> {
     if shapes.is_empty() { vec![sample(level)] } else { shapes }
 }
 
-/// fio, which writes and verifies the second half of a volume again and again until it is told to end.
+/// fio, which repeatedly writes and verifies the second half of a volume until it is stopped.
 struct Load {
     end: Arc<AtomicBool>,
     runs: Arc<AtomicU32>,
@@ -96,7 +98,7 @@ impl Load {
         let fio = std::thread::spawn({
             let (end, runs) = (end.clone(), runs.clone());
             move || {
-                // The run that is under way when the end comes is finished, and verified, like all others.
+                // The last run is completed and verified like all others.
                 for seed in 1.. {
                     verified_run(&uri, half, size, seed);
                     runs.store(seed, Ordering::Relaxed);
@@ -109,7 +111,7 @@ impl Load {
         Load { end, runs, fio }
     }
 
-    /// Waits until it is well under way.
+    /// Waits until it is running.
     fn wait(&self) {
         while self.runs.load(Ordering::Relaxed) == 0 && !self.fio.is_finished() {
             std::thread::sleep(Duration::from_millis(20));
@@ -118,11 +120,11 @@ impl Load {
 
     fn finish(self) {
         self.end.store(true, Ordering::Relaxed);
-        self.fio.join().expect("fio finds what it wrote");
+        self.fio.join().expect("fio verifies its data");
     }
 }
 
-/// fio forgets which of two overlapping writes was the later one: all blocks of a run have one size.
+/// fio cannot order overlapping writes: all blocks of a run have one size.
 fn verified_run(uri: &str, offset: u64, size: u64, seed: u32) {
     let block = ["4k", "12k", "192k", "64k"][seed as usize % 4];
     let said = run(
@@ -149,7 +151,7 @@ fn verified_run(uri: &str, offset: u64, size: u64, seed: u32) {
     assert!(said.contains("err= 0"), "{said}");
 }
 
-/// A volume under judgement. Its first half holds a pattern that nobody writes again.
+/// A volume under test. Its first half has a pattern that is not overwritten.
 struct Bed {
     controller: Controller,
     shape: Shape,
@@ -195,8 +197,8 @@ impl Bed {
         format!("v:{drive}")
     }
 
-    /// Pulls drives while fio writes, and tells which are out. One more is refused; but where a distributed spare takes in
-    /// what the first held, one more goes after that.
+    /// Pulls drives while fio writes, and returns the failed ones. One more is rejected, except
+    /// after a rebuild into a distributed spare.
     fn pull(&self, lost: &DriveSet, load: &Load) -> DriveSet {
         load.wait();
         let all = DriveSet::first(self.shape.drives);
@@ -234,14 +236,14 @@ impl Bed {
         }
     }
 
-    /// The drives that were pulled come back.
+    /// The pulled drives return.
     fn bring_back(&self, lost: &DriveSet) {
         for drive in lost.iter() {
             self.controller.softroc(&["drive", "online", &Bed::slot(drive)]).ok();
         }
     }
 
-    /// Other drives take their places; what they hold means nothing.
+    /// Other drives replace them; their content is ignored.
     fn replace(&mut self, lost: &DriveSet) {
         for drive in lost.iter() {
             self.replacements += 1;
@@ -252,7 +254,7 @@ impl Bed {
         }
     }
 
-    /// A check of the whole volume finds that redundancy agrees with data everywhere.
+    /// A check of the whole volume finds no inconsistency.
     fn check(&self) {
         let begun = self.controller.json(&["task", "start", "check", "v"])["task"].clone();
         let check = self.controller.wait_task(&begun);
@@ -263,7 +265,8 @@ impl Bed {
     }
 }
 
-/// Loses the drives one set after the other, and has them back each time; every other time they are new ones.
+/// Loses and restores the drives, one set after the other; alternately the old drives return and
+/// new ones replace them.
 fn judge(shape: Shape, losses: &[DriveSet]) {
     let mut bed = Bed::new(shape);
     if losses.is_empty() {
@@ -288,7 +291,7 @@ fn judge(shape: Shape, losses: &[DriveSet]) {
         }
         bed.check();
     }
-    // What was rebuilt last is what the others are computed from now.
+    // The rebuilt drives are now the source of the others.
     if let [first, _, ..] = losses {
         let before = bed.image("before.img");
         first.iter().for_each(|drive| bed.fail(drive));
@@ -411,7 +414,7 @@ fn a_file_system_lives_through_losses_and_rebuilds() {
     controller.softroc(&["drive", "online", "v:3"]).ok();
     copy("while they are rebuilt");
     controller.wait_optimal("v");
-    // Everything is read from what was rebuilt.
+    // All data are read from rebuilt drives.
     for drive in ["v:0", "v:2"] {
         controller.softroc(&["drive", "fail", drive]).ok();
     }
@@ -425,9 +428,8 @@ fn a_file_system_lives_through_losses_and_rebuilds() {
     run("umount", &[&mounted.mount]);
 }
 
-/// A drive was away for a while, missed a write, and came back: it is known by its label to be stale, and of four regions
-/// it is given the one that was written without it. That the others are left alone shows in bytes that were spoilt on
-/// purpose.
+/// A returning drive is stale by its label: one of four regions was written without it, and only
+/// that region is rebuilt. Deliberately damaged bytes show that the others are unchanged.
 #[test]
 fn a_drive_that_comes_back_is_given_only_what_it_missed() {
     const REGIONS: u64 = 4;
@@ -449,7 +451,7 @@ fn a_drive_that_comes_back_is_given_only_what_it_missed() {
     write(&controller, WRITTEN * REGION, &pattern(100, 1 << 20));
     controller.stop();
 
-    // Spoil the drive, in a region that was left alone and in the one that was not.
+    // Damage the drive, in an unchanged region and in the written one.
     let file = std::fs::File::options().read(true).write(true).open(&away).expect("the drive is a file");
     let start = info["data_start_bytes"].as_u64().expect("where the data begins");
     let share = info["member_bytes"].as_u64().expect("what the volume has of the drive") / REGIONS;

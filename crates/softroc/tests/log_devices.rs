@@ -1,4 +1,4 @@
-//! `softroc log`: drives that are given to journals, on the command line and at the start.
+//! `softroc log`: log devices for journals, on the command line and at the start.
 
 mod common;
 
@@ -10,10 +10,10 @@ fn a_log_is_added_shown_kept_over_a_restart_and_removed() {
     controller.volume("data", "raid5", 3);
     let logs: Vec<String> = ["l0", "l1"].map(|name| controller.folder.file(name)).into();
     controller.softroc(&["drive", "add", "--create", "64M", &logs[0], &logs[1]]).ok();
-    assert!(controller.softroc(&["log", "list"]).ok().starts_with("No log: journals lie on members."));
+    assert!(controller.softroc(&["log", "list"]).ok().starts_with("No log: journals are on the members."));
     // Both are files of one file system.
     let why = controller.softroc(&["log", "add", &logs[0], &logs[1]]).refused();
-    assert!(why.contains("lie on one disk") && why.contains("--yes"), "{why}");
+    assert!(why.contains("are on one disk") && why.contains("--yes"), "{why}");
     let added = controller.softroc(&["log", "add", &logs[0], &logs[1], "--yes"]).ok();
     assert!(added.contains("in use") && added.contains(&logs[1]), "{added}");
     let listed = controller.json(&["log", "list"]);
@@ -29,7 +29,7 @@ fn a_log_is_added_shown_kept_over_a_restart_and_removed() {
     controller.kill_9();
     controller.start();
     assert_eq!(controller.json(&["log", "list"])["logs"], listed["logs"]);
-    // One of them is gone at the next start.
+    // One of them is missing at the next start.
     controller.stop();
     std::fs::rename(&logs[1], controller.folder.file("elsewhere")).expect("it is moved");
     controller.start();

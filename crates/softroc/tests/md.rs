@@ -1,11 +1,11 @@
-//! A real Linux md assembles what SoftROC wrote, in an emulated machine: `scripts/md-guest` makes its kernel and initial
-//! file system, and QEMU runs it without help from this machine's kernel. It finds level, layout and size in the
-//! structures on the drives, reads the same bytes as SoftROC, also with drives missing, and no parity that is wrong.
-//! Where DDF has no words that it knows, it is told the layout, and has to find the same bytes.
-//! What it has written to, SoftROC takes for foreign. And the other way round: arrays as `mdadm --create` makes them there are
-//! imported, with their data.
+//! A real Linux md assembles SoftROC's arrays in an emulated machine: `scripts/md-guest` creates
+//! its kernel and initial file system, and QEMU runs it without this computer's kernel. md finds
+//! level, layout and size in the metadata on the drives, reads the same bytes as SoftROC, also with
+//! missing drives, and finds no wrong parity. If md does not know the DDF code, the layout is
+//! passed to it, and it must find the same bytes. SoftROC treats arrays that md has written to as
+//! foreign. Conversely, arrays of `mdadm --create` are imported, with their data.
 //!
-//! `MD_TESTS=all` takes every kind of array, otherwise a handful; either is one boot.
+//! `MD_TESTS=all` tests all kinds of arrays, otherwise a few; each is one boot.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::judged::{self, Judged, KINDS, Kind, Known};
 use common::{Controller, Folder, have, run};
 use std::path::PathBuf;
 
-/// What the guest does.
+/// The script of the guest.
 const FUNCTIONS: &str = r#"
 volumes() { for b in /sys/block/md*; do [ "$(cat $b/size)" = 0 ] || basename $b; done; }
 idle() { while [ "$(cat /sys/block/$1/md/sync_action 2>/dev/null || echo idle)" != idle ]; do sleep 0.1; done; }
@@ -74,26 +74,26 @@ end() {
 }
 "#;
 
-/// What the guest looks at, under that name.
+/// Adds an array that the guest checks, with a name.
 fn look_at(guest: &mut Guest, name: &str, kind: Kind, drives: &[String]) {
     let drives = drives.join(" ");
     let assemble = match kind.known {
         Known::Structures(..) => format!("assemble {name} {drives}"),
-        Known::Told(level, layout) => {
+        Known::Explicit(level, layout) => {
             format!("told {name} {level} {layout} {} {drives}", judged::MEMBER_BYTES >> 10)
         }
     };
     guest.script += &format!("{assemble}; look {name}; end\n");
 }
 
-/// A guest that knows what md is asked here.
+/// A guest with the functions of these tests.
 fn guest() -> Option<Guest> {
     let mut guest = Guest::new("the guest with Linux md")?;
     guest.script += FUNCTIONS;
     Some(guest)
 }
 
-/// The hash of what a volume holds, read through SoftROC, as `sha256sum` prints it.
+/// The hash of a volume's content, read through SoftROC, as `sha256sum` prints it.
 fn hash_of(controller: &Controller, volume: &str) -> String {
     let copy = controller.folder.file("copy.img");
     run("nbdcopy", &[&controller.uri(volume), &copy]);
@@ -105,13 +105,15 @@ fn takes_all() -> bool {
     std::env::var("MD_TESTS").is_ok_and(|which| which == "all")
 }
 
-/// Every kind, or one of RAID 1E on an odd number of drives, 10, 5, 6, and one that md has to be told.
+/// All kinds, or RAID 1E on an odd number of drives, 10, 5, 6, and one whose layout is passed to
+/// md.
 fn kinds() -> Vec<Kind> {
     let sample = ["raid10-4", "raid1e-5", "raid5-4ls", "raid5-4rs", "raid6-5dnc"];
     KINDS.into_iter().filter(|kind| takes_all() || sample.contains(&kind.name().as_str())).collect()
 }
 
-/// The drives without some that the array can do without: its second, and its last where it survives two.
+/// The remaining drives of an array: without the second, and without the last if it survives two
+/// failures.
 fn left(kind: Kind, drives: &[String]) -> Vec<String> {
     let lost = [1, kind.drives - 1];
     let lost = &lost[..kind.survives()];
@@ -142,7 +144,7 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     let mut all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
     all.push(moved(&controller));
     let hashes: Vec<String> = all.iter().map(|judged| hash_of(&controller, &judged.name)).collect();
-    // One more was written to while a drive was out.
+    // One more array, written to while a drive was offline.
     let degraded = judged::make(&controller, Kind { arrangement: None, ..kind_of("raid5") });
     controller.softroc(&["drive", "fail", &format!("{}:2", degraded.name)]).ok();
     judged::write(&controller, &degraded.name, 77_777, &common::pattern(9, 300_001));
@@ -173,7 +175,7 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     expect_foreign(&verdict, &changed.name, &changed_drives);
 }
 
-/// A volume that was RAID 5 on three drives, and went to RAID 6 on five while it was there.
+/// A volume that was migrated from RAID 5 on three drives to RAID 6 on five while in use.
 fn moved(controller: &Controller) -> Judged {
     let kind = Kind { drives: 3, arrangement: None, ..kind_of("raid5") };
     let Judged { name, mut drives, .. } = judged::make(controller, kind);
@@ -184,7 +186,7 @@ fn moved(controller: &Controller) -> Judged {
     controller.softroc(&migrate).ok();
     controller.wait_optimal(&name);
     let capacity = controller.capacity(&name);
-    // In room that it did not have before.
+    // In its new space.
     judged::write(controller, &name, capacity - 77_777, &common::pattern(5, 77_777));
     drives.extend(more.into_iter().map(PathBuf::from));
     let arrangement = Some("ddf-n-continue");
@@ -203,7 +205,7 @@ fn expect_verdict(verdict: &Verdict, judged: &Judged, hash: &str) {
         verdict.expect("MISMATCHES", name, "0");
     }
     let Known::Structures(level, layout) = kind.known else { return };
-    // Level, layout, strip, drives, sectors, how many are missing, where md would have to resync.
+    // Level, layout, strip, drives, sectors, missing drives, position of a pending resync.
     let strip = judged::STRIP_BYTES;
     let of = |missing: usize| {
         format!("{level} {layout} {strip} {} {} {missing} none", kind.drives, capacity / 512)
@@ -216,7 +218,8 @@ fn expect_verdict(verdict: &Verdict, judged: &Judged, hash: &str) {
     }
 }
 
-/// Drives that md wrote to: SoftROC serves no volume of them and says why, and `rescue` reads what md left.
+/// Drives that md wrote to: SoftROC serves no volume of them and says why, and `rescue` reads md's
+/// content.
 fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
     let paths: Vec<&str> = drives.iter().map(|drive| drive.to_str().expect("paths are text")).collect();
     let mut controller = Controller::unstarted("md-foreign");
@@ -240,8 +243,8 @@ fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
     assert!(verdict.of("HASH", "changed").is_some(), "{}", verdict.0);
 }
 
-/// What mdadm makes when it is told nothing but the level: its number, its drives, how large these are, whether it has a
-/// bitmap. 32 GiB are the least for which mdadm leaves 33 MiB before the data; what is more than that, strips do not fill.
+/// Arrays of mdadm with defaults: level, number and size of drives, bitmap. 32 GiB is the smallest
+/// size for which mdadm leaves 33 MiB before the data; the remainder is less than a strip.
 const MADE: [(&str, &str, usize, u64, &str); 9] = [
     ("m0", "0", 3, MORE, "none"),
     ("m1", "1", 2, MORE, "internal"),

@@ -1,4 +1,4 @@
-//! `/metrics` as Prometheus' own tools judge it, and what `docs/monitoring` ships.
+//! `/metrics`, verified by Prometheus' own tools, and the files in `docs/monitoring`.
 
 mod common;
 
@@ -21,21 +21,21 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(docs(name)).expect(name)
 }
 
-/// A controller that serves metrics at a port of its own choice.
+/// A controller that serves metrics at a free port.
 fn controller(name: &str, extra: &[&str]) -> Controller {
     let mut arguments = vec!["--metrics", "127.0.0.1:0"];
     arguments.extend(extra);
     Controller::with(name, &arguments)
 }
 
-/// The address that it has chosen.
+/// Its metrics address.
 fn address(controller: &Controller) -> String {
     let log = controller.log();
     let rest = log.split("metrics for Prometheus at http://").nth(1).expect("it says where");
     rest.split("/metrics").next().expect("an address").to_owned()
 }
 
-/// What is answered there to a `GET`: the head and the body.
+/// The response to a `GET`: the head and the body.
 fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").expect("it reads");
@@ -49,7 +49,7 @@ fn scrape(controller: &Controller) -> String {
     get(&address(controller), "/metrics").1
 }
 
-/// The value of a series, as it is written.
+/// The value of a series, as printed.
 fn value(page: &str, series: &str) -> Option<f64> {
     let line =
         page.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')))?;
@@ -68,7 +68,7 @@ fn helps(page: &str) -> Vec<&str> {
     lines.filter_map(|line| line.split_once(' ')).map(|(name, _)| name).collect()
 }
 
-/// Has a program judge a text; panics with what it says.
+/// Checks a text with a program; panics with its output on failure.
 fn judge(program: &str, arguments: &[&str], input: &str) {
     let mut child = Command::new(program)
         .args(arguments)
@@ -84,7 +84,7 @@ fn judge(program: &str, arguments: &[&str], input: &str) {
     assert!(output.status.success() && said.trim().is_empty(), "{program} says: {said}");
 }
 
-/// A controller with volumes of which one is degraded.
+/// A controller with volumes, one of them degraded.
 fn eventful(name: &str) -> Controller {
     let controller = controller(name, &["--metrics-compat", "node-md"]);
     let drives = controller.volume("data", "raid5", 3);
@@ -109,7 +109,7 @@ fn promtool_has_nothing_to_say_and_nothing_is_told_twice() {
     let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
     let names: BTreeSet<&str> =
         series.iter().filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name).collect();
-    assert_eq!(names.len(), series.len(), "a series is told twice");
+    assert_eq!(names.len(), series.len(), "a series is exported twice");
     assert_eq!(value(&page, "softroc_volume_state{volume=\"data\",state=\"degraded\"}"), Some(1.0));
     assert_eq!(value(&page, "softroc_volume_state{volume=\"data\",state=\"optimal\"}"), Some(0.0));
     assert_eq!(value(&page, "softroc_volume_failures_survivable{volume=\"data\"}"), Some(0.0));
@@ -138,7 +138,7 @@ fn the_port_answers_metrics_and_nothing_else() {
     stream.read_to_string(&mut answer).expect("it answers");
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     controller.softroc(&["volume", "list"]).ok();
-    // Whoever takes all places keeps nobody from using the controller.
+    // A client that uses all connections does not block the controller.
     let silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     controller.softroc(&["volume", "list"]).ok();
     drop(silent);
@@ -149,8 +149,7 @@ fn the_port_answers_metrics_and_nothing_else() {
 fn an_address_for_others_is_refused_unless_it_is_meant() {
     let folder = Folder::new("metrics-remote");
     let state = folder.file("state");
-    for (address, why) in [("0.0.0.0:0", "add --allow-remote"), ("unix:metrics.sock", "served at HOST:PORT")]
-    {
+    for (address, why) in [("0.0.0.0:0", "add --allow-remote"), ("unix:metrics.sock", "needs HOST:PORT")] {
         let said = softroc(&["serve", "--state", &state, "--metrics", address]);
         assert!(said.code != 0 && said.stderr.contains(why), "{}: {}", said.code, said.stderr);
     }
@@ -158,7 +157,7 @@ fn an_address_for_others_is_refused_unless_it_is_meant() {
     assert!(controller.log().contains("metrics for Prometheus at http://0.0.0.0:"), "{}", controller.log());
 }
 
-/// One request outstanding, so that what is under way when the measurement ends is one request at the most.
+/// One outstanding request, so that at most one request is pending when the measurement ends.
 #[test]
 fn counters_equal_what_storagebench_measured() {
     let controller = controller("counters", &[]);
@@ -232,14 +231,14 @@ fn what_is_shipped_names_what_is_exported() {
         ("docs/operate/monitoring.md", metrics_in(MANUAL)),
     ] {
         let unknown: Vec<&String> = named.difference(&exported).collect();
-        assert!(unknown.is_empty(), "{what} names what is not exported: {unknown:?}");
+        assert!(unknown.is_empty(), "{what} names metrics that are not exported: {unknown:?}");
     }
-    // The manual has the most important metrics; every metric explains itself in the scrape.
+    // The manual describes the most important metrics; each metric has a help text.
     let explained: BTreeSet<String> = helps(&page).into_iter().map(str::to_owned).collect();
     let missing: Vec<&String> = exported.difference(&explained).collect();
     assert!(missing.is_empty(), "exported without a help text: {missing:?}");
     if have("promtool") {
-        // An expression is a rule that records: so its syntax is judged.
+        // Each expression becomes a recording rule, so that its syntax is checked.
         let mut rules = "groups:\n  - name: panels\n    rules:\n".to_owned();
         for (number, expression) in expressions.iter().enumerate() {
             let quoted = expression.replace('\'', "''");
@@ -253,8 +252,8 @@ fn what_is_shipped_names_what_is_exported() {
     }
 }
 
-/// What was exported at one moment after the other, as series for `promtool test rules`: each for five minutes. A series that is
-/// not told any more is stale, as a Prometheus marks it.
+/// Exported pages as series for `promtool test rules`: each page for five minutes. A series that is
+/// no longer exported is stale, as Prometheus marks it.
 fn as_series(pages: &[String]) -> String {
     let mut series: BTreeMap<&str, Vec<Option<&str>>> = BTreeMap::new();
     for (number, page) in pages.iter().enumerate() {
@@ -274,7 +273,7 @@ fn as_series(pages: &[String]) -> String {
     series.iter().map(line).collect()
 }
 
-/// At the end of each moment exactly these alerts fire, of those that are asked for.
+/// At the end of each page exactly these of the selected alerts fire.
 fn fires(folder: &Folder, rules: &Path, pages: &[String], asked: &str, expected: &[&[&str]]) {
     let mut test = format!("rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n", rules.display());
     test.push_str("  - interval: 1m\n    input_series:\n");
@@ -293,7 +292,8 @@ fn fires(folder: &Folder, rules: &Path, pages: &[String], asked: &str, expected:
     run("promtool", &["test", "rules", &file]);
 }
 
-/// The rules of awesome-prometheus-alerts for Linux md, as they are (tests/judges, CC BY 4.0), and ours.
+/// The original rules of awesome-prometheus-alerts for Linux md (tests/judges, CC BY 4.0), and
+/// ours.
 #[test]
 fn alerts_fire_while_a_drive_is_out_and_end_when_it_is_rebuilt() {
     if !have("promtool") {
@@ -324,7 +324,7 @@ fn alerts_fire_while_a_drive_is_out_and_end_when_it_is_rebuilt() {
     fires(&controller.folder, &ours, &pages, "Softroc.*", &[&[], all, &[]]);
 }
 
-/// A Prometheus. Ended when dropped.
+/// A Prometheus server. Ended on drop.
 struct Prometheus {
     child: Child,
     address: String,
@@ -355,7 +355,7 @@ impl Prometheus {
         Prometheus { child, address }
     }
 
-    /// The first value that a query comes to, if it comes to any.
+    /// The first value of a query's result, if any.
     fn query(&self, query: &str) -> Option<f64> {
         let url = format!("http://{}", self.address);
         let output = Command::new("promtool").args(["query", "instant", &url, query]).output().ok()?;

@@ -1,4 +1,5 @@
-//! TLS and access rules of the NBD port, judged by libnbd's tools (GnuTLS) with certificates that OpenSSL made.
+//! TLS and access rules of the NBD port, tested with libnbd's tools (GnuTLS) and certificates of
+//! OpenSSL.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// What openssl needs to know to make each kind of certificate.
+/// The settings of openssl for each kind of certificate.
 const KINDS: &str = "[req]\ndistinguished_name = dn\n[dn]\n\
     [ca]\nbasicConstraints = critical,CA:TRUE\nkeyUsage = keyCertSign\n\
     [server]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:localhost,IP:127.0.0.1\n\
@@ -15,7 +16,8 @@ const KINDS: &str = "[req]\ndistinguished_name = dn\n[dn]\n\
     [bob]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:bob.example\n\
     [mallory]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:alice.example\n";
 
-/// An authority, a server, two clients, and somebody whom another authority calls by the name of the first of them.
+/// An authority, a server, two clients, and a client of another authority with the name of the
+/// first client.
 struct Certificates(Folder);
 
 impl Certificates {
@@ -31,7 +33,7 @@ impl Certificates {
         made
     }
 
-    /// A certificate, its key, and the folder that libnbd wants of a client.
+    /// A certificate, its key, and a client's folder in libnbd's format.
     fn make(&self, name: &str, by: Option<&str>) {
         let file = |name: &str, what: &str| self.0.file(&format!("{name}-{what}.pem"));
         let (key, cert, subject) = (file(name, "key"), file(name, "cert"), format!("/CN={name}"));
@@ -72,7 +74,7 @@ impl Certificates {
         }
     }
 
-    /// A folder of a client that trusts the server and has no certificate.
+    /// The folder of a client that trusts the server and has no certificate.
     fn nobody(&self) -> String {
         let folder = self.0.file("nobody");
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -81,7 +83,7 @@ impl Certificates {
     }
 }
 
-/// A controller with two volumes that serves NBD with TLS at a port of its own, and that port.
+/// A controller with two volumes that serves NBD with TLS at a free port, and that port.
 fn serve(certificates: &Certificates, mode: &str, more: &[&str]) -> (Controller, u16) {
     let file = |name: &str| certificates.0.file(name);
     let (certificate, key) = (file("server-cert.pem"), file("server-key.pem"));
@@ -103,12 +105,12 @@ fn can_judge() -> bool {
     ["nbdinfo", "nbdcopy", "openssl", "cmp"].into_iter().all(have)
 }
 
-/// The address of a volume for who has the certificates of `folder`.
+/// The address of a volume for a client with the certificates of `folder`.
 fn uri(port: u16, volume: &str, folder: &str) -> String {
     format!("nbds://localhost:{port}/{volume}?tls-certificates={folder}")
 }
 
-/// What a program says that must fail.
+/// The output of a program that must fail.
 fn refused(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -116,7 +118,7 @@ fn refused(program: &str, arguments: &[&str]) -> String {
     said
 }
 
-/// The JSON of nbdinfo on an export.
+/// The output of nbdinfo for an export, as JSON.
 fn info(uri: &str) -> serde_json::Value {
     let text = run("nbdinfo", &["--json", uri]);
     serde_json::from_str::<serde_json::Value>(&text).expect("nbdinfo prints JSON")
@@ -134,7 +136,7 @@ fn where_tls_is_required_only_those_with_a_certificate_come_in() {
         "required",
         &["--nbd-clients", &certificates.0.file("ca-cert.pem"), "--nbd", &format!("unix:{socket}")],
     );
-    // Who may open a socket of this machine needs no certificate.
+    // The local socket needs no certificate.
     let local = info(&format!("nbd+unix:///data?socket={socket}"));
     assert_eq!(local["TLS"], false, "{local}");
     let of = |who: &str| uri(port, "data", &certificates.0.file(who));
@@ -156,7 +158,7 @@ fn where_tls_is_required_only_those_with_a_certificate_come_in() {
     refused("nbdinfo", &[&uri(port, "data", &certificates.nobody())]);
     refused("nbdinfo", &[&of("mallory")]);
     refused("nbdinfo", &[&uri(port, "nope", &certificates.0.file("alice"))]);
-    // Keys that both sides know are not spoken here: nobody comes in by one.
+    // Pre-shared keys are not supported, so no client can connect with one.
     let keys = controller.folder.file("keys");
     std::fs::write(&keys, format!("alice:{}\n", "ab".repeat(32))).expect("a file");
     refused("nbdinfo", &[&format!("nbds://alice@localhost:{port}/data?tls-psk-file={keys}")]);
@@ -185,7 +187,7 @@ fn a_host_uses_what_the_rules_give_it_and_hears_of_nothing_else() {
     assert!(list(&alice).contains("\"secret\""));
     let heard = list(&bob);
     assert!(heard.contains("\"data\"") && !heard.contains("secret"), "{heard}");
-    // To read is not to write; what bob reads is what alice wrote.
+    // Read access includes no write access; bob reads the data of alice.
     let size = controller.capacity("data") as usize;
     let (image, back) = (controller.folder.file("in.img"), controller.folder.file("out.img"));
     pattern_file(&controller.folder.0.join("in.img"), 1, size);
@@ -204,18 +206,19 @@ fn where_tls_is_allowed_each_host_chooses() {
     let (_controller, port) = serve(&certificates, "allowed", &[]);
     assert_eq!(info(&uri(port, "data", &certificates.nobody()))["TLS"], true);
     assert_eq!(info(&format!("nbd://localhost:{port}/data"))["TLS"], false);
-    // A server that another authority vouches for is not ours: that is the client's to notice.
+    // A server with a certificate of another authority is not ours: the client must detect it.
     let elsewhere = certificates.0.file("elsewhere");
     std::fs::create_dir_all(&elsewhere).expect("a folder");
     std::fs::copy(certificates.0.file("other-cert.pem"), format!("{elsewhere}/ca-cert.pem")).expect("a copy");
     refused("nbdinfo", &[&uri(port, "data", &elsewhere)]);
 }
 
-/// A client that asks for TLS, hears yes, and says no more; or, if `at` is even, does not even ask.
+/// A client that requests TLS, and then sends nothing more; if `at` is even, it does not even
+/// request it.
 fn half_open(port: u16, at: u32) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it connects");
     if at % 2 == 1 {
-        // The flags, and STARTTLS. It may have been cut off for another one by now.
+        // The flags, and STARTTLS. The server may have closed it for another client by now.
         let asked = stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x05\0\0\0\0");
         let mut answer = [0; 18 + 20];
         if asked.and_then(|()| stream.read_exact(&mut answer)).is_ok() {
@@ -245,10 +248,10 @@ fn a_thousand_half_open_handshakes_keep_nobody_out() {
             assert_eq!(info(&alice)["TLS"], true, "after {at}");
         }
     }
-    // Of those who say nothing few are kept, and they were not waited for.
+    // Few silent connections are kept, and none blocks others.
     let fds = std::fs::read_dir(format!("/proc/{}/fd", controller.pid())).expect("its files").count();
     assert!(fds < 200, "{fds} files are open");
-    assert!(!controller.log().contains("turned away"), "{}", controller.log());
+    assert!(!controller.log().contains("connection rejected"), "{}", controller.log());
     assert_eq!(info(&alice)["TLS"], true);
 }
 

@@ -1,4 +1,5 @@
-//! Notifications, judged by those who get them: Debian's snmptrapd, rsyslogd and journald, Python's aiosmtpd, and a webhook of our own.
+//! Notifications, verified by their receivers: Debian's snmptrapd, rsyslogd and journald, Python's
+//! aiosmtpd, and our webhook.
 
 mod common;
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A program that is ended with the test.
+/// A program that ends with the test.
 struct Sink(Child);
 
 impl Drop for Sink {
@@ -39,10 +40,10 @@ fn free_port(udp: bool) -> u16 {
     port.expect("it has one").port()
 }
 
-/// Requests that came, each with its head and its body.
+/// Received requests, each with its head and its body.
 type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
-/// Takes requests and keeps what they say: the head, and the JSON. It refuses the first `refused`.
+/// Accepts requests and stores the head and the JSON. It rejects the first `refused`.
 fn webhook(refused: usize) -> (u16, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -76,7 +77,7 @@ fn webhook(refused: usize) -> (u16, Requests) {
     (port, heard)
 }
 
-/// A volume with a spare, so that what is told of a pulled drive is one thing.
+/// A volume with a spare, so that a pulled drive causes one notification.
 fn served(name: &str) -> (Controller, Vec<String>) {
     let controller = Controller::new(name);
     let drives = controller.volume("data", "raid5", 3);
@@ -93,7 +94,7 @@ fn set(controller: &Controller, name: &str, target: &str, more: &[&str]) {
     controller.softroc(&arguments).ok();
 }
 
-/// A hook that appends what it is told to a file.
+/// A hook that appends its input to a file.
 fn hook(controller: &Controller) -> (String, String) {
     let (folder, told) = (controller.folder.file("hooks"), controller.folder.file("hooked"));
     std::fs::create_dir(&folder).expect("a folder");
@@ -103,7 +104,7 @@ fn hook(controller: &Controller) -> (String, String) {
     (format!("hook:{folder}"), told)
 }
 
-/// Debian's snmptrapd, which prints what it hears.
+/// Debian's snmptrapd, which prints received traps.
 fn trap_receiver(controller: &Controller) -> Option<(Sink, String, String)> {
     if !have("snmptrapd") {
         return None;
@@ -118,7 +119,7 @@ fn trap_receiver(controller: &Controller) -> Option<(Sink, String, String)> {
     Some((sink, format!("snmp://127.0.0.1:{port}"), told))
 }
 
-/// Debian's rsyslogd, which writes the parts of each record on a line.
+/// Debian's rsyslogd, which writes the fields of each record on a line.
 fn syslog_server(controller: &Controller) -> Option<(Sink, String, String)> {
     if !have("rsyslogd") {
         return None;
@@ -163,7 +164,7 @@ fn mail_server(controller: &Controller) -> Option<(Sink, String, String)> {
     Some((sink, format!("smtp://{address}"), told))
 }
 
-/// The journal of this machine: systemd's daemon, which is started where none runs.
+/// The journal of this computer: systemd's daemon, started if none runs.
 fn journal() -> Option<Option<Sink>> {
     if !have("journalctl") {
         return None;
@@ -209,7 +210,7 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
     until("the spare has taken its place", || {
         controller.softroc(&["events"]).ok().contains("drive.takes-slot")
     });
-    // What is sent later than this is sent to all: when it is there, whatever came before is.
+    // A last message is sent to all channels: when it arrives, all earlier ones have.
     for info in controller.json(&["notify", "list"])["channels"].as_array().expect("channels") {
         let name = info["name"].as_str().expect("a name").to_owned();
         until(&name, || {
@@ -219,8 +220,8 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
         });
     }
     let code = "drive.failed";
-    until("the hook was told", || text(&hooked).contains(code));
-    until("the web was told", || {
+    until("the hook was notified", || text(&hooked).contains(code));
+    until("the webhook was notified", || {
         web.lock().expect("not poisoned").iter().any(|(_, body)| body.contains(code))
     });
     assert_eq!(text(&hooked).matches(code).count(), 1, "{}", text(&hooked));
@@ -231,7 +232,7 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
     assert_eq!(heard.len(), 1, "with a spare there is nothing else to tell: {heard:?}");
     judge_servers([&snmp, &syslog, &mail].map(|one| one.as_ref().map(|(_, _, told)| told.as_str())));
     if journal.is_some() {
-        // Of this controller: others may have written there, too.
+        // Of this controller: others may have written there as well.
         let line = "journalctl -q --no-pager -o json MESSAGE_ID=0d0fece52f518f2b87a56c087ba37f7e || true";
         let found = || -> Vec<String> {
             let all = run("sh", &["-c", line]);
@@ -243,7 +244,7 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
     }
 }
 
-/// What snmptrapd, rsyslogd and the mail server have written, where they are there.
+/// The output of snmptrapd, rsyslogd and the mail server, if installed.
 fn judge_servers([snmp, syslog, mail]: [Option<&str>; 3]) {
     let code = "drive.failed";
     if let Some(told) = &snmp {
@@ -283,15 +284,16 @@ fn a_sink_that_is_away_gets_all_of_it_in_order_also_over_a_restart() {
         controller.softroc(&["spare", "add", &drives[0]]).ok();
         controller.softroc(&["spare", "remove", &drives[0]]).ok();
         if round == 1 {
-            // An event that nobody has written down yet ends with the process.
+            // An unsaved event ends with the process.
             until("four wait", || controller.json(&["notify", "list"])["channels"][0]["waiting"] == 4);
             controller.kill_9();
             controller.start();
         }
     }
     let waiting = || controller.json(&["notify", "list"])["channels"][0].clone();
-    until("all of it waits", || waiting()["waiting"] == 8 && waiting()["problem"].is_string());
-    // It comes to life elsewhere; what waits goes there, though the first try is refused.
+    until("all messages wait", || waiting()["waiting"] == 8 && waiting()["problem"].is_string());
+    // The receiver restarts at another address; waiting messages go there, though the first attempt
+    // fails.
     let (port, heard) = webhook(1);
     let target = format!("http://127.0.0.1:{port}/x");
     controller
@@ -320,7 +322,7 @@ fn secrets_are_told_to_nobody_and_a_webhook_is_signed() {
     let line =
         format!("echo 'a hidden key' | {program} notify set web {target} --secret-stdin --state {state}");
     assert!(!run("sh", &["-c", &line]).contains("hidden"));
-    // Set again without it: the same target keeps it.
+    // Set again without the secret: the same target keeps it.
     controller.softroc(&["notify", "set", "web", &target, "--severity", "critical"]).ok();
     let list = controller.softroc(&["notify", "list", "--json"]).ok();
     assert!(list.contains("\"has_secret\": true") && !list.contains("hidden"), "{list}");
@@ -340,7 +342,7 @@ fn secrets_are_told_to_nobody_and_a_webhook_is_signed() {
     );
     let file = Path::new(&state).join("notifications.json");
     assert_eq!(std::fs::metadata(file).expect("it is kept").permissions().mode() & 0o777, 0o600);
-    // Another target does not get the secret of the first.
+    // Another target does not get the first target's secret.
     controller.softroc(&["notify", "set", "web", "http://127.0.0.1:1/elsewhere"]).ok();
     assert!(controller.softroc(&["notify", "list", "--json"]).ok().contains("\"has_secret\": false"));
 }
@@ -359,12 +361,12 @@ fn what_makes_no_sense_is_refused() {
         let refused = controller.softroc(arguments).refused();
         assert!(refused.contains(told), "{arguments:?}: {refused}");
     }
-    // A program that others may change is not run.
+    // A program that other users may change is not run.
     let (target, hooked) = hook(&controller);
     let program = format!("{}/one.sh", target.trim_start_matches("hook:"));
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o722)).expect("others may write");
     controller.softroc(&["notify", "set", "hook", &target]).ok();
     let answer = controller.softroc(&["notify", "test", "hook"]);
-    assert!(answer.code != 0 && answer.stderr.contains("others may write to it"), "{}", answer.stderr);
+    assert!(answer.code != 0 && answer.stderr.contains("other users may write to it"), "{}", answer.stderr);
     assert!(!Path::new(&hooked).exists());
 }

@@ -1,5 +1,5 @@
-//! Other users of the machine: what they were given no access to they can neither read nor change, and what they put in the way is
-//! refused by name. Tests that take a second user run as root alone.
+//! Other users of this computer: they cannot read or change anything without permission, and
+//! obstacles created by them are reported by name. Tests with a second user run as root only.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn the_sockets_of_nbd_are_open_to_whom_the_options_say() {
     assert_eq!(of("nbd-mode", &["--nbd-socket-mode", "0622"]), (0o622, number));
     assert_eq!(of("nbd-group", &["--nbd-socket-group", &own]), (0o660, number));
     assert_eq!(of("nbd-both", &["--nbd-socket-group", &own, "--nbd-socket-mode", "0640"]), (0o640, number));
-    // The options of the control socket, which may let everybody look, give nobody data.
+    // The control socket's options may give all users read access, but nobody data access.
     let looked_at = Controller::with("nbd-not", &["--socket-mode", "0666", "--socket-group", &own]);
     assert_eq!(mode(&looked_at.nbd_socket()), 0o600);
     let folder = Folder::new("nbd-wrong");
@@ -93,7 +93,7 @@ fn links_in_the_state_folder_are_not_followed() {
     for name in linked {
         let (file, target) = (format!("{state}/{name}"), format!("{outside}/{name}"));
         std::fs::write(&target, format!("precious {name}")).expect("a file");
-        // Not every controller has made each of them by now.
+        // Not every controller has created each file by now.
         let _ = std::fs::remove_file(&file);
         symlink(&target, &file).expect("a link");
     }
@@ -109,7 +109,7 @@ fn links_in_the_state_folder_are_not_followed() {
     let aside =
         std::fs::read_link(format!("{state}/drives.toml.unreadable-1")).expect("the link itself is kept");
     assert_eq!(aside.to_str(), Some(format!("{outside}/drives.toml").as_str()));
-    // Of a controller's own files the lock is the first that is opened.
+    // The lock is the first file that a controller opens.
     std::fs::remove_file(format!("{state}/lock")).expect("it was there");
     symlink(format!("{outside}/lock"), format!("{state}/lock")).expect("a link");
     let refused = softroc(&["serve", "--state", &state]).refused();
@@ -118,7 +118,7 @@ fn links_in_the_state_folder_are_not_followed() {
 }
 
 impl Controller {
-    /// It still does what it is asked.
+    /// The controller still works.
     fn volume_again(&self) {
         let more: Vec<String> = (0..2).map(|at| self.folder.file(&format!("more{at}.img"))).collect();
         self.softroc(&["drive", "add", "--create", common::DRIVE, &more[0], &more[1]]).ok();
@@ -150,7 +150,8 @@ fn a_state_folder_that_others_can_change_is_refused() {
     assert_eq!(std::fs::read_dir(&state).expect("it is there").count(), 0, "nothing was made in it");
 }
 
-/// Not a test by itself: a process of another user that takes connections at a socket, and says nothing.
+/// A helper, not a test: a process of another user that accepts connections at a socket, and stays
+/// silent.
 #[test]
 fn serve_as_another_user() {
     let Ok(path) = std::env::var(SERVED) else { return };
@@ -163,14 +164,14 @@ fn serve_as_another_user() {
 #[test]
 fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
     if uid() != "0" {
-        return skipped("the control socket of another user", "only root can be somebody else");
+        return skipped("the control socket of another user", "only root can switch users");
     }
     let folder = Folder::new("foreign-socket");
     let state = folder.file("softroc-data");
     std::fs::create_dir(&state).expect("a folder");
     give_away(&state);
     let socket = format!("{state}/control.sock");
-    // Where it may be reached and run from: /root is closed to others.
+    // A path that others can reach and execute: /root is closed to them.
     let program = folder.file("server");
     std::fs::copy(std::env::current_exe().expect("this program"), &program).expect("a copy");
     let mut server = Command::new(&program);
@@ -201,9 +202,9 @@ fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
                 }
             }
         }
-        // Named, it is spoken to; this one says nothing.
+        // A named socket is used; this one is silent.
         let (code, said) = ask(&["volume", "list", "--socket", &socket]);
-        assert!(code == Some(1) && said.contains("broke off"), "{code:?}: {said}");
+        assert!(code == Some(1) && said.contains("failed"), "{code:?}: {said}");
     }
     server.kill().expect("it runs");
     server.wait().expect("it ends");
@@ -230,7 +231,7 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
     names(&shown, &["write-through (configured: write-back)", &theirs]);
     assert_eq!(std::fs::read_dir(&base).expect("it is there").count(), 0, "nothing was made in it");
     controller.stop();
-    // Given back, it is used, and what is made in it is this user's alone.
+    // After its return it is used, and its new files belong to this user only.
     lchown(&base, Some(0), Some(0)).expect("root may");
     std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     controller.start();
@@ -245,7 +246,7 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
     );
 }
 
-/// A client of NBD that sends exactly the bytes it is told to.
+/// An NBD client that sends exactly the given bytes.
 struct Raw<S>(S);
 
 impl<S: Read + Write> Raw<S> {
@@ -256,7 +257,7 @@ impl<S: Read + Write> Raw<S> {
         Raw(stream)
     }
 
-    /// Asks for an option; the types of its replies, and what is in them.
+    /// Requests an option; returns the types and contents of its replies.
     fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut ask = b"IHAVEOPT".to_vec();
         ask.extend(option.to_be_bytes());
@@ -278,7 +279,7 @@ impl<S: Read + Write> Raw<S> {
         }
     }
 
-    /// What `NBD_OPT_INFO` says of an export: its flags, or the error.
+    /// The response of `NBD_OPT_INFO` for an export: its flags, or the error.
     fn info(&mut self, name: &[u8]) -> Result<u16, (u32, Vec<u8>)> {
         let mut data = (name.len() as u32).to_be_bytes().to_vec();
         data.extend(name);
@@ -303,18 +304,18 @@ impl<S: Read + Write> Raw<S> {
         names
     }
 
-    /// Whether `NBD_OPT_EXPORT_NAME`, which has no answer but the export, ends the connection.
+    /// Whether `NBD_OPT_EXPORT_NAME`, which has no error reply, ends the connection.
     fn export_name_is_refused(mut self, name: &[u8]) -> bool {
         let mut ask = b"IHAVEOPT\0\0\0\x01".to_vec();
         ask.extend((name.len() as u32).to_be_bytes());
         ask.extend(name);
         self.0.write_all(&ask).expect("it listens");
-        // What was not read may make it a reset.
+        // Unread data may cause a reset.
         !self.0.read(&mut [0; 10]).is_ok_and(|count| count > 0)
     }
 }
 
-/// An export that a client has no right to is as one that is not there, and a name is these very bytes.
+/// Exports without permission look absent to a client, and names are compared as bytes.
 #[test]
 fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
     const READ_ONLY: u16 = 2;
@@ -343,7 +344,7 @@ fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
     let flags = |info: Result<u16, _>| info.map(|flags| flags & READ_ONLY).ok();
     assert_eq!((flags(at_unix().info(b"pub")), flags(at_unix().info(b"ro"))), (Some(0), Some(READ_ONLY)));
     assert_eq!((flags(at_tcp().info(b"pub")), flags(at_tcp().info(b"ro"))), (None, Some(READ_ONLY)));
-    // The only one that it may use has the empty name, too; of two none has.
+    // If a client may use only one export, the empty name selects it; with two, none.
     assert_eq!((flags(at_tcp().info(b"")), flags(at_unix().info(b""))), (Some(READ_ONLY), None));
     let names = [
         &b"priv"[..],
@@ -364,7 +365,7 @@ fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
         let absent = at_unix().info(b"absent").expect_err("there is none").0;
         for (way, info) in [("unix", unix), ("tcp", tcp)] {
             let (kind, _) = info.expect_err("there is none of that name");
-            // A NUL may break a rule of the protocol; a name that is not this client's to know looks absent.
+            // A NUL may violate the protocol; a name that this client may not use looks absent.
             assert!(kind == absent || name.contains(&0), "{way} {name:?}: {kind:x}");
         }
         assert!(at_unix().export_name_is_refused(name), "{name:?}");

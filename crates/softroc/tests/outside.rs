@@ -1,14 +1,15 @@
-//! Programs that nobody here wrote judge the NBD export: libnbd's tools, qemu's, fio, a file system.
+//! External programs test the NBD export: libnbd's tools, qemu's, fio, a file system.
 
 mod common;
 
 use common::mounted::{Mounted, can_mount};
 use common::{Controller, have, pattern_file, run, skipped};
 
-/// Levels with their drives; whether they go on without one.
+/// Levels with their drives; whether they survive the loss of one.
 const LEVELS: [(&str, usize, bool); 3] = [("raid0", 3, false), ("raid1", 2, true), ("raid5", 4, true)];
 
-/// Runs `judge` on a volume of every level, and again with a drive failed where the level survives that.
+/// Runs `judge` on a volume of every level, and again with a failed drive if the level survives
+/// that.
 fn on_every_level(name: &str, judge: impl Fn(&Controller, &str)) {
     let controller = Controller::new(name);
     for (level, drives, survives) in LEVELS {
@@ -143,7 +144,7 @@ fn fio_verifies_what_it_wrote() {
     }
     on_every_level("fio", |controller, volume| {
         let uri = format!("--uri={}", controller.uri(volume));
-        // Every block is written once: fio forgets which of two overlapping writes was the later one.
+        // Every block is written once: fio cannot order overlapping writes.
         for block in ["512", "4k", "12k", "192k"] {
             let size = format!("--size={}", (controller.capacity(volume) / 2).min(6 << 20));
             let block = format!("--bs={block}");

@@ -1,4 +1,4 @@
-//! Where things are: the state folder, the control socket, and what is no drive.
+//! Paths: the state folder, the control socket, and files that are not drives.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Answer, Controller, Folder, run, until};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// Runs the command line in a folder, with `SOFTROC_STATE` where one is given.
+/// Runs the command line in a folder, with `SOFTROC_STATE` if given.
 fn softroc_in(folder: &Folder, state: Option<&str>, arguments: &[&str]) -> Answer {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
     command.args(arguments).current_dir(&folder.0).env_remove("SOFTROC_STATE");
@@ -71,7 +71,7 @@ fn a_file_that_was_not_made_for_a_drive_is_refused_with_the_way_to_make_one() {
     for (path, why) in [
         (write("passwd", passwd.as_bytes()), "bytes"),
         (write("thesis.txt", &thesis[..2 << 20]), "it holds text"),
-        (write("picture.png", &picture), "its 2097229 bytes are no whole number of sectors"),
+        (write("picture.png", &picture), "its 2097229 bytes are not a whole number of sectors"),
         (write("tiny.img", &[0; 65536]), "it has only 64 KiB"),
         (write("empty.img", &[]), "is empty"),
     ] {
@@ -90,10 +90,10 @@ fn a_file_that_was_not_made_for_a_drive_is_refused_with_the_way_to_make_one() {
     assert_eq!(drives["drives"].as_array().map(Vec::len), Some(0));
     // Nor is it registered at a start.
     let other = Controller::with("no-drive-given", &["--drives", &controller.folder.file("thesis.txt")]);
-    // It is looked at beside the start.
+    // It is examined concurrently with the start.
     until("it is looked at", || other.json(&["drive", "list"])["drives"].as_array().map(Vec::len) == Some(0));
-    assert!(other.log().contains("was not made for a drive: it holds text"), "{}", other.log());
-    // A file of zeroes that somebody made is one, whoever made it.
+    assert!(other.log().contains("was not created for a drive: it holds text"), "{}", other.log());
+    // A file of zeroes is a drive, whichever program created it.
     let made = controller.folder.file("made.img");
     run("truncate", &["-s", "64M", &made]);
     controller.softroc(&["drive", "add", &made]).ok();

@@ -1,4 +1,4 @@
-//! Predictions on the command line: a drive of today by itself, and how sure its figures are.
+//! Predictions on the command line: a current drive alone, and the accuracy of its figures.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn json(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(&softroc(arguments).ok()).expect("JSON")
 }
 
-/// A short prediction of a drive by itself.
+/// A short prediction of a single drive.
 fn predict(drives: &str, extra: &[&str]) -> Vec<String> {
     let mut arguments = vec!["predict", "--controller", "direct", "--drives", drives];
     arguments.extend(["--profile", "random-read", "--outstanding", "1", "--runtime", "10ms", "--seeds", "1"]);
@@ -28,7 +28,7 @@ fn a_prediction_says_when_nobody_measured_the_drive() {
     let text = text_of("1xNVMe-SSD");
     let note = format!("note: {NVME} is from its data sheet, not calibrated against measurements");
     assert!(text.contains(&note), "{text}");
-    // The command that the note ends in.
+    // The command at the end of the note.
     let shown = softroc(&["catalog", "show", NVME]).ok();
     assert!(shown.contains("From the data sheet, not calibrated against measurements."), "{shown}");
     assert!(shown.contains("PM9A3"), "{shown}");
@@ -71,7 +71,7 @@ fn the_catalog_says_which_drives_were_calibrated() {
     assert!(!softroc(&["catalog", "show", "SAS-12G-SSD"]).ok().contains("not calibrated"));
 }
 
-/// The same drives behind two controllers.
+/// The same drives with two controllers.
 #[test]
 fn two_controllers_are_compared_side_by_side() {
     let command = "predict --compare LSI2108 LSI2208-1G --drives 8xSAS-6G-SSD --level raid0 \

@@ -1,5 +1,5 @@
-//! Redfish, judged by DMTF's validators and by the clients that people use. `make test` installs them from PyPI
-//! (`scripts/redfish-judges`); where that cannot be, these tests are skipped.
+//! Redfish, verified by DMTF's validators and by common clients. `make test` installs them from
+//! PyPI (`scripts/redfish-judges`); without them, these tests are skipped.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const PASSWORD: &str = "secret of ada";
 
-/// The folder of the judges, if they are there.
+/// The folder of the validators, if installed.
 fn judges() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/redfish-judges");
     if folder.join("installed").exists() {
@@ -26,7 +26,8 @@ fn judges() -> Option<PathBuf> {
     None
 }
 
-/// A controller with everything that there is a resource of: a volume that lost a drive, a spare, drives to make more of.
+/// A controller with all kinds of resources: a volume that lost a drive, a spare, drives for more
+/// volumes.
 fn served(name: &str) -> Managed {
     let managed = managed(name, &[]);
     let drives = managed.controller.volume("data", "raid6", 4);
@@ -42,13 +43,13 @@ fn served(name: &str) -> Managed {
     managed
 }
 
-/// Runs a judge, which trusts any certificate, and gives what it said.
+/// Runs a validator, which trusts any certificate, and returns its output.
 fn judged(managed: &Managed, judges: &Path, program: &str, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(judges.join("venv/bin").join(program))
         .args(arguments)
         .current_dir(&managed.controller.folder.0)
         .env("PYTHONWARNINGS", "ignore")
-        // Ansible wants letters, and a place of its own.
+        // Ansible needs UTF-8, and its own folder.
         .env("LC_ALL", "C.UTF-8")
         .env("ANSIBLE_HOME", managed.controller.folder.file("ansible"))
         // These would be trusted instead.
@@ -61,7 +62,7 @@ fn judged(managed: &Managed, judges: &Path, program: &str, arguments: &[&str]) -
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// The numbers in the last row of a table that has these heads: passed, warned, failed.
+/// The numbers in the last row of a table with these heads: passed, warned, failed.
 fn counts(said: &str) -> [u64; 3] {
     let rows: Vec<&str> = said.lines().filter(|line| line.starts_with('|')).collect();
     let last = rows.last().unwrap_or_else(|| panic!("no table in {said}"));
@@ -83,7 +84,7 @@ fn every_resource_follows_its_schema() {
     assert!(passed > 2000 && warned == 0 && failed == 0, "{passed}, {warned}, {failed}: {bad:?}\n{said}");
 }
 
-/// The protocol validator's report: what passed, and the rows of what did not.
+/// The protocol validator's report: the number of passed tests, and the rows of others.
 fn protocol_report(managed: &Managed, judges: &Path) -> (usize, Vec<String>) {
     let to =
         ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--no-cert-check", "--avoid-http-redirect"];
@@ -104,7 +105,8 @@ fn the_protocol_is_followed() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-protocol");
     let (mut passed, mut wrong) = protocol_report(&managed, &judges);
-    // It counts the bits of one token, and of random tokens some have a few too many of a kind: not of the next one as well.
+    // It counts the bits of a token, and a random token may have too many of a kind; then the next
+    // one is tested.
     if matches!(&wrong[..], [one] if one.contains("may not be sufficiently random")) {
         (passed, wrong) = protocol_report(&managed, &judges);
     }
@@ -126,7 +128,7 @@ fn accounts_and_queries_serve_their_use_cases() {
 fn clients_make_volumes_wait_for_tasks_and_delete_them() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-clients");
-    // A check waits for a drive that is out.
+    // A check waits for an offline drive.
     managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();
     managed.controller.wait_optimal("data");
     for script in ["redfish_client.py", "sushy_client.py"] {
@@ -173,7 +175,7 @@ fn events_come_as_they_happen_and_end_with_the_session() {
     stream.wait().expect("it ends when the account may be used no more");
 }
 
-/// Has events sent there; the address of the subscription.
+/// Subscribes a destination to events; returns the address of the subscription.
 fn subscribe(managed: &Managed, destination: &str) -> String {
     let body = format!("{{\"Destination\":\"{destination}\",\"Protocol\":\"Redfish\",\"Context\":\"mine\"}}");
     let post = format!("-u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'");
@@ -183,9 +185,9 @@ fn subscribe(managed: &Managed, destination: &str) -> String {
     made["@odata.id"].as_str().expect("an address").to_owned()
 }
 
-/// Takes one request and answers it: what was sent.
+/// Accepts one request, responds, and returns its content.
 fn listen(listener: &std::net::TcpListener, answer: &str) -> serde_json::Value {
-    let (mut stream, _) = listener.accept().expect("somebody comes");
+    let (mut stream, _) = listener.accept().expect("a connection");
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -195,7 +197,7 @@ fn listen(listener: &std::net::TcpListener, answer: &str) -> serde_json::Value {
             assert!(head.starts_with("POST /events HTTP/1.1") && head.contains("application/json"), "{head}");
             stream
                 .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
-                .expect("it is told");
+                .expect("a request");
             return sent;
         }
         let read = stream.read(&mut piece).expect("it is sent");
@@ -237,7 +239,7 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
     let seen = until(&listener, "'data' was renamed to 'home'");
     assert_eq!(seen[0], seen[1], "the first one is sent again");
     assert!(seen[1..].windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
-    // It is kept over a restart, and ends when it is deleted.
+    // It survives a restart, and ends when it is deleted.
     managed.controller.stop();
     managed.controller.start();
     managed.address = common::managed::address(&managed.controller.log());
@@ -247,14 +249,14 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
     assert_eq!(managed.curl(&format!("-u 'ada:{PASSWORD}'"), &subscription).0, "404");
 }
 
-/// A drive is pulled: its file is another one.
+/// A drive is pulled: another file replaces its file.
 fn pull(managed: &Managed, drive: &str) {
     let path = managed.controller.folder.file(drive);
     std::fs::rename(&path, format!("{path}.away")).expect("it is moved");
     std::fs::write(&path, b"").expect("an empty one");
 }
 
-/// DMTF's tools: one tries the listener, one subscribes it, and one reads the log afterwards.
+/// DMTF's tools: one tests the listener, one subscribes it, and one reads the log afterwards.
 #[test]
 fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
     let Some(judges) = judges() else { return };
@@ -304,7 +306,7 @@ fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
     assert!(good && said.contains("d1.img") && said.contains("SoftROC.1.0.DriveFailed"), "{said}");
 }
 
-/// A program that is ended with the test.
+/// A program that ends with the test.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -314,7 +316,7 @@ impl Drop for Ended {
     }
 }
 
-/// A server of TLS with a certificate for which nobody vouches: what is said to it.
+/// A TLS server with an untrusted certificate; returns its received data.
 fn tls_server(managed: &Managed, name: &str) -> (Ended, u16, PathBuf) {
     let file = |kind: &str| managed.controller.folder.file(&format!("{name}.{kind}"));
     let port =
@@ -372,12 +374,14 @@ fn a_certificate_for_which_nobody_vouches_is_looked_at_where_that_is_asked() {
     );
     managed.controller.softroc(&["volume", "rename", "data", "home"]).ok();
     let said = |log: &Path| std::fs::read_to_string(log).unwrap_or_default();
-    common::until("the event is where nobody looks", || said(&lax_log).contains("SoftROC.1.0.VolumeRenamed"));
+    common::until("the event at the unverified destination", || {
+        said(&lax_log).contains("SoftROC.1.0.VolumeRenamed")
+    });
     common::until("the certificate is refused", || said(&strict_log).contains("alert"));
     assert!(!said(&strict_log).contains("POST"), "{}", said(&strict_log));
 }
 
-/// Ansible's modules, as they come from PyPI.
+/// Ansible's modules, from PyPI.
 #[test]
 fn ansible_makes_reads_and_deletes_a_volume() {
     let Some(judges) = judges() else { return };
@@ -413,7 +417,7 @@ fn ansible_makes_reads_and_deletes_a_volume() {
     assert!(events.contains("made-by-ansible"), "{events}");
 }
 
-/// Requests that were changed at random: whatever comes, the next one is answered.
+/// Randomly changed requests: after each, the next valid one succeeds.
 #[test]
 fn hostile_requests_are_answered_or_dropped() {
     let controller = common::Controller::new("redfish-hostile");
@@ -448,7 +452,7 @@ fn hostile_requests_are_answered_or_dropped() {
         }
         let mut stream = UnixStream::connect(&socket).expect("it is there still");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        // Who is refused in the middle cannot send the rest.
+        // After an early rejection the rest cannot be sent.
         let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

@@ -1,5 +1,5 @@
-//! `softroc rescue` as people use it: the table of what is on drives, and the volumes by NBD, judged by outside programs.
-//! Which arrays read correctly is the business of the crate `rescue` and its tests.
+//! `softroc rescue` in use: the table of the arrays on drives, and the volumes by NBD, tested with
+//! external programs. The tests of the crate `rescue` cover the correctness of array types.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A packed array that Linux md made, unpacked; `None`, said aloud, where there is no program for it.
+/// An unpacked image of an array of Linux md; `None`, with a printed reason, without the program
+/// for it.
 fn unpacked(name: &str) -> Option<Folder> {
     if !have("xz") {
         return None;
@@ -82,7 +83,7 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
     let bytes = std::fs::read(&copy).unwrap();
     assert_eq!(bytes.len() as u64, volume["size_bytes"].as_u64().unwrap());
     for (number, sector) in bytes.chunks(512).enumerate() {
-        // These were overwritten after the stale member had been taken out: it still has what was there before.
+        // Overwritten after the stale member was removed: it still has the earlier content.
         let is_zeroed = (1024..4096).contains(&number);
         let text = format!("LBA={number:012}");
         let expected = if is_zeroed { [0; 16].as_slice() } else { text.as_bytes() };
@@ -90,7 +91,7 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
     }
 }
 
-/// Where the superblock of version 1.2 is.
+/// The position of superblock version 1.2.
 const SUPERBLOCK: u64 = 4096;
 
 #[test]
@@ -144,7 +145,7 @@ fn of_drives_that_tell_nothing_nothing_is_guessed() {
     blank.iter().for_each(|drive| std::fs::write(drive, vec![0; 4 << 20]).unwrap());
     let answer = softroc(&["rescue", &blank[0], &blank[1], "--guess"]);
     assert_eq!(answer.code, 1, "{}", answer.stdout);
-    assert!(answer.stderr.contains("the contents of these drives do not show"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("the contents of these drives do not reveal"), "{}", answer.stderr);
 }
 
 #[test]
@@ -154,13 +155,13 @@ fn drives_without_an_array_are_told_and_the_exit_code_says_so() {
     std::fs::write(&blank, vec![0; 1 << 20]).unwrap();
     let answer = softroc(&["rescue", &blank]);
     assert_eq!(answer.code, 1);
-    assert!(answer.stdout.contains("no metadata of an array were found"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("no array metadata found"), "{}", answer.stdout);
     let answer = softroc(&["rescue", &blank, "--serial", "other.img=X1"]);
     assert_eq!(answer.code, 2, "{}", answer.stderr);
     assert!(answer.stderr.contains("'other.img', which is not among the drives"), "{}", answer.stderr);
 }
 
-/// Intel's metadata know drives by serial numbers, which files do not have.
+/// Intel's metadata identify drives by serial numbers, which files do not have.
 #[test]
 fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volumes_served() {
     let Some(folder) = unpacked("imsm-raid5-4") else { return };
@@ -175,9 +176,9 @@ fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volum
         a: "REFDISK0003", b: "REFDISK0001", c: "REFDISK0004", d: "REFDISK0002",
     });
     assert_eq!((&first["serials"], &first["sureness"]), (&expected, &"sure".into()), "{first}");
-    // What is told to be the same by hand is.
+    // The printed command is equivalent to the guess.
     let text = softroc(&["rescue", a, b, c, d, "--guess"]).stdout;
-    let by_hand = text.lines().find_map(|line| line.split_once("the same by hand: ")).unwrap().1;
+    let by_hand = text.lines().find_map(|line| line.split_once("equivalent command: ")).unwrap().1;
     let by_hand: Vec<&str> = by_hand.split(' ').collect();
     let by_hand = softroc(&[&["rescue", a, b, c, d], &by_hand[..]].concat());
     assert!(by_hand.stdout.contains("complete"), "{}", by_hand.stdout);
@@ -192,7 +193,7 @@ fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volum
     }
 }
 
-/// What a reshape overwrites where it goes over its own data is in a file of mdadm's.
+/// A backup file of mdadm has the data that a reshape in place overwrites.
 #[test]
 fn an_interrupted_reshape_is_read_with_its_backup_file() {
     let Some(folder) = unpacked("raid5-4-chunk64to128-backup") else { return };
@@ -210,7 +211,8 @@ fn an_interrupted_reshape_is_read_with_its_backup_file() {
     assert!(wrong.stderr.contains("does not begin with md_backup_data"), "{}", wrong.stderr);
 }
 
-/// Metadata of Linux md 1.0 are counted from the end of a drive: on larger ones they are beyond what is searched.
+/// Metadata of Linux md 1.0 are located from the end of a drive: on larger drives they are outside
+/// the searched part.
 #[test]
 fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
     let Some(folder) = unpacked("raid5-4-meta1.0") else { return };
@@ -237,7 +239,7 @@ fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
     }
 }
 
-/// The same sentence was printed for the copy, for its original and for their slot.
+/// Regression: the copy, its original and their slot had the same message.
 #[test]
 fn a_drive_and_its_copy_are_named_once_and_bad_blocks_are_in_the_table_and_in_json() {
     let Some(folder) = unpacked("raid5-4-stale-member") else { return };
@@ -247,7 +249,7 @@ fn a_drive_and_its_copy_are_named_once_and_bad_blocks_are_in_the_table_and_in_js
     let [a, b, c, d] = &drives[..] else { unreachable!() };
     let told = softroc(&["rescue", a, b, c, d, &copy]).stdout;
     assert_eq!(told.matches("carry the same drive identity").count(), 1, "{told}");
-    // A list of one run: 8 sectors of the drive from 4096 on.
+    // A list with one range: 8 sectors of the drive from 4096 on.
     let mut bytes = std::fs::read(b).unwrap();
     let superblock = &mut bytes[SUPERBLOCK as usize..][..4096];
     superblock[8] |= 8;

@@ -1,5 +1,6 @@
-//! Clients over a restart: the controller is shut down in order, and killed, and started again, while clients write. Those
-//! that can try again see a pause and no error; so do those that connect while nobody serves a socket that stays.
+//! Clients over a restart: the controller is stopped or killed, and started again, while clients
+//! write. Retrying clients see a pause and no error; so do clients that connect to a persistent
+//! socket while the controller is down.
 
 mod common;
 
@@ -21,7 +22,7 @@ fn piece(number: usize) -> Vec<u8> {
     pattern(number as u64 + 1, PIECE)
 }
 
-/// A host that writes piece after piece, over and over until it is told to stop, and fails at the first error.
+/// A host that repeatedly writes pieces until it is stopped, and fails at the first error.
 struct Writer {
     written: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -33,7 +34,7 @@ impl Writer {
         let (written, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (counted, told) = (written.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
-            // All of them once, at the least.
+            // All of them at least once.
             for number in 0.. {
                 if number >= PIECES && told.load(Ordering::Relaxed) {
                     return host.flush().expect("it is flushed");
@@ -46,7 +47,7 @@ impl Writer {
         Writer { written, stop, thread }
     }
 
-    /// Waits until more is written than there is now.
+    /// Waits for further writes.
     fn goes_on(&self) {
         let before = self.written.load(Ordering::Relaxed);
         until("a write after the restart", || {
@@ -112,7 +113,7 @@ fn qemu_connects_again_within_its_delay() {
     ask("write -P 1 0 64k");
     until("the first write", || writes(&controller) == Some(1));
     controller.stop();
-    // It is asked while nobody is there.
+    // A request while the controller is down.
     ask("write -P 2 64k 64k");
     controller.start();
     until("the second write", || writes(&controller) == Some(1));
@@ -133,7 +134,8 @@ fn qemu_connects_again_within_its_delay() {
     }
 }
 
-/// Sockets are handed over as systemd does. They outlive the controller: whoever connects meanwhile waits in their queue.
+/// Sockets are passed as by systemd. They outlive the controller: new connections wait in their
+/// queue.
 #[test]
 fn a_socket_that_is_handed_over_keeps_its_clients_waiting_over_a_restart() {
     let mut controller = Controller::unstarted("handed-over");
@@ -149,12 +151,12 @@ fn a_socket_that_is_handed_over_keeps_its_clients_waiting_over_a_restart() {
     let mut greeting = [0; 8];
     remote.read_exact(&mut greeting).expect("it is greeted");
     assert_eq!(&greeting, b"NBDMAGIC");
-    assert!(!std::path::Path::new(&controller.nbd_socket()).exists(), "nobody asked for another one");
+    assert!(!std::path::Path::new(&controller.nbd_socket()).exists(), "no other one was requested");
     type End = fn(&mut Controller);
     for (number, end) in (1..).zip([Controller::stop as End, Controller::kill_9]) {
         end(&mut controller);
         assert!(host.read(0, 512).is_err(), "the controller has ended");
-        // Nobody is there to answer; nobody refuses either. What is left of a process that was killed may take one
+        // The controller is down, and connections are not refused. A killed process may take one
         // connection with it.
         let (socket, was_killed) = (socket.clone(), number == 2);
         let connecting = std::thread::spawn(move || match Host::connect(&socket, "data") {
@@ -182,10 +184,10 @@ fn what_is_handed_over_must_be_a_listening_socket() {
         .expect("sh starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("file 3") && said.contains("is no socket"), "{said}");
+    assert!(said.contains("file 3") && said.contains("is not a socket"), "{said}");
 }
 
-/// Their label is where it was; an operator has it moved to the end.
+/// Their label stays in place; an operator moves it to the end.
 #[test]
 fn files_that_were_made_longer_have_all_of_their_room() {
     let mut controller = Controller::new("longer");

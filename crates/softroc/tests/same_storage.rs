@@ -1,15 +1,15 @@
-//! One storage under two names, as the system shows it: loop devices over one file, a hard link, two exports of one volume.
+//! One storage with two names: loop devices over one file, a hard link, two exports of one volume.
 
 mod common;
 
 use common::{Controller, Folder, have, run, skipped};
 use std::process::Command;
 
-/// A loop device, let go of at the end.
+/// A loop device, detached on drop.
 struct Loop(String);
 
 impl Loop {
-    /// `None`: this user or machine has none.
+    /// `None`: not available to this user or computer.
     fn over(file: &str) -> Option<Loop> {
         let made = Command::new("losetup").args(["-f", "--show", file]).output().ok()?;
         let name = String::from_utf8_lossy(&made.stdout).trim().to_owned();
@@ -27,7 +27,8 @@ fn create(controller: &Controller, name: &str, drives: &[&str]) -> common::Answe
     controller.softroc(&[&["volume", "create", name, "--level", "raid1", "--drives"], drives].concat())
 }
 
-/// A mirror of two loop devices over one file was "optimal". At the next start it was gone, and what was advised would have erased its only label.
+/// Regression: a mirror of two loop devices over one file was "optimal". It was missing at the next
+/// start, and the recommended command would have erased its only label.
 #[test]
 fn two_loop_devices_over_one_file_are_one_drive() {
     if !have("losetup") {
@@ -46,7 +47,7 @@ fn two_loop_devices_over_one_file_are_one_drive() {
     controller.softroc(&["drive", "add", &one.0]).ok();
     let second = controller.softroc(&["drive", "add", &other.0]).ok();
     assert!(second.contains(&format!("another path to drive {}", one.0)), "{second}");
-    // The file below them is no other drive either.
+    // Nor is the file below them another drive.
     let below = controller.softroc(&["drive", "add", &file]).ok();
     assert!(below.contains("another path to drive"), "{below}");
     assert_eq!(std::fs::read(&file).expect("the file").iter().filter(|byte| **byte != 0).count(), 0);
@@ -63,7 +64,7 @@ fn a_hard_link_is_one_drive() {
     assert!(answer.stderr.contains("under another name"), "{}", answer.stderr);
 }
 
-/// Nothing tells that two exports are one storage but what is written to them.
+/// Only writes reveal that two exports are one storage.
 #[test]
 fn two_exports_of_one_volume_are_one_drive() {
     let far = Controller::new("twin-far");

@@ -1,4 +1,5 @@
-//! What scripts rely on: one JSON object, exit codes, several operands, events as they come (`docs/operate/scripting.md`).
+//! The interface for scripts: one JSON object, exit codes, several operands, live events
+//! (`docs/operate/scripting.md`).
 
 mod common;
 
@@ -11,7 +12,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
 }
 
-/// The code and the kind of an error that was asked for as JSON.
+/// The code and the kind of a JSON error.
 fn error(answer: &Answer) -> (i32, String) {
     let Answer { code, stdout, stderr } = answer;
     assert_eq!(stderr, "", "the error is on standard output");
@@ -63,7 +64,7 @@ fn json_may_stand_before_the_noun_after_it_or_at_the_end() {
     ] {
         assert_eq!(error(&controller.softroc(arguments)).0, 4, "{arguments:?}");
     }
-    // The rows of a measurement are an answer like others.
+    // The rows of a measurement have the same format.
     let short = ["--outstanding", "1", "--runtime", "100ms", "--ramp", "0s", "--confidence", "none"];
     let measured =
         [&["--json", "bench", "null:64M", "--profile", "database", "--no-save"][..], &short].concat();
@@ -137,7 +138,7 @@ fn several_operands_are_done_each_for_itself() {
     assert_eq!(names, files);
     let one = json(&controller.softroc(&["drive", "show", a, "--json"]).ok());
     assert_eq!(one["reply"], "drive", "of one operand it is its reply");
-    // The middle one is refused, the others are done.
+    // The second one is rejected, the others succeed.
     let removed = controller.softroc(&["drive", "remove", a, "/nowhere.img", b, "--json"]);
     assert_eq!(removed.code, 4, "{}", removed.stdout);
     let said = json(&removed.stdout);
@@ -149,7 +150,7 @@ fn several_operands_are_done_each_for_itself() {
     let spoken = controller.softroc(&["drive", "show", "/nowhere.img", c]);
     assert_eq!(spoken.code, 4);
     assert!(spoken.stdout.contains("d2.img") && spoken.stderr.contains("/nowhere.img"), "{}", spoken.stderr);
-    assert!(spoken.stderr.ends_with("softroc: 1 of 2 was not done\n"), "{}", spoken.stderr);
+    assert!(spoken.stderr.ends_with("softroc: 1 of 2 was not completed\n"), "{}", spoken.stderr);
     for name in ["v", "w"] {
         controller
             .softroc(&["volume", "create", name, "--level", "jbod", "--size", "4M", "--drives", c])

@@ -1,4 +1,5 @@
-//! SoftROC as a service: what systemd says of its units, what the service tells systemd, its man pages and completions.
+//! SoftROC as a service: its systemd units, its notifications to systemd, its man pages and
+//! completions.
 
 mod common;
 
@@ -8,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The most that systemd may find exposed, of ten.
+/// The highest accepted exposure by systemd, of ten.
 const EXPOSURE: f64 = 4.0;
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
 
-/// The units as they would be installed, but for where the program is; the one for a disk as that of a volume.
+/// The installed units, except for the path of the program; the unit of a disk as the instance of a
+/// volume.
 fn units(folder: &Folder) -> Vec<String> {
     let unit = |from: &str, to: &str| {
         let text = std::fs::read_to_string(packaging().join(from)).expect("a unit");
@@ -46,7 +48,7 @@ fn systemd_finds_nothing_wrong_with_the_units_and_little_exposed() {
     }
 }
 
-/// What libseccomp makes of a profile for containers, before it becomes the program that follows.
+/// Compiles a container profile with libseccomp, then runs a program.
 const FILTERED: &str = r#"
 import json, os, seccomp, sys
 profile = json.load(open(sys.argv[1]))
@@ -62,7 +64,7 @@ calls.load()
 os.execv(sys.argv[3], sys.argv[3:])
 "#;
 
-/// A controller under the filter that a container gets, less some calls.
+/// A controller under a container's filter, without some calls.
 fn filtered(folder: &Folder, without: &str) -> Child {
     let profile = packaging().join("seccomp.json");
     let log = std::fs::File::create(folder.file("log")).expect("a file");
@@ -79,7 +81,7 @@ fn a_container_with_our_filter_of_system_calls_serves() {
         return skipped("the filter of system calls for containers", "python3-seccomp is not installed");
     }
     let folder = Folder::new("filtered");
-    // As under Docker's own filter: the reason is said.
+    // Like Docker's own filter: the reason is reported.
     let status = filtered(&folder, "io_uring_setup").wait().expect("it ends");
     let said = std::fs::read_to_string(folder.file("log")).expect("a log");
     assert!(!status.success() && said.contains("seccomp"), "{said}");
@@ -101,7 +103,7 @@ fn a_container_with_our_filter_of_system_calls_serves() {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// A service as systemd starts it: where it tells what it has to say.
+/// A service as started by systemd, with its notification socket.
 struct Service {
     socket: UnixDatagram,
     child: Child,
@@ -122,7 +124,7 @@ impl Service {
         Service { socket, child: command.spawn().expect("it starts"), heard: Vec::new() }
     }
 
-    /// Whether it has told this so many times.
+    /// Whether it has sent this notification that many times.
     fn has_told(&mut self, line: &str, times: usize) -> bool {
         let mut datagram = [0; 4096];
         while let Ok(length) = self.socket.recv(&mut datagram) {
@@ -150,7 +152,7 @@ fn systemd_is_told_when_the_service_is_ready_lives_and_stops() {
     let mut service = Service::start(&folder, Some(Duration::from_millis(800)));
     until("it is ready", || service.has_told("READY=1", 1));
     assert!(service.has_told("STATUS=serving 0 volumes", 1), "{:?}", service.heard);
-    // It answers from then on.
+    // It responds from then on.
     softroc(&["volume", "list", "--state", &folder.file("state")]).ok();
     until("it lives", || service.has_told("WATCHDOG=1", 4));
     assert!(!service.has_told("STOPPING=1", 1));
@@ -191,8 +193,8 @@ fn there_is_a_page_for_every_command_and_shells_complete_them() {
     }
 }
 
-/// What systemd makes of the line for `/etc/fstab` in docs/operate/attach.md: the disk is attached before it is
-/// mounted, and a stop, in reverse order, detaches it after it is unmounted.
+/// The effect of the line for `/etc/fstab` in docs/operate/attach.md: the disk is attached before
+/// it is mounted, and a stop, in reverse order, detaches it after it is unmounted.
 #[test]
 fn a_disk_in_fstab_is_attached_before_it_is_mounted() {
     let generator = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
@@ -218,6 +220,6 @@ fn a_disk_in_fstab_is_attached_before_it_is_mounted() {
     ] {
         assert!(unit.lines().any(|said| said == line), "{line} is not in {unit}");
     }
-    // It is not waited for at boot if it is not there, and it comes after the network and goes before it.
+    // The boot does not wait for a missing disk; it starts after the network and stops before it.
     assert!(folder.0.join("normal/remote-fs.target.wants/srv.mount").exists());
 }

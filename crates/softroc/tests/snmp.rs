@@ -1,5 +1,5 @@
-//! What the controller says by SNMP: net-snmp's daemon starts `softroc snmp pass`, and net-snmp's clients ask, also by SNMP v3. The same
-//! for events: a program of a hook has net-snmp send them by v3.
+//! The controller by SNMP: net-snmp's daemon starts `softroc snmp pass`, and net-snmp's clients
+//! send requests, also by SNMP v3. Events as well: a hook's program sends them by v3 with net-snmp.
 
 mod common;
 
@@ -14,7 +14,7 @@ const USER: [&str; 12] =
     ["-v3", "-u", "ada", "-l", "authPriv", "-a", "SHA", "-A", "auth-secret-1", "-x", "AES", "-X"];
 const PRIVATE: &str = "priv-secret-1";
 
-/// A program that is ended with the test.
+/// A program that ends with the test.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -29,7 +29,7 @@ fn free_port() -> u16 {
     socket.local_addr().expect("it has one").port()
 }
 
-/// A daemon of net-snmp with settings of its own; what it says is in a file.
+/// A daemon of net-snmp with its own settings; its output is in a file.
 fn daemon(controller: &Controller, program: &str, settings: &str, more: &[&str]) -> (Ended, String) {
     let (file, told) = (controller.folder.file(&format!("{program}.conf")), controller.folder.file(program));
     std::fs::write(&file, settings).expect("settings");
@@ -46,7 +46,7 @@ fn daemon(controller: &Controller, program: &str, settings: &str, more: &[&str])
     (Ended(child), told)
 }
 
-/// What a client of net-snmp is told.
+/// The response to a client of net-snmp.
 fn ask(program: &str, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(program)
         .args(["-m", "", "-On", "-t", "5", "-r", "3"])
@@ -111,17 +111,17 @@ fn a_walk_by_v3_tells_of_volumes_and_drives_as_the_list_of_names_says() {
         })
         .collect();
     assert!(columns.len() > 20 && columns.iter().all(|(entry, number)| column(entry, number)), "{columns:?}");
-    // A drive fails, and who asks is told; nothing can be set; a controller that is gone is told of.
+    // A drive fails, and clients see it; nothing can be set; a missing controller is reported.
     controller.softroc(&["drive", "fail", &drives[0]]).ok();
     let status = || ask("snmpget", &["-v2c", "-c", "public", &agent, &format!("{STATE}.1.0")]).1;
     until("it is critical", || status().contains("INTEGER: 2"));
     let (set, _) = ask("snmpset", &["-v2c", "-c", "public", &agent, &format!("{STATE}.7.0"), "i", "0"]);
     assert!(!set, "nothing can be set");
     drop(controller);
-    until("nobody answers", || status().contains("INTEGER: 3"));
+    until("no response", || status().contains("INTEGER: 3"));
 }
 
-/// Whether a daemon is there, which need not be on everybody's path.
+/// Whether a daemon is installed, possibly outside the path of normal users.
 fn have_daemon(program: &str) -> bool {
     std::path::Path::new("/usr/sbin").join(program).is_file() || have(program)
 }
@@ -138,7 +138,7 @@ fn a_hook_has_events_sent_by_v3() {
         daemon(&controller, "snmptrapd", &settings, &["-n", "-On", &format!("udp:127.0.0.1:{port}")]);
     let heard = || String::from_utf8_lossy(&std::fs::read(&told).unwrap_or_default()).into_owned();
     until("snmptrapd listens", || heard().contains("NET-SNMP version"));
-    // As docs/operate/notifications.md has it.
+    // The example of docs/operate/notifications.md.
     let example = include_str!("../../../docs/operate/notifications.md");
     let script =
         example.split("```text\n#!/bin/sh\n# /etc/softroc/hooks.d/snmp-v3\n").nth(1).expect("the script");

@@ -1,4 +1,5 @@
-//! State files that are damaged, at the start of a real controller: hosts are served and the control socket answers, whatever happened to them.
+//! Damaged state files at the start of a real controller: hosts are served and the control socket
+//! responds in all cases.
 
 mod common;
 
@@ -6,11 +7,11 @@ use common::managed::{address, managed};
 use common::{Controller, softroc};
 use std::path::Path;
 
-/// What is done to a file.
+/// The kinds of damage to a file.
 const DAMAGES: [&str; 5] = ["empty", "garbage", "cut off", "folder", "from the future"];
 
 fn damage(path: &str, how: &str) {
-    // A channel's queue is there only while something waits.
+    // A channel's queue exists only while messages wait.
     let content = std::fs::read(path).unwrap_or_default();
     let new = match how {
         "empty" => Vec::new(),
@@ -27,7 +28,8 @@ fn damage(path: &str, how: &str) {
     std::fs::write(path, new).expect("it is damaged");
 }
 
-/// Damaged accounts, notifications or subscriptions ended the start. With the accounts gone, the first administrator was made once more.
+/// Regression: damaged accounts, notifications or subscriptions ended the start. Without accounts,
+/// a new first administrator was created.
 #[test]
 fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
     let mut managed = managed("state-accounts", &[]);
@@ -42,13 +44,13 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
         for start in 0..2 {
             managed.controller.start();
             managed.address = address(&managed.controller.log());
-            // Hosts and the machine itself go on.
+            // Hosts and local users are not affected.
             assert_eq!(managed.controller.show("data")["state"], "optimal", "{how}");
             let events = managed.controller.softroc(&["events"]).ok();
             assert!(events.contains("controller.state-unreadable"), "{how}: {events}");
             let health = managed.controller.softroc(&["health"]).stdout;
             assert!(health.contains("accounts.json"), "{how}: {health}");
-            // Nobody signs in, and nobody becomes the first administrator.
+            // No sign-in is possible, and no first administrator is created.
             let refused = managed.sign_in("ada");
             assert_eq!(refused, "", "{how}");
             let kept = std::fs::read_to_string(format!("{}/first-password", managed.controller.state()));
@@ -62,7 +64,7 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
                 managed.controller.kill_9();
             }
         }
-        // The version before: without the account that was made last.
+        // The previous version: without the account that was created last.
         let listed = managed.controller.softroc(&["account", "repair"]).ok();
         assert!(listed.contains("ada"), "{how}: {listed}");
         let token = managed.sign_in("ada");
@@ -74,7 +76,7 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
     for number in 1..=DAMAGES.len() {
         assert!(Path::new(&format!("{file}.unreadable-{number}")).exists(), "{number} is kept");
     }
-    // No version is there.
+    // No version exists.
     managed.controller.stop();
     std::fs::write(&file, "[]").expect("it is damaged");
     std::fs::remove_file(format!("{file}.previous")).expect("it goes");
@@ -89,7 +91,7 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
     assert_ne!(managed.sign_in("ada"), "");
 }
 
-/// The other files of interfaces, and those of the controller on a real file system.
+/// The other files of interfaces, and those of the controller, on a real file system.
 #[test]
 fn damaged_files_do_not_keep_a_controller_from_its_start() {
     let mut controller = Controller::new("state-files");
@@ -122,7 +124,7 @@ fn damaged_files_do_not_keep_a_controller_from_its_start() {
             if Path::new(&path).is_dir() {
                 std::fs::remove_dir(&path).expect("it is empty");
             }
-            // Each damage is kept in a name of its own, and there are so many.
+            // Each damaged file is kept with its own name, up to a limit.
             for number in 1..=8 {
                 let kept = format!("{path}.unreadable-{number}");
                 let gone = std::fs::remove_file(&kept).or_else(|_| std::fs::remove_dir(&kept));

@@ -1,8 +1,10 @@
-//! The words of StorCLI on a running controller, as tools judge it that were written for other controllers and are run unchanged:
-//! Debian's and Prometheus' collectors `storcli.py`, Thomas-Krenn's `check_lsi_raid`, `pystorcli2`, `perccli_status.py`.
+//! StorCLI's commands on a running controller, tested with unmodified tools for other controllers:
+//! Debian's and Prometheus' collectors `storcli.py`, Thomas-Krenn's `check_lsi_raid`, `pystorcli2`,
+//! `perccli_status.py`.
 //!
-//! The GPL ones are not kept here: `SOFTROC_JUDGES` names a folder with `check_lsi_raid/check_lsi_raid` and
-//! `perccli-status/perccli_status.py`. Python's packages are in `target/judges-python`, which `make test` fills.
+//! The GPL tools are not included: `SOFTROC_JUDGES` names a folder with
+//! `check_lsi_raid/check_lsi_raid` and `perccli-status/perccli_status.py`. Python's packages are in
+//! `target/judges-python`, filled by `make test`.
 
 mod common;
 
@@ -10,10 +12,10 @@ use common::{Controller, Folder, have, judged, pattern, skipped, until};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// A controller with drives, and the program under the names of the tools.
+/// A controller with drives, and the program with the names of the tools.
 struct Tool {
     controller: Controller,
-    /// For the cache, where the machine has memory for it.
+    /// For the cache, if the computer has memory for it.
     _memory: Option<Folder>,
 }
 
@@ -37,7 +39,7 @@ impl Tool {
         self.controller.folder.file(name)
     }
 
-    /// Any program, with the controller's state folder in its environment.
+    /// A program, with the controller's state folder in its environment.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("SOFTROC_STATE", self.controller.state()).stdin(Stdio::null());
@@ -49,14 +51,14 @@ impl Tool {
         output.unwrap_or_else(|error| panic!("{program} does not start: {error}"))
     }
 
-    /// The exit code, and what is printed.
+    /// The exit code, and the output.
     fn storcli(&self, line: &str) -> (i32, String) {
         let output = self.run(&self.path("storcli64"), &line.split_whitespace().collect::<Vec<_>>());
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// What a command prints that must succeed.
+    /// The output of a command that must succeed.
     fn ok(&self, line: &str) -> String {
         let (code, text) = self.storcli(line);
         assert_eq!(code, 0, "{line}: {text}");
@@ -85,7 +87,7 @@ fn judge(name: &str) -> Option<String> {
     Some(path.to_str().expect("it is text").to_owned())
 }
 
-/// The Python that has the packages of PyPI.
+/// The Python with the packages of PyPI.
 fn python() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = root.join("target/judges-python/bin/python");
@@ -96,7 +98,7 @@ fn python() -> Option<String> {
     Some(path.to_str().expect("it is text").to_owned())
 }
 
-/// A remote drive that is written slowly, so that what fills it can be watched.
+/// A slow remote drive, so that its rebuild can be observed.
 struct Slow {
     server: Child,
     socket: String,
@@ -142,7 +144,7 @@ fn what_is_shown_has_the_form_that_tools_cut_to_pieces() {
     assert!(text.contains("\n0/0   RAID5 Optl  RW     Yes     NRWTD -   "), "{text}");
     assert!(text.contains("\n 0 0   2   252:2    2   DRIVE Onln  "), "{text}");
     assert!(text.contains("\n252:1     1 Onln   0 48.000 MB File HDD N   N  "), "{text}");
-    // Each drive has a block that begins and ends where readers of lines look for it.
+    // The block of each drive starts and ends where line-based parsers expect it.
     let drives = tool.ok("/c0/eall/sall show all nolog");
     assert!(drives.contains("\nDrive /c0/e252/s1 :\n=================\n"), "{drives}");
     let block = drives.split("Drive /c0/e252/s1 State :").nth(1).expect("the counters");
@@ -179,11 +181,11 @@ fn what_is_not_there_is_refused_in_the_same_form() {
         ("/c0/cv show all", 34, "Cachevault is absent!"),
         ("/c0/fall show all", 50, "No foreign configuration found."),
         ("/c0/v0 del", 255, "VD may hold data, use 'force' option"),
-        ("/c0/v0 set accesspolicy=ro", 3, "there is no other access"),
-        ("/c0/e252/s0 set jbod", 3, "not passed through"),
-        ("/c0/e252/s0 start locate", 46, "sits in no enclosure"),
+        ("/c0/v0 set accesspolicy=ro", 3, "volumes are always read-write"),
+        ("/c0/e252/s0 set jbod", 3, "pass-through is not supported"),
+        ("/c0/e252/s0 start locate", 46, "is in no enclosure"),
         ("/c0 add vd r5 drives=252:0-2 strip=65", 3, "is not a number of KB"),
-        ("/c0 add vd r4 drives=252:0-2", 3, "is no word"),
+        ("/c0 add vd r4 drives=252:0-2", 3, "is not an option"),
         ("frob", 1, "syntax error"),
     ] {
         let (found, text) = tool.storcli(line);
@@ -193,7 +195,7 @@ fn what_is_not_there_is_refused_in_the_same_form() {
         assert_eq!(json["Command Status"]["Status"], "Failure", "{line}");
     }
     assert_eq!(tool.json("/c0/vall show")["Response Data"]["Virtual Drives"][0]["Name"], "data");
-    // Without a controller, too.
+    // Also without a controller.
     tool.controller.stop();
     let (code, text) = tool.storcli("/c0 show");
     assert!(code != 0 && text.contains("Description = Controller 0 not found"), "{text}");
@@ -220,14 +222,14 @@ fn volumes_are_made_changed_and_deleted() {
     assert!(tool.ok("/c0/s3 show").contains("252:3     3 DHS   - "));
     tool.ok("/c0/v0 set name=other");
     assert_eq!(names(&tool)[0], "other");
-    // What was asked is in an event, with who asked.
+    // An event records the command and its caller.
     let events = tool.ok("/c0 show events type=latest=20");
     let renamed = events.split("seqNum: ").find(|block| block.contains("volume.renamed")).expect("the event");
     assert!(renamed.contains("\nBy: ") && renamed.contains("\nClass: 0\nLocale: 0x01\nEvent Description: "));
     let file = tool.path("events.txt");
     assert!(!tool.ok(&format!("/c0 show events file={file}")).contains("seqNum"));
     assert!(std::fs::read_to_string(&file).expect("the events").contains("seqNum: 0x000000"));
-    // The configuration, taken and made again.
+    // The configuration, saved and recreated.
     let file = tool.path("config.json");
     tool.ok(&format!("/c0 get config file={file}"));
     let (code, text) = tool.storcli("/c0 delete config");
@@ -242,7 +244,7 @@ fn volumes_are_made_changed_and_deleted() {
         "0/0",
         "its number is given back"
     );
-    // Out, back, and out for good.
+    // Offline, online, and removed for good.
     tool.ok("/c0/e252/s1 set offline");
     assert!(tool.ok("/c0/v0 show").contains("Dgrd"));
     assert!(tool.ok("/c0/e252/s1 show").contains("252:1     1 Offln  0 "));
@@ -264,22 +266,22 @@ fn volumes_are_made_changed_and_deleted() {
     assert!(tool.ok("/c0 show rebuildrate").contains("Rebuildrate 40%"));
 }
 
-/// Lines that public scripts have, in an order in which one may run them, with the code and words that each is answered with.
+/// Lines of public scripts in a possible order, each with its exit code and expected output.
 const SCRIPT: &[(&str, i32, &str)] = &[
     ("/c0/fall show", 0, "Couldn't find any foreign Configuration"),
     ("/c0/fall show all", 50, "No foreign configuration found."),
     ("/c0/fall del", 0, "Couldn't find any foreign Configuration"),
     ("/c0 set jbod=off", 0, "JBOD      OFF"),
     ("/c0 set jbod=off force", 0, "JBOD      OFF"),
-    ("/c0 set jbod=on", 3, "drives are not passed through"),
-    ("/c0 set rebuildrate=60", 50, "there is none; set it after 'add vd'"),
+    ("/c0 set jbod=on", 3, "pass-through is not supported"),
+    ("/c0 set rebuildrate=60", 50, "there is no group; set it after 'add vd'"),
     ("/c0 add vd type=r0 drives=252:0 nora wt strip=256", 0, "Add VD Succeeded."),
     ("/c0/v0 delete", 255, "VD may hold data, use 'force' option"),
     ("/c0/v0 delete force", 0, "Delete VD Succeeded."),
     ("/c0/vall delete force", 12, "No VD's have been configured."),
     ("/call /vall delete", 12, "No VD's have been configured."),
     ("/c0 add vd type=r10 drives=252:0,1,2,3,4,5,6,7 wt nora", 0, "Add VD Succeeded."),
-    // Its number: that of the first one is not given again.
+    // Its number: that of the first one is not reused.
     ("/c0/v1 show", 0, "1/1   RAID10 Optl  RW     Yes     NRWTD "),
     ("/c0/vall del force", 0, "Delete VD Succeeded."),
     ("/c0 add vd type=raid5 size=all names=tmp1 drives=252:2-4", 0, "Add VD Succeeded."),
@@ -305,7 +307,7 @@ const SCRIPT: &[(&str, i32, &str)] = &[
     ("/c0/v7 show migrate", 0, "Migrate"),
     ("/c0/v7 set bootdrive=on", 3, "there is no boot ROM"),
     ("/c0/e252/s0 show smart", 3, "run 'softroc drive show"),
-    ("/c0/e252/s0 show jbod", 50, "the drive is no JBOD"),
+    ("/c0/e252/s0 show jbod", 50, "not a JBOD"),
     ("/c0/e252/s9 add hotsparedrive", 0, "Add Hot Spare Succeeded."),
     ("/c0/eall/sall show rebuild", 0, "Show Drive Rebuild Status Succeeded."),
     ("/c0/eall show all", 0, "Enclosure /c0/e252  :"),
@@ -352,7 +354,7 @@ fn samples(output: &Output) -> Vec<String> {
     text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// What a collector says of a volume that is optimal, then degraded, then optimal again.
+/// The output of a collector for a volume that is optimal, then degraded, then optimal again.
 fn collected(tool: &Tool, collect: &dyn Fn() -> Vec<String>) {
     let has = |samples: &[String], name: &str, label: &str, value: f64| {
         samples.iter().any(|line| {
@@ -381,7 +383,7 @@ fn the_collectors_of_prometheus_read_it() {
     tool.controller.volume("data", "raid5", 3);
     let debian = "/usr/share/prometheus-node-exporter-collectors/storcli.py";
     if have("python3") && Path::new(debian).is_file() {
-        // It looks for the tool where its maker installs it, or at this path.
+        // It looks for the tool at its vendor's path, or at this path.
         let storcli = tool.path("storcli64");
         collected(&tool, &|| samples(&tool.run("python3", &[debian, "--storcli_path", &storcli])));
     } else {
@@ -405,10 +407,10 @@ fn check_lsi_raid_is_content_then_not_then_content_again() {
     let Some(slow) = Slow::start(&tool.controller.folder) else { return };
     tool.controller.volume("data", "raid5", 3);
     tool.ok("/c0/v0 set wrcache=wb");
-    // What nobody wrote takes no time to rebuild.
+    // Unwritten data take no time to rebuild.
     judged::write(&tool.controller, "data", 0, &pattern(1, 8 << 20));
     tool.controller.wait_optimal("data");
-    // With -b 1 it wants a battery, which there is none.
+    // With -b 1 it requires a battery, and there is none.
     let look = || {
         let output = tool.run(&check, &["-p", &tool.path("storcli64"), "--nosudo", "-b", "2", "-C", "0"]);
         (output.status.code().unwrap_or(-1), said(&output))
@@ -418,7 +420,7 @@ fn check_lsi_raid_is_content_then_not_then_content_again() {
     tool.controller.softroc(&["drive", "fail", "data:1"]).ok();
     let (code, text) = look();
     assert!(code == 2 && text.contains("c0/e252/s1_State") && text.contains("c0/v0_State"), "{code}: {text}");
-    // A new drive fills slowly: the text says that it is being rebuilt.
+    // A new drive is slow: the output shows the rebuild.
     tool.controller.softroc(&["drive", "replace", "data:1", "--with", &slow.name()]).ok();
     tool.ok("/c0/e252/s3 pause rebuild");
     let (code, text) = look();
@@ -426,13 +428,13 @@ fn check_lsi_raid_is_content_then_not_then_content_again() {
     assert!(tool.ok("/c0/e252/s3 show rebuild").contains("Paused"));
     tool.ok("/c0/e252/s3 resume rebuild");
     tool.controller.wait_optimal("data");
-    // The failed one is trusted again, or is out of the cabinet.
+    // The failed drive is marked good, or removed.
     tool.ok("/c0/e252/s1 set good");
     let (code, text) = look();
     assert!(code == 0 && text.starts_with("OK"), "{code}: {text}");
 }
 
-/// Makes a volume, changes it, loses a drive of it to a spare, deletes it. Ends with `done`.
+/// Creates a volume, changes it, loses a drive to a spare, deletes it. Ends with `done`.
 const WITH_PYSTORCLI2: &str = r#"
 import sys, time
 from pystorcli2 import StorCLI

@@ -1,4 +1,5 @@
-//! `softroc support`: everything is in it that helps, and no secret, wherever one was put. Debian's tar reads it.
+//! `softroc support`: the archive has all diagnostic data, and no secrets, wherever they were
+//! stored. Debian's tar reads it.
 
 mod common;
 
@@ -8,7 +9,7 @@ use common::{Folder, run, softroc, until};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-/// What must not be found: data of hosts, and secrets of every kind.
+/// Forbidden content: data of hosts, and secrets of every kind.
 const PLANTED: [&str; 9] = [
     "DATA-OF-A-HOST",
     "secret of ada",
@@ -21,7 +22,7 @@ const PLANTED: [&str; 9] = [
     "L1STENER-PATH",
 ];
 
-/// Gives a line to a command that reads a secret.
+/// Passes a line to a command that reads a secret.
 fn with_secret(state: &str, arguments: &[&str], secret: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_softroc"))
         .args(arguments)
@@ -36,7 +37,7 @@ fn with_secret(state: &str, arguments: &[&str], secret: &str) {
     assert!(child.wait().expect("it ends").success(), "{arguments:?}");
 }
 
-/// Everything that an archive holds, and the names of its files.
+/// The content of an archive, and the names of its files.
 fn unpacked(file: &str) -> (String, Vec<String>) {
     let names = run("tar", &["tzf", file]).lines().map(str::to_owned).collect();
     (run("tar", &["xzOf", file]), names)
@@ -65,7 +66,7 @@ fn planted() -> (Managed, String) {
     );
     let post = format!("-u 'ada:{}' -H 'content-type: application/json' -d '{body}'", PLANTED[1]);
     assert_eq!(managed.curl(&post, "/redfish/v1/EventService/Subscriptions").0, "201");
-    // A channel that fails tells why.
+    // A failing channel reports the reason.
     controller.softroc(&["volume", "rename", "payroll", "wages"]).ok();
     let fails = |channel: &serde_json::Value| channel["name"] == "web" && !channel["problem"].is_null();
     until("it fails", || {
@@ -75,7 +76,7 @@ fn planted() -> (Managed, String) {
     (managed, token)
 }
 
-/// The hashes of passwords and their salts, as they are kept.
+/// The stored password hashes and salts.
 fn hashes(state: &str) -> Vec<String> {
     let kept = std::fs::read_to_string(format!("{state}/accounts.json")).expect("accounts");
     let is_hash = |part: &&str| part.len() >= 22 && part.chars().all(|c| c.is_ascii_alphanumeric());
@@ -98,7 +99,7 @@ fn no_secret_is_in_it_wherever_it_was_put() {
     assert!(said.status.success(), "{said:?}");
     let mode = std::fs::metadata(&file).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "for this user alone");
-    // What is taken has some of them: they have to be taken out.
+    // The sources include some of them, so they must be removed.
     let log = controller.log();
     assert!(!log.contains(&managed.password) && log.contains("ada (at 127.0.0.1:"), "{log}");
     let (text, names) = unpacked(&file);
@@ -141,7 +142,7 @@ fn it_is_also_written_where_no_controller_answers() {
     std::fs::write(format!("{state}/events.jsonl"), "{\"number\":1}\n").expect("a file");
     let file = folder.file("bundle.tgz");
     let said = softroc(&["support", "--file", &file, "--state", &state]).ok();
-    assert!(said.contains("no controller answers at"), "{said}");
+    assert!(said.contains("no controller responds at"), "{said}");
     let (text, names) = unpacked(&file);
     assert!(
         text.contains("No controller answered: ") && names.contains(&"state/events.jsonl".to_owned()),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Commands that are refused in the story of the page, and a part of the refusal.
 const REFUSED: &[(&str, &str)] = &[
-    ("drive locate sdb", "sits in no enclosure"),
+    ("drive locate sdb", "is in no enclosure"),
     ("task pause NUMBER", "no task 999"),
     ("volume start home --degraded", "is started already"),
     ("foreign import old", "old"),

@@ -1,5 +1,5 @@
-//! The tour touches nothing that it has not made. It ran against a controller that was in its way, deleted what that one knew of its drives, and
-//! overwrote the state of one that was stopped.
+//! The tour changes only its own objects. Regression: it used a controller in its way, deleted that
+//! controller's drive registrations, and overwrote the state of a stopped one.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn tour(folder: &Folder, arguments: &[&str]) -> Output {
     command.output().expect("softroc starts")
 }
 
-/// Every file below a folder, with its bytes; sockets by their names.
+/// All files below a folder, with their content; sockets by their names.
 fn bytes_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
@@ -37,7 +37,7 @@ fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
         let output = tour(folder, &["--dir", &state]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(said.contains("holds something that no tour made; give another --dir"), "{said}");
+        assert!(said.contains("contains files that are not of a tour; give another --dir"), "{said}");
     };
     refused(&controller.folder);
     assert!(controller.softroc(&["volume", "list"]).ok().contains("precious"));
@@ -47,7 +47,7 @@ fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
     assert_eq!(bytes_of(Path::new(&state)), before);
 }
 
-/// As `make run` does it, in a folder where a controller has its state in ./softroc-data.
+/// Like `make run`, in a folder where a controller has its state in ./softroc-data.
 #[test]
 fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_starts() {
     let mut controller = Controller::new("tour");
@@ -60,9 +60,9 @@ fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_star
     assert!(output.status.success(), "{said}");
     assert_eq!(bytes_of(Path::new(&controller.state())), before);
     assert!(Path::new(&controller.folder.file("softroc-tour/report.html")).exists());
-    // A second one finds the first, which was kept.
+    // A second tour finds the first one, which was kept.
     let output = tour(&controller.folder, &["--runtime", "50ms"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("holds a tour that was kept"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("contains a kept, running or interrupted tour"));
     let state = controller.folder.file("softroc-tour/state");
     let mut kept = Command::new(env!("CARGO_BIN_EXE_softroc"));
     let mut kept = kept.args(["serve", "--state", &state]).spawn().expect("softroc starts");

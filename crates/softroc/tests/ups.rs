@@ -1,4 +1,5 @@
-//! A UPS as Debian's `nut-server` has it, played by its `dummy-ups`: what it says is seen in events, in `show`, and in what a volume does.
+//! A UPS by Debian's `nut-server`, simulated by its `dummy-ups`: its state is shown in events, in
+//! `show`, and in the write mode of a volume.
 
 mod common;
 
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 const SERVER: &str = "/lib/nut/upsd";
 const DRIVER: &str = "/lib/nut/dummy-ups";
 
-/// `upsd` and a driver that says what a file says.
+/// `upsd` and a driver that reports the content of a file.
 struct Nut {
     folder: Folder,
     port: u16,
@@ -18,7 +19,7 @@ struct Nut {
 }
 
 impl Nut {
-    /// `None`: they are not installed.
+    /// `None`: not installed.
     fn start(says: &str) -> Option<Nut> {
         if ![SERVER, DRIVER].iter().all(|program| std::path::Path::new(program).is_file()) {
             skipped("nut-server", "not installed ('make test' installs it where it may)");
@@ -58,14 +59,14 @@ impl Nut {
         self.run(DRIVER, &["-a", "rack", "-F", "-u", "root"]);
     }
 
-    /// The UPS says something else.
+    /// Changes the state of the UPS.
     fn say(&self, status: &str) {
         let next = self.folder.file("next");
         fs::write(&next, format!("ups.status: {status}\n")).expect("it is written");
         fs::rename(next, self.folder.file("rack.dev")).expect("it is there at once");
     }
 
-    /// The driver ends, as if its cable were cut; or the server does.
+    /// Ends the driver, as if its cable were cut; or the server.
     fn end(&mut self, number: usize) {
         let mut child = self.running.remove(number);
         child.kill().expect("it can be killed");
@@ -82,13 +83,13 @@ impl Drop for Nut {
 }
 
 fn ups_state(controller: &Controller) -> String {
-    controller.json(&["info"])["controller"]["ups"]["state"].as_str().expect("a UPS is told").to_owned()
+    controller.json(&["info"])["controller"]["ups"]["state"].as_str().expect("a UPS is shown").to_owned()
 }
 
-/// The write mode in effect, and why.
+/// The write mode in effect, and the reason.
 fn mode(controller: &Controller) -> (String, String) {
     let policies = controller.show("data")["policies"].as_array().expect("policies").clone();
-    let policy = policies.into_iter().find(|policy| policy["name"] == "write-mode").expect("it is told");
+    let policy = policies.into_iter().find(|policy| policy["name"] == "write-mode").expect("it is shown");
     let text = |name: &str| policy[name].as_str().expect("a text").to_owned();
     (text("current"), text("reason"))
 }

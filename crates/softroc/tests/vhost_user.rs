@@ -1,5 +1,5 @@
-//! A volume that is a disk of a virtual machine, by vhost-user: QEMU has it, a Linux of Debian's lies on it, and writes to it while the
-//! controller dies and comes back (`common::guest`).
+//! A volume as a disk of a virtual machine, by vhost-user: a Debian Linux in QEMU writes to it
+//! while the controller is killed and restarted (`common::guest`).
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Controller, skipped, until};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// What the guest is asked for. It asks this machine in turn, by lines that begin with HOST.
+/// The script of the guest. It sends requests to this computer, by lines that start with HOST.
 const SCRIPT: &str = r#"
 queue=/sys/block/vda/queue
 echo "DISK shape $(echo $(cat $queue/logical_block_size $queue/minimum_io_size $queue/optimal_io_size $queue/write_cache))"
@@ -41,7 +41,7 @@ say other dd if=/dev/zero of=/dev/vdb bs=4096 count=1 conv=fsync
 echo "KERNEL $(dmesg | grep -c 'I/O error')"
 "#;
 
-/// What it is asked for by who has time (`ATTACH_TESTS=all`).
+/// Further steps with `ATTACH_TESTS=all`.
 const VERIFY: &str = r#"
 patience=600
 load --filename=/dev/vda --size=48m --loops=6 --ioengine=libaio --iodepth=8 & fio=$!
@@ -62,7 +62,7 @@ fn disk(controller: &Controller, volume: &str, words: &str) -> [String; 4] {
     ]
 }
 
-/// What this machine does when the guest asks for it.
+/// Handles a request of the guest on this computer.
 fn help(controller: &mut Controller, line: &str) {
     match line.strip_prefix("HOST ") {
         Some("look") => {
@@ -84,7 +84,7 @@ fn help(controller: &mut Controller, line: &str) {
     }
 }
 
-/// A controller that has a socket for each volume, and where.
+/// A controller with a socket for each volume, and their folder.
 fn controller() -> (Controller, PathBuf) {
     let mut controller = Controller::unstarted("vhost-user");
     let folder = controller.folder.file("guests");
@@ -93,7 +93,7 @@ fn controller() -> (Controller, PathBuf) {
     (controller, PathBuf::from(folder))
 }
 
-/// A machine of two processors whose memory others may have, too.
+/// A machine with two processors and shareable memory.
 fn shared_memory(size: &str) -> Vec<String> {
     let memory = format!("memory-backend-memfd,id=memory,size={size},share=on");
     ["-smp", "2", "-object", &memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec()
@@ -120,7 +120,7 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
     guest.script += WRITERS;
     guest.script += SCRIPT;
     let verdict = guest.run_with(|line| help(&mut controller, line));
-    // Logical sector, strip, stripe of three drives; what is written may wait for a flush.
+    // Logical sector, strip, stripe of three drives; write-back.
     verdict.expect("DISK", "shape", "512 262144 524288 write back");
     for (name, expected) in
         [("name", "data"), ("queues", "2"), ("discards", "yes"), ("read-only", "0 0"), ("holds", "data")]
@@ -128,11 +128,11 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
         verdict.expect("DISK", name, expected);
     }
     succeeds(&verdict, &["mkfs", "trim", "fsck", "discard", "fill", "write", "other"]);
-    // Two writers, two files each, over a kill and over a restart: nothing failed, and all is there.
+    // Two writers, two files each, over a kill and over a restart: no error, no lost data.
     assert_eq!(verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(), 4, "{}", verdict.0);
     assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
     assert!(verdict.0.contains("KERNEL 0"), "{}", verdict.0);
-    // Its sockets go with the volumes, and with the controller.
+    // Its sockets are removed with the volumes, and with the controller.
     let socket = |name: &str| folder.join(name);
     controller.softroc(&["volume", "rename", "single", "other"]).ok();
     until("the socket has the new name", || socket("other.sock").exists() && !socket("single.sock").exists());
@@ -163,8 +163,8 @@ fn fio_finds_what_it_wrote_over_the_death_of_the_controller() {
     assert!(!controller.log().contains("panicked"));
 }
 
-/// A file lay where the socket of a volume belongs that was renamed. When it was gone nothing else changed, and the socket kept its old
-/// name until something did.
+/// Regression: a file blocked the socket path of a renamed volume. After its removal the socket
+/// kept its old name until another change.
 #[test]
 fn a_socket_gets_its_name_when_what_was_in_its_way_is_gone() {
     let (mut controller, folder) = controller();
@@ -174,12 +174,12 @@ fn a_socket_gets_its_name_when_what_was_in_its_way_is_gone() {
     let way = folder.join("other.sock");
     std::fs::write(&way, "somebody's").expect("a file");
     controller.softroc(&["volume", "rename", "data", "other"]).ok();
-    until("it is told what is in the way", || controller.log().contains("no guest can use it"));
+    until("it is told what is in the way", || controller.log().contains("not available to guests"));
     std::fs::remove_file(&way).expect("it is there");
     until("there is a socket of that name", || UnixStream::connect(&way).is_ok());
     let left: Vec<_> =
         folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     assert_eq!(left, [way], "and no other one");
-    assert_eq!(controller.log().matches("no guest can use it").count(), 1, "{}", controller.log());
+    assert_eq!(controller.log().matches("not available to guests").count(), 1, "{}", controller.log());
     controller.stop();
 }

@@ -1,4 +1,4 @@
-//! What is looked at now: `volume stats`, `drive stats`, `top`, `health`, the alarm.
+//! Live state: `volume stats`, `drive stats`, `top`, `health`, the alarm.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
 }
 
-/// A volume that is optimal.
+/// An optimal volume.
 fn served(name: &str) -> (Controller, Vec<String>) {
     let controller = Controller::new(name);
     let drives = controller.volume("data", "raid5", 3);
@@ -22,7 +22,7 @@ fn served(name: &str) -> (Controller, Vec<String>) {
     (controller, drives)
 }
 
-/// How many operations there were in the time of a line.
+/// The number of operations in the time of a line.
 fn operations(line: &Value, kind: &str) -> u64 {
     let seconds = line["seconds"].as_f64().expect("a time");
     (line["volumes"][0][kind]["per_s"].as_f64().expect("a rate") * seconds).round() as u64
@@ -105,13 +105,13 @@ fn stats_are_a_table_once_and_name_what_is_not_there() {
     ] {
         assert_eq!(controller.softroc(arguments).code, code, "{arguments:?}");
     }
-    // Where there is no terminal, `top` is plain lines, once.
+    // Without a terminal, `top` prints plain lines, once.
     let top = controller.softroc(&["top", "--interval", "100ms", "--count", "1"]).ok();
     assert!(top.starts_with("softroc ") && top.contains("\nok: all is well: 1 volume"), "{top}");
     assert!(top.contains("data:2") && !top.contains('\x1b'), "{top}");
 }
 
-/// A terminal of tmux, which is ended with the test.
+/// A terminal of tmux, which ends with the test.
 struct Terminal(String);
 
 impl Terminal {
@@ -151,7 +151,7 @@ fn top_is_a_page_of_the_terminal_and_leaves_it_as_it_was() {
             && page.contains("data:2")
             && !page.contains("before")
     });
-    // No line is longer than the terminal, and the page is made anew when that is smaller.
+    // No line is longer than the terminal, and the page is redrawn when that shrinks.
     terminal.tmux(&["resize-window", "-x", "50", "-y", "10"]);
     until("a smaller page", || {
         let page = terminal.shows();
@@ -189,12 +189,12 @@ fn health_is_a_sentence_what_to_do_and_an_exit_code() {
     let told = controller.softroc(&["health", "--json"]);
     let report = json(&told.stdout);
     assert_eq!((told.code, report["status"].as_str()), (2, Some("critical")), "{report}");
-    // What it says to do is done, and all is well.
+    // After the recommended action, the state is good.
     let new = controller.folder.file("new.img");
     controller.softroc(&["drive", "add", "--create", common::DRIVE, &new]).ok();
     controller.softroc(&["drive", "replace", "data:1", "--with", &new]).ok();
     controller.wait_optimal("data");
-    // The drive that failed is named until it is forgotten.
+    // The failed drive is shown until it is forgotten.
     let left = controller.softroc(&["health"]);
     let todo = format!("softroc drive forget {}", drives[1]);
     assert!(left.code == 1 && left.stdout.contains(&todo), "{}", left.stdout);
@@ -215,7 +215,7 @@ fn a_program_is_the_beeper() {
     let heard = || std::fs::read_to_string(&told).unwrap_or_default();
     let shown = controller.softroc(&["alarm", "show"]).ok();
     assert!(shown.contains("alarm   on") && shown.contains("sounds  no"), "{shown}");
-    // A drive that is pulled.
+    // A drive is pulled.
     std::fs::rename(&drives[0], format!("{}.away", drives[0])).expect("it is moved");
     std::fs::write(&drives[0], b"").expect("an empty one");
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
@@ -226,7 +226,7 @@ fn a_program_is_the_beeper() {
     assert_eq!(controller.json(&["alarm", "show"])["alarm"]["sounds"], true);
     controller.softroc(&["alarm", "silence"]).ok();
     until("it is silent", || heard() == "alarm.sounds\nalarm.silenced\n");
-    // As StorCLI has it.
+    // In StorCLI's format.
     let state = controller.state();
     let storcli = |words: &[&str]| softroc(&[&["--state", &state, "storcli"][..], words].concat());
     assert!(storcli(&["/c0", "show", "alarm"]).ok().contains("Alarm     ON"));

@@ -1,4 +1,4 @@
-//! Wrong commands, wrong drives, wrong bytes: one clear sentence, an exit code that says so, nothing changed.
+//! Invalid commands, drives and bytes: one clear message, a matching exit code, no change.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Controller, have, run, softroc};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// The sentence names all of `words`.
+/// The message includes all of `words`.
 fn names(sentence: &str, words: &[&str]) {
     for word in words {
         assert!(sentence.contains(word), "'{word}' is not in: {sentence}");
@@ -39,10 +39,11 @@ fn drives_of_different_sizes_make_a_volume_of_the_smallest_and_it_says_so() {
 fn a_drive_of_another_array_is_refused_even_when_it_is_moved() {
     let mut controller = Controller::new("other-array");
     let drives = controller.volume("first", "raid1", 2);
-    // All of its drives: that would be beside it, if there were room; one of them is none to be had.
-    names(&controller.create("second", "raid1", &drives).refused(), &["nothing is free", "first"]);
+    // All of its drives: for a second volume on the array, if there were space; one of them is not
+    // available.
+    names(&controller.create("second", "raid1", &drives).refused(), &["there is no free space", "first"]);
     names(&controller.create("second", "jbod", &drives[..1]).refused(), &["d0.img", "first"]);
-    // Under another controller, which has never heard of them.
+    // With another controller, which does not know them.
     controller.stop();
     let other = Controller::new("other-controller");
     let refused = other.create("second", "raid1", &drives).refused();
@@ -119,7 +120,7 @@ fn a_read_only_drive_is_refused() {
     let read_only = controller.folder.file("ro.img");
     run("truncate", &["-s", "64M", &read_only]);
     if run("id", &["-u"]).trim() == "0" {
-        // Root writes to anything but what cannot be changed at all.
+        // Root can write to all but immutable files.
         let made = std::process::Command::new("chattr").args(["+i", &read_only]).status();
         if !made.is_ok_and(|status| status.success()) {
             return common::skipped("a read-only drive", "root, and no chattr +i on this file system");
@@ -162,7 +163,7 @@ fn a_socket_in_use_is_refused() {
     let control = format!("{}/control.sock", controller.state());
     let refused = softroc(&["serve", "--state", &other, "--socket", &control]).refused();
     names(&refused, &["control.sock", "in use"]);
-    // The one that runs is none the worse.
+    // The running one is not affected.
     controller.softroc(&["volume", "list"]).ok();
 }
 
@@ -221,7 +222,7 @@ fn garbage_on_the_nbd_socket_harms_nobody() {
         let mut rest = Vec::new();
         let _ = bad.read_to_end(&mut rest);
     }
-    // Hostile lengths after a good handshake: a write past the end, of 4 GiB, that never comes.
+    // Hostile lengths after a valid handshake: a write past the end, of 4 GiB, that never arrives.
     let mut bad = common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
     bad.announce_write(1 << 62, u32::MAX);
     drop(bad);

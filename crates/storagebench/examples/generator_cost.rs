@@ -1,10 +1,11 @@
-//! What the generator costs per I/O: nanoseconds of one core, on a drive that does nothing.
+//! Measures the generator's cost per I/O: nanoseconds of one core, on a drive that does nothing.
 //!
 //! `cargo run --release -p storagebench --example generator_cost`
 //!
-//! Three drives: one that completes within the call; one that completes in batches, as a ring does, so that
-//! every I/O takes a wake, a poll and a place in the queue; and the same without StorageBench, which shows the
-//! part of the seam (operations, executor, clock) alone. The difference of the last two is StorageBench's own.
+//! Three drives: one that completes within the call; one that completes in batches, as a ring does,
+//! so that every I/O needs a wake, a poll and a queue entry; and the second without StorageBench,
+//! which shows the cost of the platform layer (operations, executor, clock). The difference of the
+//! last two is StorageBench's own cost.
 
 // This measures real time.
 #![allow(clippy::disallowed_methods)]
@@ -83,7 +84,7 @@ impl Unpark for NoThread {
     fn unpark(&self) {}
 }
 
-/// Does nothing, at once or when the world next looks.
+/// Completes without work, at once or at the next poll of the world.
 struct Null {
     info: DriveInfo,
     inline: bool,
@@ -128,7 +129,7 @@ impl Drive for Null {
     }
 }
 
-/// What this process has had of the processors: on a shared machine its neighbours' share must not count.
+/// CPU time of this process: independent of other load on a shared machine.
 fn cpu_ns() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("Linux tells in /proc/self/schedstat")
@@ -166,7 +167,7 @@ fn bench(profile: &'static str, outstanding: &'static str, inline: bool) -> f64 
     })
 }
 
-/// The least a closed loop can do through the seam: start, await, look at the clock.
+/// The minimum of a closed loop on the platform layer: start, await, read the clock.
 fn seam_alone(outstanding: u32) -> f64 {
     cost(&Null::new(false), move |env, null| {
         Box::pin(async move {

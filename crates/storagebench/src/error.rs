@@ -1,39 +1,39 @@
-//! What can be wrong before a measurement starts.
+//! Errors before a measurement starts.
 
 use std::fmt;
 
 /// The stable kind of an [`Error`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// A load profile that cannot be understood.
+    /// An invalid load profile.
     BadProfile,
-    /// A ladder of outstanding I/Os that cannot be understood.
+    /// An invalid list of outstanding I/Os.
     BadLadder,
-    /// Settings that contradict one another or cannot be: no profile, no run time, no worker.
+    /// Contradictory or impossible settings: no profile, no run time, no worker.
     BadSettings,
-    /// The measured area does not hold one block, or is not on the target.
+    /// The measured area is smaller than a block, or not on the target.
     TooSmall,
-    /// A block or an area that is not whole sectors of the target.
+    /// A block or an area that is not a multiple of the target's sector.
     Misaligned,
-    /// A profile that writes, and a target that refuses writes.
+    /// A writing profile on a read-only target.
     ReadOnly,
-    /// A profile that writes, and a target that holds something.
+    /// A writing profile on a target with data.
     HoldsData,
-    /// The buffers do not fit into the memory that was allowed for them.
+    /// The buffers exceed the permitted memory.
     OutOfMemory,
     /// The target could not be attached or read.
     Unreachable,
 }
 
-/// Why a measurement does not start: a kind for programs and one sentence for people, which names the value,
-/// what was expected, and what to do.
+/// The reason why a measurement does not start: a kind for programs and a sentence for people, with
+/// the value, the expected form and the remedy.
 #[derive(Debug)]
 pub struct Error {
-    /// What is wrong, for programs.
+    /// The error for programs.
     pub kind: ErrorKind,
-    /// What is wrong, for people.
+    /// The error for people.
     pub context: String,
-    /// What lies underneath, if anything.
+    /// The underlying error, if any.
     pub source: Option<platform::Error>,
 }
 

@@ -1,12 +1,13 @@
-//! StorageBench: measures a disk subsystem the way storage white papers do.
+//! StorageBench: measures a disk subsystem by the method of storage white papers.
 //!
-//! A *load profile* says what requests look like (random or sequential, the share of reads, the block size); a
-//! *ladder* says how many of them are outstanding at once. For every profile and every rung, StorageBench keeps
-//! exactly that many requests in flight, waits for a ramp, counts for a run, and gives a [`Row`]: rate,
-//! throughput, latency percentiles, the processor's share, and how sure the figures are.
+//! A *load profile* describes requests (random or sequential, the share of reads, the block size).
+//! A *ladder* is a list of queue depths. For every profile and every depth, StorageBench keeps
+//! exactly that many requests outstanding, waits for a ramp, measures a run, and returns a [`Row`]:
+//! rate, throughput, latency percentiles, CPU share and confidence intervals.
 //!
-//! It runs on an [`platform::Env`] and sees a target through [`platform::Drive`], so the same code measures a file, a
-//! block device, an NBD export, an array in this process, and a model of a server in virtual time.
+//! It runs on a [`platform::Env`] and uses a target through [`platform::Drive`]. The same code
+//! therefore measures a file, a block device, an NBD export, an array in this process, and a model
+//! of a server in virtual time.
 //!
 //! # A measurement from end to end
 //! ```
@@ -28,7 +29,7 @@
 //!
 //! # let world = TestWorld::new(1);
 //! # let drive = std::rc::Rc::new(TestDrive::new(&world.env, 1 << 30, 4, Service::Fixed(1_000_000)));
-//! // A drive that serves four requests at a time, each in 1 ms; here it stands in for `/dev/nvme0n1`.
+//! // A drive that serves four requests at a time, each in 1 ms; here it replaces `/dev/nvme0n1`.
 //! let target = Target::attached("/dev/nvme0n1", drive);
 //! let bench = Bench::new(settings);
 //! # let env = world.env.clone();
@@ -49,93 +50,98 @@
 //! # storagebench::Result::Ok(())
 //! ```
 //!
-//! # What the figures mean
-//! - **Outstanding I/Os** are the total over all workers, as the target sees them: 8 outstanding by 3 workers
-//!   are 3 + 3 + 2. Of several targets that are measured together, each has as many; the row shows the sum.
-//! - **Offsets** are multiples of the block size from the start of the measured area, so that a 64 KiB block is
-//!   never torn over two 64 KiB strips of an array that starts there; a profile may say otherwise
-//!   ([`Align`]). Random ones are uniform over the area, or spread as its [`Skew`] says.
-//!   Each worker reads or writes a sequential stream of its own; all its outstanding I/Os share the place in
-//!   it, it wraps around at the area's end, and goes on from one rung to the next. The streams of several
-//!   workers start evenly spaced. A profile may ask for more streams ([`Streams`]).
-//! - **A closed loop** starts a request when another returns: while its target stalls it asks for nothing, and its
-//!   percentiles are those of a few patient users. **An open loop** ([`Pace::Open`]) starts requests when they are
-//!   due, and latencies count from then: what users who come when they like would see. `open_loop` in the row says
-//!   whether the target kept up.
-//! - **Counted** is every I/O that completes within the run, with its latency from its start to its
-//!   completion, also when it was started during the ramp. What completes later is not counted.
-//! - **Latencies** are kept in histograms to a thousandth; mean and maximum are exact.
-//! - **`ci95`** comes from the spread between at least 30 equal parts of the run, and is wider where neighbouring
-//!   parts resemble one another: repeat the measurement and 95 of 100 such intervals hold the true value, if the
-//!   target is in a steady state. A point is measured on until they are narrow enough
+//! # Definitions
+//! - **Outstanding I/Os** are the total over all workers, as seen by the target: 8 outstanding by 3
+//!   workers are 3 + 3 + 2. In a joint measurement each target has this many; the row has the sum.
+//! - **Offsets** are multiples of the block size from the start of the measured area, so that a 64
+//!   KiB block never spans two 64 KiB strips of an array that starts there; a profile may change
+//!   that ([`Align`]). Random offsets are uniform over the area, or follow its [`Skew`]. Each
+//!   worker has its own sequential stream, which all its outstanding I/Os share. It wraps around at
+//!   the area's end, and continues from one queue depth to the next. The streams of several workers
+//!   start evenly spaced. A profile may have more streams ([`Streams`]).
+//! - **A closed loop** starts a request when another completes: it sends nothing while its target
+//!   stalls, and its percentiles are those of a few patient users. **An open loop**
+//!   ([`Pace::Open`]) starts requests at their due times, from which latencies count: the view of
+//!   users who arrive independently. `open_loop` in the row shows whether the target kept up.
+//! - **Counted** is every I/O that completes within the run, with its full latency, even if it
+//!   started during the ramp. Later completions do not count.
+//! - **Latencies** are stored in histograms with a resolution of a thousandth; mean and maximum are
+//!   exact.
+//! - **`ci95`** is the 95 % confidence interval for a target in a steady state. It follows from the
+//!   spread between at least 30 equal parts of the run, and is wider if neighbouring parts are
+//!   correlated. A point is measured until the intervals are narrow enough
 //!   ([`Settings::confidence_percent`]).
-//! - **`steady_state`** judges the run's fifths, or the rounds that were asked for ([`SteadyRule`]).
-//! - **`notes`** say what makes a row doubtful ([`NoteKind`]), from what was seen around it ([`Surroundings`]).
-//! - **`detail`** holds the histograms whole and the course over time: rows that have it merge exactly ([`merge`()]).
-//! - **Errors** are requests that failed or moved fewer bytes than asked. They have no latency. A medium error
-//!   is counted and the run goes on; a target that is gone, does not answer within its time limit, cannot do
-//!   what is asked, or returns nothing but errors ends it: [`Measured::ending`] says what happened and when,
-//!   and what was counted until then is kept.
-//! - **Writes** carry bytes that compress as the profile says (not at all, unless it says so), and no two are alike.
-//! - **Verifying** ([`Settings::verify`]): every block carries its address, its generation and a checksum; reads are
-//!   checked, and at the end all that was written is read once more. A wrong block ends the run.
+//! - **`steady_state`** compares the run's fifths, or the requested rounds ([`SteadyRule`]).
+//! - **`notes`** are reasons to doubt a row ([`NoteKind`]), from observations of the machine
+//!   ([`Surroundings`]).
+//! - **`detail`** has the full histograms and the time series: rows with it merge exactly
+//!   ([`merge`()]).
+//! - **Errors** are requests that failed or transferred fewer bytes. They have no latency. A run
+//!   continues after a medium error. It ends when the target is gone, exceeds its time limit,
+//!   rejects such requests, or returns only errors. [`Measured::ending`] has the reason and the
+//!   time, and the results so far are kept.
+//! - **Writes** carry bytes with the profile's compressibility (default: incompressible), all
+//!   different.
+//! - **Verification** ([`Settings::verify`]): every block contains its address, its generation and
+//!   a checksum. Reads are checked, and at the end all written data are read again. A wrong block
+//!   ends the run.
 //!
-//! # What it does not overwrite
-//! A profile that writes is refused on a target that holds a file system, a partition table, an array's label
-//! or a file of somebody's data, unless [`Settings::destroy_data`] is set: see [`guard`].
+//! # Protection of data
+//! A writing profile is refused on a target with a file system, a partition table, an array's
+//! label, or a file with other data, unless [`Settings::destroy_data`] is set: see [`guard`].
 //!
-//! # Where to look
-//! Each folder imports only folders above it, besides `error.rs` and `text.rs`.
+//! # Modules
+//! Each folder imports only folders above it, except for `error.rs` and `text.rs`.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `error` | what can be wrong before a measurement starts |
-//! | `text` | figures and times as people read them |
-//! | **`load`** | **what is asked of a target** |
+//! | `error` | errors before a measurement starts |
+//! | `text` | figures and times in readable form |
+//! | **`load`** | **the load on a target** |
 //! | `load::profile` | load profiles and their inline form |
 //! | `load::catalog` | the catalog and its files; the profiles: `catalog/workloads/` at the project's root |
-//! | `load::ladder` | how many requests are outstanding |
-//! | `load::area` | which part of a target is measured |
+//! | `load::ladder` | the numbers of outstanding I/Os |
+//! | `load::area` | the measured part of a target |
 //! | **`import`** | **workloads of other tools** |
 //! | `import::decode` | the encodings of files |
 //! | `import::fio` | fio job files |
 //! | `import::icf` | configurations of Iometer |
-//! | **`statistics`** | **what is counted, and how sure it is** |
-//! | `statistics::meter` | what completes inside the window, how long it took |
+//! | **`statistics`** | **counters, and their confidence** |
+//! | `statistics::meter` | completions inside the window, and their latencies |
 //! | `statistics::estimate` | estimates with their errors |
 //! | `statistics::intervals` | the intervals of a row |
 //! | `statistics::steady` | steady state |
-//! | `statistics::surroundings` | what is seen of the machine around a measurement |
+//! | `statistics::surroundings` | observations of the machine during a measurement |
 //! | **`generator`** | **the load** |
-//! | `generator::loops` | the loops, their cost and their rules |
-//! | `generator::pattern` | where requests go |
-//! | `generator::skew` | popular places |
-//! | `generator::schedule` | when the requests of an open loop are due |
-//! | `generator::payload` | what writes carry |
-//! | `generator::verify` | blocks that say what they are |
+//! | `generator::loops` | the loops, their cost and their invariants |
+//! | `generator::pattern` | offsets of requests |
+//! | `generator::skew` | popular offsets |
+//! | `generator::schedule` | due times of an open loop |
+//! | `generator::payload` | the bytes of writes |
+//! | `generator::verify` | self-describing blocks |
 //! | `generator::random` | random numbers |
-//! | **`row`** | **what one point came to: the field names of rows** |
-//! | `row::detail` | histograms whole, the course over time |
-//! | `row::notes` | doubts, and what they are judged by |
+//! | **`row`** | **the results of one point: the field names of rows** |
+//! | `row::detail` | full histograms, time series |
+//! | `row::notes` | doubts, and their criteria |
 //! | **`measurement`** | **from settings to rows** |
-//! | `measurement::bench` | profile by profile, rung by rung |
-//! | `measurement::settings` | what to measure and how long, checked |
-//! | `measurement::target` | what is measured |
-//! | [`guard`] | what is not written over |
-//! | `measurement::precondition` | what a target is written full of before |
-//! | `measurement::supervise` | ramp, run, extra time, rounds, cancelling |
-//! | `measurement::observe` | progress, and rows as they come |
-//! | `measurement::read_back` | the end of a verified run |
-//! | **`results`** | **all rows with what they were measured under: JSON, CSV** |
+//! | `measurement::bench` | the sequence of profiles and queue depths |
+//! | `measurement::settings` | the settings, checked |
+//! | `measurement::target` | the measured target |
+//! | [`guard`] | protection of existing data |
+//! | `measurement::precondition` | writes before the measurement |
+//! | `measurement::supervise` | ramp, run, extra time, rounds, cancellation |
+//! | `measurement::observe` | progress and new rows |
+//! | `measurement::read_back` | the final check of a verified run |
+//! | **`results`** | **all rows with their conditions: JSON, CSV** |
 //! | `results::compare` | whether one side is faster |
-//! | `results::merge` | measurements at the same time, joined |
-//! | `results::sides` | measurements side by side in one |
+//! | `results::merge` | sums of simultaneous measurements |
+//! | `results::sides` | measurements next to each other |
 //! | **`report`** | **the HTML page and its figures** |
-//! | `report::table` | what the terminal shows |
-//! | `report::iometer` | results laid out like a results file of Iometer |
+//! | `report::table` | output for a terminal |
+//! | `report::iometer` | results in the layout of an Iometer results file |
 //! | `report::sections` | the page's tables: doubts, rows, settings |
-//! | `report::plot` | a figure by itself, as SVG |
-//! | `report::lines`, `bars`, `distribution` | curves over the ladder, bars of the best, latencies by percentile and over time |
+//! | `report::plot` | a single figure, as SVG |
+//! | `report::lines`, `bars`, `distribution` | curves over queue depths, bars of the best, latencies by percentile and over time |
 //! | `report::frame`, `scale`, `svg` | axes, scales, elements |
 
 mod error;
@@ -176,7 +182,7 @@ pub use results::merge::{CannotMerge, merge};
 pub use results::sides::side_by_side;
 pub use results::{Definition, Environment, Method, Results};
 pub use row::detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
-pub use row::notes::{Note, NoteKind};
+pub use row::notes::{Grade, Note, NoteKind};
 pub use row::{Latency, OpenLoop, Row, Split};
 pub use statistics::estimate::student_t_95;
 pub use statistics::intervals::Interval95;

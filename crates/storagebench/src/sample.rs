@@ -1,4 +1,4 @@
-//! Made-up rows for the tests of this crate.
+//! Sample rows for the tests of this crate.
 
 use crate::load::profile::Profile;
 use crate::measurement::settings::Settings;
@@ -63,7 +63,7 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
     }
 }
 
-/// A row with what lies behind it: 120 slices of a quarter of a second, latencies from 100 µs up.
+/// A row with details: 120 slices of a quarter of a second, latencies from 100 µs.
 pub(crate) fn detailed(profile: &str, outstanding: u32) -> Row {
     let mut row = row(profile, outstanding, 4000.0, 250.0);
     let (mut read, mut write) = (Direction::new(), Direction::new());

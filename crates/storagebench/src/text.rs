@@ -1,12 +1,13 @@
-//! Figures and times as people read them, and as files keep them.
+//! Figures and times in readable form, and rounded for files.
 
-/// Figures are kept to the nanosecond, the thousandth of an I/O and the byte: what is behind that is noise of
-/// the arithmetic, and makes files long.
+/// Figures are stored to the nanosecond, the thousandth of an I/O and the byte: further digits are
+/// arithmetic noise, and make files long.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// A figure with three or four significant digits and thousands set apart by a thin space: `12 345`, `87.4`.
+/// A figure with three or four significant digits and thousands separated by a thin space: `12
+/// 345`, `87.4`.
 pub fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 999.5 || v == 0.0 => 0,
@@ -21,7 +22,7 @@ pub fn number(value: f64) -> String {
     if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
 }
 
-/// A whole number with its thousands set apart: `22`, `12 345`.
+/// A whole number with separated thousands: `22`, `12 345`.
 pub(crate) fn count(value: u64) -> String {
     in_thousands(&value.to_string())
 }
@@ -37,7 +38,7 @@ fn in_thousands(digits: &str) -> String {
     grouped
 }
 
-/// A time given in microseconds, in the unit that suits it: `87.4 µs`, `1.25 ms`.
+/// A time given in microseconds, in a suitable unit: `87.4 µs`, `1.25 ms`.
 pub fn duration(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{} µs", number(us)),
@@ -46,7 +47,7 @@ pub fn duration(us: f64) -> String {
     }
 }
 
-/// Half the width of an interval, in percent of its figure; empty where there is none.
+/// Half the width of an interval, in percent of its figure; empty without an interval.
 pub(crate) fn half_width(interval: Option<[f64; 2]>, value: f64) -> String {
     interval
         .filter(|_| value > 0.0)

@@ -1,5 +1,4 @@
-//! fio itself says what its job files mean: its log of requests is compared with the imported profile. Skipped
-//! where fio is not installed.
+//! Compares fio's own request log with the imported profile. Skipped without fio.
 
 #![allow(clippy::disallowed_methods, reason = "fio is a program that reads and writes files")]
 
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use storagebench::{Profile, import_fio};
 
-/// What fio did: (reads, offset, length) of each request.
+/// The requests of fio: (reads, offset, length) of each.
 fn fio_does(dir: &Path, job: &str) -> Option<Vec<(bool, u64, u64)>> {
     let (file, log) = (dir.join("job.fio"), dir.join("log"));
     std::fs::write(&file, job).unwrap();
@@ -34,7 +33,7 @@ fn fio_does(dir: &Path, job: &str) -> Option<Vec<(bool, u64, u64)>> {
     let log = std::fs::read_to_string(log).unwrap();
     let request = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // Version 2: file, what, offset, length; version 3 puts a time before them.
+        // Version 2: file, operation, offset, length; version 3 adds a time before them.
         let at = words.iter().position(|word| ["read", "write"].contains(word))?;
         Some((words[at] == "read", words.get(at + 1)?.parse().ok()?, words.get(at + 2)?.parse().ok()?))
     };
@@ -75,7 +74,7 @@ fn agree(dir: &Path, options: &str) -> bool {
     if reads == 0 || reads == count {
         let follows = requests.windows(2).filter(|pair| pair[1].1 == pair[0].1 + pair[0].2).count();
         let random = average(&|kind| kind.random_percent);
-        // At the end of the area a stream starts over, and a random request may happen to follow.
+        // At the end of the area a stream wraps around, and a random request may follow by chance.
         assert!((share(follows) - (1.0 - random)).abs() < 0.02, "{options}: {follows} follow");
     }
     true

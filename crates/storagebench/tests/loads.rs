@@ -1,5 +1,5 @@
-//! What loads do to targets of known behaviour, in virtual time: open loops, think time, streams, several targets
-//! at once, and verifying.
+//! Loads on targets of known behaviour, in virtual time: open loops, think time, streams, several
+//! targets at once, and verification.
 
 // Every test uses its part of it.
 #[allow(dead_code)]
@@ -59,7 +59,8 @@ fn evenly_due_requests_take_as_long_as_the_target() {
     assert!(open.behind_s < 0.001);
 }
 
-/// A queue before one server of constant service time (M/D/1): the mean time in it is known (Pollaczek, Khinchine).
+/// A queue before one server of constant service time (M/D/1): the mean time in it is known
+/// (Pollaczek, Khinchine).
 #[test]
 fn requests_due_at_random_wait_as_queueing_theory_says() {
     let row = point(1, Service::Fixed(100 * US), "random,read,4K,rate=5000", "512");
@@ -69,7 +70,8 @@ fn requests_due_at_random_wait_as_queueing_theory_says() {
     assert_eq!(row.open_loop.unwrap().waited_percent, 0.0);
 }
 
-/// Story: a closed loop does not ask while its target stalls, and so hardly sees a stall. An open loop does.
+/// A closed loop sends nothing while its target stalls, and hardly shows a stall. An open loop
+/// shows it.
 #[test]
 fn a_stall_is_seen_by_every_request_that_was_due_during_it() {
     struct Stalling(Rc<TestDrive>, Env);
@@ -78,7 +80,7 @@ fn a_stall_is_seen_by_every_request_that_was_due_during_it() {
             self.0.info()
         }
         fn start(&self, request: IoRequest, completion: Completion) {
-            // From second 5 to second 6 nothing is answered.
+            // From second 5 to second 6 no request completes.
             let now = self.1.now().ns;
             if !(5_000_000_000..6_000_000_000).contains(&now) {
                 return self.0.start(request, completion);
@@ -101,7 +103,7 @@ fn a_stall_is_seen_by_every_request_that_was_due_during_it() {
     assert!(p99_ms("random,read,4K", "4") < 1.0);
     // A tenth of the requests were due during the stall; one in a hundred waited for more than 0.9 s of it.
     near(p99_ms("random,read,4K,rate=1000,arrivals=fixed", "2000"), 900.0, 2.0, "p99");
-    // The same with few outstanding: requests that nobody is free for wait too, and it counts.
+    // The same with few outstanding: requests without a free task wait too, and that counts.
     near(p99_ms("random,read,4K,rate=1000,arrivals=fixed", "4"), 900.0, 2.0, "p99");
 }
 
@@ -195,7 +197,7 @@ fn of_several_targets_the_one_that_fails_is_named() {
     );
 }
 
-/// A drive that keeps what is written, and does what `Evil` says to one write or read.
+/// A drive with content, which corrupts one write or read as `Evil` says.
 struct Memory {
     info: DriveInfo,
     content: RefCell<Vec<u8>>,
@@ -269,7 +271,7 @@ impl Drive for Memory {
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        // What is read or written is moved at some time between the start and the end.
+        // The transfer happens at a time between start and end.
         let outcome = self.apply(request);
         let (env, wait) = (self.env.clone(), self.env.random() % 4_000_000);
         self.env.spawn("a request", async move {
@@ -300,7 +302,7 @@ fn a_good_target_is_verified_whatever_overlaps() {
         let measured = verified(Evil::Not, profile);
         assert_eq!(measured.ending, Ending::Complete, "{profile}");
         let verified = measured.verified.unwrap();
-        // Nearly every block was written at one time or other; all of those were read back once.
+        // Nearly every block was written at some time; all of those were read once at the end.
         assert!((15 * MIB / 4..=4 * MIB).contains(&verified.read_back_bytes), "{profile}: {verified}");
         assert_eq!(verified.checked_bytes > 5 * MIB, profile != "restore", "{profile}: {verified}");
     }
@@ -308,7 +310,8 @@ fn a_good_target_is_verified_whatever_overlaps() {
 
 #[test]
 fn a_lie_ends_the_run_with_what_and_where() {
-    // A write that went elsewhere is noticed here as a lost one, or there as one that does not belong there.
+    // A misdirected write appears as a lost write at one address, or as a foreign unit at the
+    // other.
     for (evil, parts) in [
         (Evil::LosesAWrite, ["an older one: a write was lost"; 2]),
         (Evil::MisdirectsAWrite, ["an older one: a write was lost", "of the block at byte"]),
@@ -328,7 +331,7 @@ fn a_lie_ends_the_run_with_what_and_where() {
 fn what_nothing_reads_while_it_runs_is_found_when_it_is_read_back() {
     let measured = verified(Evil::FlipsABit, "random,write,4K");
     let Ending::Failed(sentence) = &measured.ending else { panic!("{:?}", measured.ending) };
-    assert!(sentence.starts_with("reading back what was written to 't' ended: a read of"), "{sentence}");
+    assert!(sentence.starts_with("the final read of 't' ended: a read of"), "{sentence}");
 }
 
 #[test]

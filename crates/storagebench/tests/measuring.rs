@@ -1,4 +1,4 @@
-//! What StorageBench measures of targets whose right answer is known, in virtual time.
+//! Measurements of targets with known results, in virtual time.
 
 // Every test uses its part of it.
 #[allow(dead_code)]
@@ -60,7 +60,7 @@ fn assert_within(value: f64, truth: f64, percent: f64, what: &str) {
 
 #[test]
 fn rates_and_latencies_of_fixed_service_times_are_exact() {
-    // Below four outstanding they are served at once; above, they wait for one of the four servers.
+    // Up to four outstanding are served at once; more wait for one of the four servers.
     for (outstanding, iops, latency_us) in
         [(1, 10_000.0, 100.0), (4, 40_000.0, 100.0), (8, 40_000.0, 200.0), (64, 40_000.0, 1600.0)]
     {
@@ -94,7 +94,7 @@ fn exactly_as_many_requests_are_in_flight_as_were_asked_for() {
         let time_at = drive.time_at.borrow();
         let all: u64 = time_at.values().sum();
         assert_eq!(*time_at.last_key_value().unwrap().0, outstanding);
-        // Only at the very end, while the last ones return, are there fewer.
+        // Only at the end, while the last requests complete, are fewer outstanding.
         let full = time_at[&outstanding];
         assert!(all - full < 40_000 * US, "{time_at:?}");
     }
@@ -109,7 +109,8 @@ fn workers_share_the_outstanding_ios() {
     assert_eq!(measured.rows.iter().map(|row| row.workers).collect::<Vec<_>>(), [3, 2]);
     assert_within(measured.rows[0].iops, 70_000.0, 0.01, "iops");
     let first: Vec<u64> = drive.seen.borrow()[..7].iter().map(|seen| seen.offset >> 16).collect();
-    // Three streams a third of the area apart; the workers have 3, 2 and 2 of the outstanding I/Os.
+    // Three streams at a distance of a third of the area; the workers have 3, 2 and 2 of the
+    // outstanding I/Os.
     let third = (GIB >> 16) / 3;
     assert_eq!(first, [0, third, 2 * third, 1, third + 1, 2 * third + 1, 2]);
 }
@@ -120,7 +121,7 @@ fn sequential_requests_follow_one_another_and_wrap_around() {
     let drive = Rc::new(TestDrive::new(&world.env, (10 << 20) + 4096, 4, Service::Fixed(100 * US)));
     measure(&world, &drive, Bench::new(settings("restore", "1,8")));
     for (at, seen) in drive.seen.borrow().iter().enumerate() {
-        // From one point to the next, too.
+        // The position also continues from one point to the next.
         assert_eq!(seen.offset, (at as u64 % 160) << 16);
         assert!(seen.write);
     }
@@ -139,7 +140,7 @@ fn the_share_of_reads_is_within_its_statistics() {
     assert!(seen.iter().all(|seen| seen.offset % 8192 == 0 && seen.offset < GIB));
 }
 
-/// Makes its drive ten times as fast once the ramp is over.
+/// Makes its drive ten times as fast after the ramp.
 struct Faster(Rc<TestDrive>);
 
 impl Observer for Faster {
@@ -157,7 +158,7 @@ fn what_happens_in_the_ramp_does_not_count() {
     let bench = Bench::new(settings("random,read,4K", "1")).observed_by(Rc::new(Faster(drive.clone())));
     let row = measure(&world, &drive, bench).rows.remove(0);
     assert_within(row.iops, 10_000.0, 0.02, "iops");
-    // The request that was under way when the window opened completes in it, and counts.
+    // The request in flight at the opening of the window completes in it, and counts.
     assert_within(row.latency_us.unwrap().p99.unwrap(), 100.0, 0.1, "p99");
 }
 
@@ -181,7 +182,8 @@ fn a_target_that_completes_within_the_call_is_measured_and_leaves_room_for_other
     let settings = Settings { runtime: Duration::from_millis(40), ..settings("database", "4") };
     let bench = Bench::new(Settings { ramp: Duration::from_millis(10), hollow: false, ..settings });
     let measured = measure(&world, &drive, bench);
-    // Time moves 50 ns whenever somebody looks: the drive once and the generator once per I/O.
+    // The clock advances 50 ns at each reading: the drive reads it once and the generator once per
+    // I/O.
     assert_within(measured.rows[0].iops, 1e7, 3.0, "iops");
     assert_within(measured.rows[0].latency_us.unwrap().p50, 0.1, 1.0, "p50");
 }
@@ -217,7 +219,7 @@ fn a_target_that_vanishes_ends_the_run_with_what_happened_and_when() {
     // One second of ramp, then half a second of the window.
     let drive = Rc::new(drive.with_fault(Fault::After(15_000, IoErrorKind::Gone)));
     let measured = measure(&world, &drive, Bench::new(settings("streaming", "4,8")));
-    assert_eq!(measured.rows.len(), 1, "what was measured until then is kept");
+    assert_eq!(measured.rows.len(), 1, "results so far are kept");
     let row = &measured.rows[0];
     assert_within(row.duration_s, 0.5, 0.1, "duration");
     assert_within(row.iops, 10_000.0, 0.1, "iops");
@@ -241,9 +243,9 @@ fn a_target_that_stops_answering_has_vanished_after_its_time_limit() {
     let measured =
         world.run(async move { Bench::new(settings("streaming", "4")).run(&env, &target).await }).unwrap();
     let Ending::Failed(sentence) = &measured.ending else { panic!("{:?}", measured.ending) };
-    // Time limits are looked at whenever the world wakes: here, with the looks of the progress.
+    // Time limits are checked when the world wakes: here, at progress reports.
     assert!(sentence.contains("ended 4.6 s into") && sentence.contains("timed out"), "{sentence}");
-    // The silence is not part of what was measured.
+    // The wait is not part of the measurement.
     assert_within(measured.rows[0].duration_s, 0.5, 0.1, "duration");
     assert_within(measured.rows[0].iops, 10_000.0, 0.1, "iops");
 }
@@ -259,11 +261,11 @@ fn a_target_that_returns_nothing_but_errors_is_given_up() {
 }
 
 /// Point, outstanding, phase, rate, fraction.
-type Told = (usize, u32, Phase, f64, f64);
+type ProgressReport = (usize, u32, Phase, f64, f64);
 
-/// Remembers what it was told, and cancels after so many looks.
+/// Records progress, and cancels after this many reports.
 struct Watcher {
-    told: RefCell<Vec<Told>>,
+    told: RefCell<Vec<ProgressReport>>,
     rows: RefCell<Vec<Row>>,
     cancel: Arc<AtomicBool>,
     after: usize,
@@ -312,7 +314,7 @@ fn progress_is_told_five_times_a_second_and_rows_when_they_are_there() {
 
 #[test]
 fn cancelling_keeps_what_was_measured_so_far() {
-    // In the second point's window, after 20 of its 50 looks.
+    // In the second point's window, after 20 of its 50 reports.
     let (measured, _) = watched(55 + 5 + 21);
     assert_eq!(measured.rows.len(), 2);
     assert_within(measured.rows[1].duration_s, 4.2, 0.1, "duration");
@@ -322,7 +324,7 @@ fn cancelling_keeps_what_was_measured_so_far() {
         measured.ending.sentence(),
         Some("the measurement of 't' was stopped 5.2 s into 'database' with 2 outstanding")
     );
-    // In the second point's ramp there is nothing to keep.
+    // The second point's ramp has no result.
     assert_eq!(watched(55 + 2).0.rows.len(), 1);
     // Before anything ran.
     assert_eq!(watched(1).0.rows.len(), 0);
@@ -348,7 +350,7 @@ fn the_share_of_the_processor_is_that_of_the_window() {
     assert_eq!(row.cpu_percent, None);
 }
 
-/// A profile with a run time of its own takes that time and no more, unless it is asked to be surer.
+/// A profile with its own run time takes exactly that time, unless extension is requested.
 #[test]
 fn a_profile_is_measured_for_its_own_time() {
     let world = TestWorld::new(1);
@@ -406,11 +408,11 @@ fn a_percentile_that_too_few_requests_show_is_not_a_number() {
     assert!(storagebench::row_text(&some).contains("p99 10"), "{}", storagebench::row_text(&some));
 }
 
-/// Remembers how much time it was told is left, and when.
+/// Records the estimates of remaining time.
 struct Estimates {
     env: platform::Env,
     remaining: RefCell<Remaining>,
-    /// Points done, the time, and what was left.
+    /// Completed points, the time, and the estimate.
     told: RefCell<Vec<(usize, f64, f64)>>,
 }
 
@@ -438,7 +440,7 @@ impl Observer for Estimates {
     }
 }
 
-/// Measures two targets, one after the other. What was told, and when it was over.
+/// Measures two targets in sequence. Returns the estimates and the end time.
 fn estimated(settings: Settings, service: Service) -> (Vec<(usize, f64, f64)>, f64) {
     let world = TestWorld::new(1);
     let estimates = Rc::new(Estimates {
@@ -454,8 +456,9 @@ fn estimated(settings: Settings, service: Service) -> (Vec<(usize, f64, f64)>, f
     (told, world.env.now().ns as f64 / 1e9)
 }
 
-/// Points that never get steady take all the rounds they may, five times as long as the settings promise: that is known from the
-/// first one on. So is how long the second target's preconditioning takes.
+/// Points that never become steady take the maximum of rounds, five times as long as the settings'
+/// minimum. The estimate includes that after the first point. The same applies to the second
+/// target's preconditioning.
 #[test]
 fn what_is_left_is_learned_from_what_was_measured() {
     let never_steady = Service::At(|ns| [100, 170, 400][(ns / 1_700_000_000 % 3) as usize] * US);
@@ -471,7 +474,7 @@ fn what_is_left_is_learned_from_what_was_measured() {
     assert!(truth(at) > 3.0 * least, "the settings alone promise {least} s, and {} s were left", truth(at));
     assert_within(left, truth(at), 3.0, "after the first point");
     for (done, at, left) in told.iter().filter(|(done, ..)| *done >= 1) {
-        // In the middle of a point that is not steady yet nobody knows that it will not be.
+        // In the middle of a point that is not steady yet the outcome is unknown.
         assert!(*left <= truth(*at) * 1.03 + 0.5, "{done} points are done at {at}: {left} of {}", truth(*at));
         assert!(*left >= truth(*at) - 25.0, "{done} points are done at {at}: {left} of {}", truth(*at));
     }
@@ -479,7 +482,7 @@ fn what_is_left_is_learned_from_what_was_measured() {
     assert_eq!(left, 0.0);
 }
 
-/// Where points take what the settings say, nothing else is learned.
+/// If points take the settings' time, the estimate stays exact.
 #[test]
 fn what_is_left_of_points_that_are_sure_at_once_is_what_the_settings_say() {
     let (told, end) = estimated(settings("random,read,4K", "1,2"), Service::Fixed(100 * US));

@@ -1,4 +1,4 @@
-//! What StorageBench refuses before it starts, and that it leaves alone what it must not overwrite.
+//! Refusals before the start, and the protection of existing data.
 
 // Every test uses its part of it.
 #[allow(dead_code)]
@@ -139,14 +139,14 @@ fn a_file_of_unknown_content_is_somebodys_but_a_test_file_may_be_written_again()
     test_file[16392..20000].fill(0xA5);
     assert!(run(file(test_file), settings("database")).is_ok());
     assert!(run(file(Vec::new()), settings("database")).is_ok());
-    // Nor is one whose first MiB is empty.
+    // A file whose first MiB is empty is refused too.
     let mut later = vec![0; 8 * MIB as usize];
     later[3 * MIB as usize..4 * MIB as usize].fill(0x42);
     refused(run(file(later.clone()), settings("database")), ErrorKind::HoldsData, &["data that is not from"]);
     let page = |page: &mut [u8]| page[..8].copy_from_slice(b"StorBnch");
     later[3 * MIB as usize..4 * MIB as usize].chunks_mut(4096).for_each(page);
     assert!(run(file(later), settings("database")).is_ok());
-    // A whole drive with unknown content is not refused: wiped ones look like that.
+    // A whole drive with unknown content is accepted: wiped drives look the same.
     assert!(
         run(
             |drive| {
@@ -168,7 +168,7 @@ fn a_volume_is_somebodys_as_soon_as_it_holds_anything_anywhere() {
         }
     };
     assert!(run(volume(Vec::new()), settings("database")).is_ok());
-    // One page, where none of the places is that are looked at in any case.
+    // One page, outside of the offsets that are always read.
     let mut content = vec![0; 8 * MIB as usize];
     content[3 * MIB as usize + 20480..][..4096].fill(0x42);
     refused(
@@ -187,7 +187,7 @@ fn what_cannot_be_read_is_not_overwritten_either() {
     refused(
         run(broken, settings("restore")),
         ErrorKind::Unreachable,
-        &["what '/dev/sdz' holds cannot be read at byte 262144 (medium error)"],
+        &["'/dev/sdz' cannot be read at byte 262144 (medium error)"],
     );
 }
 

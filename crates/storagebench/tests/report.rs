@@ -1,4 +1,4 @@
-//! The report of a whole measurement, and what a browser makes of it where this machine has one.
+//! The report of a whole measurement, and its display in a browser if this machine has one.
 
 // A test may use files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -17,7 +17,7 @@ use storagebench::{
 };
 use world::{Service, TestDrive, TestWorld};
 
-/// The standard profiles on drives of so many servers, each under its own name.
+/// The standard profiles on drives with these numbers of servers, each under its own name.
 fn results(targets: &[(&str, usize, u64)]) -> Results {
     let settings = Settings {
         profiles: Profile::standard(),
@@ -48,7 +48,7 @@ fn write(name: &str, page: &str) -> PathBuf {
     path
 }
 
-/// Runs a headless browser that would rather have it dark on a page; `None` where there is none.
+/// Runs a headless browser with a preference for dark mode on a page; `None` without a browser.
 fn browse(name: &str, page: &Path, arguments: &[String]) -> Option<Output> {
     let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{name}"));
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
@@ -72,14 +72,14 @@ fn browse(name: &str, page: &Path, arguments: &[String]) -> Option<Output> {
     Some(output)
 }
 
-/// Opens a page. Returns what the browser logged, and the document as it understood it.
+/// Opens a page. Returns the browser's log, and its document.
 fn open(page: &Path) -> Option<(String, String)> {
     let arguments = ["--enable-logging=stderr", "--log-level=0", "--dump-dom", "--window-size=1440,2400"];
     let output = browse("open", page, &arguments.map(str::to_owned))?;
     Some((String::from_utf8_lossy(&output.stderr).into(), String::from_utf8_lossy(&output.stdout).into()))
 }
 
-/// Prints a page to a PDF, as somebody would who has chosen the dark scheme.
+/// Prints a page to a PDF, with dark mode selected.
 fn print(name: &str, page: &Path) -> Option<PathBuf> {
     let pdf = page.with_extension("pdf");
     let arguments = [format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer".to_owned()];
@@ -88,7 +88,7 @@ fn print(name: &str, page: &Path) -> Option<PathBuf> {
     Some(pdf)
 }
 
-/// What a program of poppler makes of a PDF; `None` where it is not installed.
+/// The output of a poppler program for a PDF; `None` if it is not installed.
 fn poppler(arguments: &[&str], pdf: &Path) -> Option<Vec<u8>> {
     let (program, arguments) = arguments.split_first().unwrap();
     let stdout = (*program == "pdftotext").then_some("-");
@@ -97,9 +97,10 @@ fn poppler(arguments: &[&str], pdf: &Path) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// A frame of the given width with the report in it (a window cannot be as narrow as a phone), and a script that adds
-/// what it measures to the page's title, behind `name`: how wide the report is shown, how far it is too wide, the
-/// smallest text's size on the screen, how many texts are outside their figure, how many figures there are.
+/// A frame of the given width with the report in it (a window cannot be as narrow as a phone), and
+/// a script that appends measurements to the page's title after `name`: the width of the report,
+/// its excess width, the smallest text size on the screen, the number of texts outside of their
+/// figure, the number of figures.
 fn frame(name: &str, report: &str, width: u32) -> String {
     let script = "<script>addEventListener('load', () => {\
         const d = document.documentElement; let least = 1e9, outside = 0;\
@@ -130,7 +131,7 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         let page = html_report(results, &options);
         assert_eq!(page.matches("<figure>").count(), figures, "{name}");
         write(&format!("report-{name}.html"), &page);
-        // As it is, with its own policy of what it may load.
+        // Unchanged, with its own content security policy.
         let whole = page.replace('&', "&amp;").replace('"', "&quot;");
         frames += &format!("<iframe srcdoc=\"{whole}\"></iframe>");
         frames += &[390, 1440].map(|width| frame(&format!("{name}-{width}"), &page, width)).concat();
@@ -154,17 +155,17 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         let figures: Vec<f64> = figures.split(' ').map(|word| word.parse().unwrap()).collect();
         let [shown, wide, least, outside, drawn] = figures[..] else { panic!("{measured}") };
         assert_eq!((wide, outside, drawn), (0.0, 0.0, 27.0), "{measured}");
-        // A bar to scroll by may take a little of the width.
+        // A scrollbar may take a little of the width.
         assert!(shown > width - 20.0 && least >= 12.0, "{measured}");
     }
 }
 
-/// The number behind `name="` in a tag.
+/// The number after `name="` in a tag.
 fn attribute(tag: &str, name: &str) -> Option<f64> {
     tag.split(&format!(" {name}=\"")).nth(1)?.split('"').next()?.parse().ok()
 }
 
-/// A grey picture (PGM): its width, and the brightness of its points.
+/// A grey image (PGM): its width, and the brightness of its pixels.
 fn grey(picture: &[u8]) -> (usize, &[u8]) {
     let mut words = picture.split(u8::is_ascii_whitespace);
     assert_eq!(words.next(), Some(&b"P5"[..]), "a grey picture of {} bytes", picture.len());
@@ -173,8 +174,8 @@ fn grey(picture: &[u8]) -> (usize, &[u8]) {
     (width, &picture[picture.len() - width * height..])
 }
 
-/// Printed, profiles ran over from page to page: headings and legends stood alone at the foot of one, their figures on the
-/// next, and a fifth figure on a third.
+/// Regression: printed profiles extended over pages. Headings and legends were alone at the foot of
+/// a page, their figures on the next, and a fifth figure on a third.
 #[test]
 fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
     let long = "/dev/disk/by-id/a-drive-with-a-rather-long-name-0001";
@@ -228,7 +229,7 @@ fn nothing_is_cut(name: &str, pdf: &Path) {
         } else if let Some(left) = attribute(tag, "xMin") {
             let [top, right, bottom] = ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
             assert!(left > 0.0 && top > 0.0 && right < width && bottom < height, "{name}: {tag}");
-            // Points: what is too wide would be made smaller as a whole.
+            // In points: content that is too wide would shrink the whole page.
             assert!(bottom - top > 6.5, "{name}: too small to read: {tag}");
             words += 1;
         }

@@ -1,6 +1,6 @@
-//! What makes figures trustworthy, on targets whose right answer is known: intervals that hold the truth as often as
-//! they say, runs that go on until they are narrow, steady states that are found where there is one and refused
-//! where there is none, and preconditioning. All in virtual time.
+//! Reliability of results, on targets with known values: intervals contain the true value as often
+//! as stated, runs continue until intervals are narrow, steady states are detected correctly, and
+//! preconditioning works. All in virtual time.
 
 // Every test uses its part of it.
 #[allow(dead_code)]
@@ -41,7 +41,7 @@ fn run(world: &TestWorld, drive: &Rc<TestDrive>, bench: Bench) -> storagebench::
     world.run(async move { bench.run(&env, &target).await })
 }
 
-/// The row of a measurement on a drive with so many servers; each seed is another drive.
+/// The row of a measurement on a drive with this many servers; each seed is another drive.
 fn measure(seed: u64, servers: usize, service: Service, settings: Settings) -> Row {
     let world = TestWorld::new(seed);
     let drive =
@@ -52,8 +52,8 @@ fn measure(seed: u64, servers: usize, service: Service, settings: Settings) -> R
     measured.rows.into_iter().next().unwrap()
 }
 
-/// In how many of 1,000 runs the intervals hold the truth: of the rate, the mean, the median, the 90th and the 99th
-/// percentile (in microseconds).
+/// The number of 1,000 runs whose intervals contain the true value: of the rate, the mean, the
+/// median, the 90th and the 99th percentile (in microseconds).
 fn covered(servers: usize, service: Service, settings: &Settings, truths: [f64; 5]) -> [u32; 5] {
     let holds = |seed| {
         let interval = measure(seed, servers, service, settings.clone()).ci95.unwrap();
@@ -62,7 +62,8 @@ fn covered(servers: usize, service: Service, settings: &Settings, truths: [f64; 
             interval.latency_us_mean,
             interval.latency_us_p50.unwrap(),
             interval.latency_us_p90.unwrap(),
-            // Where there are too few independent ones beyond it, there is none; that is no false claim.
+            // Without enough independent requests beyond it, a percentile has no interval, which is
+            // no false claim.
             interval.latency_us_p99.unwrap_or([0.0, f64::INFINITY]),
         ];
         let mut held = [0; 5];
@@ -75,7 +76,7 @@ fn covered(servers: usize, service: Service, settings: &Settings, truths: [f64; 
         sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         sum
     };
-    // Each run is a world of its own.
+    // Each run has its own world.
     std::thread::scope(|scope| {
         let holds = &holds;
         let worker = |part| scope.spawn(move || (part..1000).step_by(2).map(holds).fold([0; 5], sum));
@@ -99,7 +100,8 @@ fn intervals_of_independent_service_times_hold_the_truth_in_93_to_97_of_100_runs
 
 #[test]
 fn intervals_of_service_times_with_a_memory_hold_the_truth_in_93_to_97_of_100_runs() {
-    // Each service time resembles the last ones: taken as independent, they would seem three times as sure.
+    // Each service time is correlated with the previous ones: treated as independent, the interval
+    // would be three times too narrow.
     let settings = settings("random,read,4K", "1");
     // Log-normal around a mean of 1 ms, with a deviation of 0.3; normal quantiles of 50, 90 and 99 %.
     let percentile = |z: f64| 1000.0 * (0.3 * z - 0.045_f64).exp();
@@ -109,9 +111,10 @@ fn intervals_of_service_times_with_a_memory_hold_the_truth_in_93_to_97_of_100_ru
 
 #[test]
 fn figures_of_a_known_target_are_right_to_one_percent() {
-    // A percentile is no surer than its sample: of n independent exponential latencies with a mean of m, the one with the
-    // share p below it has a standard error of m √(p ÷ (1 − p) n). With 2.4 million that of the 99.9th is 0.3 % of it
-    // (with 240,000 it was 0.9 %, and one percent a matter of luck); bins of a thousandth add 0.1 % at the most.
+    // A percentile is only as precise as its sample: of n independent exponential latencies with a
+    // mean of m, the one with the share p below it has a standard error of m √(p ÷ (1 − p) n). With
+    // 2.4 million requests that of the 99.9th is 0.3 % (with 240,000 it was 0.9 %, and a tolerance
+    // of one percent was unreliable); bins of a thousandth add at most 0.1 %.
     let settings = Settings { runtime: Duration::from_secs(600), ..settings("random,read,4K", "4") };
     let row = measure(7, 4, Service::Exponential(MS), settings);
     let latency = row.latency_us.unwrap();
@@ -147,11 +150,11 @@ fn a_point_is_measured_on_until_its_intervals_are_narrow() {
     assert!(short.duration_s == 1.0 && half(&short) > 4.0, "{}", half(&short));
     let long = measure(3, 1, service, settings(Some(2.0)));
     assert!(long.duration_s > 5.0 && long.duration_s < 20.0, "{}", long.duration_s);
-    // One slice is not seen when the decision is made.
+    // The decision is made without the last slice.
     assert!(half(&long) < 2.1 && long.notes.is_empty(), "{} {:?}", half(&long), long.notes);
     let enough = measure(3, 1, service, settings(Some(50.0)));
     assert_eq!(enough.duration_s, 1.0);
-    // The limit holds, and the row says what it cost.
+    // The limit applies, and the row shows the resulting width.
     let limited = measure(3, 1, service, settings(Some(0.1)));
     assert_eq!(limited.duration_s, 20.0);
     let kinds: Vec<NoteKind> = limited.notes.iter().map(|note| note.kind).collect();
@@ -174,18 +177,18 @@ fn intervals_of_runs_that_were_extended_still_hold_the_truth() {
         held += u32::from(low <= 1000.0 && 1000.0 <= high);
         extended += u32::from(row.duration_s > 1.0);
     }
-    // Stopping at a narrow interval favours those that are narrow by chance, a little.
+    // Stopping at a narrow interval slightly favours those that are narrow by chance.
     assert!((366..=394).contains(&held), "{held} of 400");
     assert!(extended > 300, "{extended} of 400 were extended");
 }
 
-/// From 0.2 ms to 1 ms, where it is after some 60 s.
+/// From 0.2 ms to 1 ms, which it reaches after about 60 s.
 fn settling(now_ns: u64) -> u64 {
     let fresh = (-(now_ns as f64) / (10.0 * SECOND as f64)).exp();
     (1000.0 * US as f64 * (1.0 - 0.8 * fresh)) as u64
 }
 
-/// Slower and slower: 5 % each second.
+/// Increasing service time: 5 % each second.
 fn fading(now_ns: u64) -> u64 {
     (MS as f64 * (now_ns as f64 / (20.0 * SECOND as f64)).exp()) as u64
 }
@@ -195,7 +198,7 @@ fn swinging(now_ns: u64) -> u64 {
     if (now_ns / SECOND).is_multiple_of(2) { MS } else { 3 * MS }
 }
 
-/// A round is whole slices, which are whole nanoseconds: it may be short of its length by a few of these.
+/// A round consists of whole slices of whole nanoseconds: it may be a few nanoseconds short.
 fn lasted(row: &Row, seconds: f64) -> bool {
     (row.duration_s - seconds).abs() < 1e-6
 }
@@ -215,7 +218,7 @@ fn a_steady_state_is_found_where_there_is_one_and_the_row_is_of_its_rounds() {
     assert!(!row.notes.iter().any(|note| note.kind == NoteKind::NotSteady), "{:?}", row.notes);
     assert!((9..=16).contains(&steady.rounds), "{steady:?}");
     assert!(lasted(&row, 20.0));
-    // The five rounds differ by the drift that is left, and are nowhere near where it began.
+    // The five rounds differ by the remaining drift, and are far from the initial state.
     assert!((1000.0..1100.0).contains(&row.iops), "{}", row.iops);
     assert!(steady.range_percent <= 20.0 && steady.slope_percent <= 10.0);
     // A target that is steady from the start needs five rounds.
@@ -288,7 +291,7 @@ fn preconditioning_writes_what_was_asked_before_anything_is_measured() {
         let measured = run(&world, &drive, Bench::new(settings).observed_by(phases.clone())).unwrap();
         let seen = drive.seen.borrow();
         let writes = seen.iter().take_while(|seen| seen.write).count();
-        // Looked at every 200 ms, in which 200 blocks are written; and what is in flight is finished.
+        // Checks every 200 ms, in which 200 blocks are written; requests in flight are completed.
         let blocks = bytes as usize >> 17;
         assert!((blocks..blocks + 240).contains(&writes), "{writes} for {blocks}");
         assert!(seen[writes..].iter().all(|seen| !seen.write));

@@ -1,46 +1,46 @@
-//! An answer: its status, and what there is to tell; both forms of it.
+//! A reply: its status and data, as text and as JSON.
 
 use crate::tree::{Column, Pairs, Table, Value, column, number, text};
 use crate::{Surroundings, json, text as plain};
 
-/// What is answered for a controller.
+/// The reply for a controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// The controller that was named; `None` for what names none.
+    /// The controller number of the command, if it has one.
     pub(crate) controller: Option<u32>,
-    /// Whether it was done.
+    /// Whether the command succeeded.
     pub(crate) good: bool,
     pub(crate) description: String,
-    /// What was done and refused, one by one.
+    /// Detailed results per object.
     pub(crate) detailed: Option<Box<Table>>,
     pub(crate) data: Data,
     /// The exit code of a failure.
     pub(crate) code: u8,
 }
 
-/// What there is to tell besides the status.
+/// The data of a reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     Nothing,
     Pairs(Pairs),
-    /// Rows without a name.
+    /// Rows without names.
     List(Table),
     /// Rows in JSON, other text in the text form.
     Told(Pairs, String),
 }
 
-/// The exit code where no number says more.
+/// The exit code without a specific number.
 const FAILURE: u8 = 1;
 
-/// What StorCLI says where it does not know a number for it.
+/// StorCLI's number for errors without one.
 pub(crate) const OTHER: u16 = 255;
 
-/// Columns of what was done for controllers.
+/// Columns of results per controller.
 const OF_CONTROLLER: &[Column] =
     &[column("Ctrl"), column("Status"), column("Property"), column("ErrMsg"), column("ErrCd")];
 
 impl Answer {
-    /// Done, with a description.
+    /// A success with a description.
     pub(crate) fn done(description: impl Into<String>) -> Answer {
         Answer {
             controller: Some(0),
@@ -52,27 +52,27 @@ impl Answer {
         }
     }
 
-    /// Something was looked at.
+    /// Displayed data.
     pub(crate) fn shown(data: Pairs) -> Answer {
         Answer { data: Data::Pairs(data), ..Answer::done("None") }
     }
 
-    /// Not done, and why: a description alone.
+    /// A failure with only a description.
     pub(crate) fn failed(description: impl Into<String>) -> Answer {
         Answer { good: false, code: FAILURE, ..Answer::done(description) }
     }
 
-    /// There is no such command.
+    /// An unknown command.
     pub(crate) fn unsupported() -> Answer {
         Answer::failed("Un-supported command")
     }
 
-    /// The words cannot be understood.
+    /// A syntax error.
     pub(crate) fn syntax(what: &str) -> Answer {
         Answer { controller: None, ..Answer::failed(format!("syntax error, unexpected {what}")) }
     }
 
-    /// Refused by the controller as a whole: a sentence and a number.
+    /// Refused for the controller as a whole: a sentence and a number.
     pub(crate) fn refused(property: &str, message: impl Into<String>, code: u16) -> Answer {
         let row = vec![number(0), text("Failed"), text(property), text(message), number(code)];
         Answer {
@@ -82,12 +82,12 @@ impl Answer {
         }
     }
 
-    /// The same, of an error of the controller.
+    /// The same for an error of the controller.
     pub(crate) fn error(property: &str, error: &controller::Error) -> Answer {
         Answer::refused(property, error.message.clone(), crate::codes::of_error(error.kind))
     }
 
-    /// The same answer with other words.
+    /// The reply with another description.
     pub(crate) fn described(self, description: impl Into<String>) -> Answer {
         Answer { description: description.into(), ..self }
     }
@@ -96,7 +96,7 @@ impl Answer {
         if self.good { "Success" } else { "Failure" }
     }
 
-    /// As text.
+    /// The text form.
     pub(crate) fn text(&self, around: &Surroundings) -> String {
         let mut out = String::new();
         plain::line(&mut out, "CLI Version", &around.cli_version());
@@ -127,7 +127,7 @@ impl Answer {
         out
     }
 
-    /// As JSON, one of a list.
+    /// The JSON form, one element of a list.
     pub(crate) fn json(&self, around: &Surroundings) -> String {
         let mut status: Pairs = vec![
             ("CLI Version".into(), text(around.cli_version())),
@@ -160,7 +160,7 @@ impl Answer {
     }
 }
 
-/// The exit code of a number of an error; never that of a success.
+/// The exit code of an error number; never 0.
 pub(crate) fn exit_code(code: u16) -> u8 {
     u8::try_from(code).ok().filter(|code| *code > 0).unwrap_or(FAILURE)
 }

@@ -1,19 +1,19 @@
-//! Numbers of errors, as the firmware of such controllers has them, and of events.
+//! Error numbers as in the firmware of these controllers, and event numbers.
 
 use controller::{ErrorKind, Event, Severity};
 
-/// There is no such drive or volume.
+/// No such drive or volume.
 pub(crate) const NOT_FOUND: u16 = 12;
-/// There is no such hardware.
+/// No such hardware.
 pub(crate) const NO_HARDWARE: u16 = 34;
-/// The state of something does not allow it; of foreign configurations: there is none.
+/// Invalid state; for foreign configurations: none exists.
 pub(crate) const WRONG_STATE: u16 = 50;
-/// A value cannot be.
+/// Invalid value.
 pub(crate) const INVALID: u16 = 3;
-/// There is no such operation in progress.
+/// No such operation in progress.
 pub(crate) const NOT_IN_PROGRESS: u16 = 35;
 
-/// The number of a kind of error.
+/// The number for a kind of error.
 pub(crate) fn of_error(kind: ErrorKind) -> u16 {
     match kind {
         ErrorKind::NotFound => NOT_FOUND,
@@ -31,7 +31,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> u16 {
     }
 }
 
-/// Events for which such controllers have a number of their own.
+/// Events with a number in the firmware of these controllers.
 const KNOWN: &[(&str, u16)] = &[
     ("controller.started", 0x0000),
     ("volume.created", 0x008a),
@@ -43,7 +43,7 @@ const KNOWN: &[(&str, u16)] = &[
     ("drive.back", 0x005b),
 ];
 
-/// The number of a kind of event: a known one, or one above 8000h that is a function of its name.
+/// The number of an event code: a known one, or a hash above 8000h.
 pub fn of_event(code: &str) -> u16 {
     if let Some((_, number)) = KNOWN.iter().find(|(known, _)| *known == code) {
         return *number;
@@ -54,7 +54,7 @@ pub fn of_event(code: &str) -> u16 {
     0x8000 | (((hash >> 15) ^ hash) & 0x7fff) as u16
 }
 
-/// How much an event matters.
+/// The class of a severity.
 pub(crate) fn class(severity: Severity) -> i64 {
     match severity {
         Severity::Info => 0,
@@ -64,7 +64,7 @@ pub(crate) fn class(severity: Severity) -> i64 {
     }
 }
 
-/// What an event is about, as a bit.
+/// The subject of an event, as a bit.
 pub(crate) fn locale(event: &Event) -> i64 {
     match event.code.split('.').next().unwrap_or_default() {
         "volume" | "task" | "schedule" => 0x01,

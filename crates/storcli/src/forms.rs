@@ -1,4 +1,4 @@
-//! How sizes and times are written.
+//! Formats of sizes and times.
 
 /// Units of sizes: binary ones, with the names of decimal ones.
 const UNITS: [(&str, u32); 4] = [("PB", 50), ("TB", 40), ("GB", 30), ("MB", 20)];
@@ -12,12 +12,12 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{whole}.{thousandths:03} {name}")
 }
 
-/// A sector or a strip: `512B`, `4 KB`.
+/// A sector or strip size: `512B`, `4 KB`.
 pub(crate) fn unit(bytes: u64) -> String {
     if bytes < 1024 { format!("{bytes}B") } else { format!("{} KB", bytes >> 10) }
 }
 
-/// A moment of the calendar, UTC.
+/// A calendar time in UTC.
 pub(crate) struct Moment {
     year: u64,
     month: u64,
@@ -33,7 +33,8 @@ const MONTHS: [&str; 12] =
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 impl Moment {
-    /// Of a number of seconds since 1970. (Days to civil dates: Hinnant, "chrono-Compatible Low-Level Date Algorithms".)
+    /// From seconds since 1970. (Days to civil dates: Hinnant, "chrono-Compatible Low-Level Date
+    /// Algorithms".)
     pub(crate) fn of(unix_s: u64) -> Moment {
         // The last second of 9999: years have four digits.
         let unix_s = unix_s.min(253_402_300_799);
@@ -98,14 +99,14 @@ impl Moment {
     }
 }
 
-/// How long something still takes, such as `1 Hours 5 Minutes`.
+/// Remaining time, such as `1 Hours 5 Minutes`.
 pub(crate) fn time_left(seconds: Option<u64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
     if hours > 0 { format!("{hours} Hours {minutes} Minutes") } else { format!("{minutes} Minutes") }
 }
 
-/// Reads a size such as `10gb`; megabytes where no unit is given.
+/// Parses a size such as `10gb`; without a unit, megabytes.
 pub(crate) fn read_size(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,8 +1,8 @@
-//! What there is, for people.
+//! The help text.
 
 use crate::Surroundings;
 
-/// What is understood.
+/// The supported commands.
 const COMMANDS: &str = "
 x is a number, a range (0-2), a list (2,5) or all. A J at the end answers in JSON; nothing is logged in files.
 
@@ -33,7 +33,7 @@ show [ctrlcount]                                     -v
 /cx/fall show [all]   /cx/fall import [preview]   /cx/fall del
 /cx/bbu show   /cx/cv show                           (there are none: refused)
 
-docs/operate/storcli.md says what each does, and what is refused. SoftROC's own commands: softroc --help
+docs/operate/storcli.md describes the commands and their limits. SoftROC's own commands: softroc --help
 ";
 
 /// The help.

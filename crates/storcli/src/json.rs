@@ -1,4 +1,4 @@
-//! The tree as JSON. The order of names is kept: programs read some lists by position.
+//! The JSON form. The order of names is kept: some programs read lists by position.
 
 use crate::tree::{Pairs, Table, Value};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A value, its lines after the first so deep.
+/// A value; `depth` indents the lines after the first.
 pub(crate) fn value(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Text(text) => out.push_str(&quoted(text)),

@@ -1,21 +1,20 @@
-//! The grammar of StorCLI over SoftROC: the words of its command line in, [`Command`]s of the controller and an answer out,
-//! as text or as JSON (`docs/operate/storcli.md`).
+//! The StorCLI grammar for SoftROC: parses its command line, sends [`Command`]s to the controller,
+//! and formats the reply as text or JSON (`docs/operate/storcli.md`).
 //!
-//! Tools that were written for controllers of that family read and change a SoftROC through it. What SoftROC does not have is
-//! refused in the same form, with a number and a sentence; nothing is accepted and ignored.
+//! Tools for controllers of that family can read and change SoftROC. Unsupported functions are
+//! refused in the same format, with a number and a sentence; no option is ignored.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
 //! | `words` | the grammar: objects, verbs, words |
-//! | `view` | what there is, all of one moment, by its numbers |
-//! | `show` | what is looked at |
-//! | `change` | what is changed |
+//! | `view` | the state of the controller, with StorCLI's numbers |
+//! | `show`, `change` | queries; changes |
 //! | `answer` | status, description, data |
 //! | `tree`, `text`, `json` | values, and their two forms |
 //! | `forms`, `codes` | sizes and times; numbers of errors and events |
-//! | `help` | what there is, for people |
+//! | `help` | the help text |
 //!
-//! Nothing here touches the world: whoever runs it is a [`Machine`].
+//! The crate does no I/O: its caller implements [`Machine`].
 
 mod answer;
 mod change;
@@ -33,42 +32,43 @@ pub use codes::of_event;
 
 use answer::Answer;
 use controller::{Command, Reply};
-use words::{Asked, Form, What};
+use words::{Object, OutputFormat, ParsedCommand};
 
-/// What the grammar needs of the machine that it runs on.
+/// The functions of the machine that the grammar needs.
 pub trait Machine {
-    /// Asks the controller.
+    /// Sends a command to the controller.
     ///
     /// # Errors
-    /// Those of the command.
+    /// Errors of the command.
     fn ask(&mut self, command: &Command) -> controller::Result<Reply>;
 
-    /// Reads a file of an operator.
+    /// Reads a file of the operator.
     ///
     /// # Errors
-    /// A sentence: why it cannot be read.
+    /// The reason, as a sentence.
     fn read(&mut self, path: &str) -> Result<String, String>;
 
-    /// Writes a file for an operator.
+    /// Writes a file for the operator.
     ///
     /// # Errors
-    /// A sentence: why it cannot be written.
+    /// The reason, as a sentence.
     fn write(&mut self, path: &str, text: &str) -> Result<(), String>;
 
-    /// The configuration of the controller, as a file that `softroc config save` writes.
+    /// The controller's configuration, in the format of `softroc config save`.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Errors of the request.
     fn configuration(&mut self) -> controller::Result<String>;
 
-    /// Sets what such a file has, and creates its volumes on unused drives. What is not as the file says afterwards: a line each.
+    /// Restores such a file, and creates its volumes on unused drives. Returns the remaining
+    /// differences, one line each.
     ///
     /// # Errors
-    /// It is no such file; those of the request.
+    /// An invalid file; errors of the request.
     fn restore(&mut self, file: &str) -> controller::Result<Vec<String>>;
 }
 
-/// Which of the two programs is asked: they differ in a few names.
+/// The emulated program: the two differ in a few names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
     /// StorCLI.
@@ -77,26 +77,26 @@ pub enum Program {
     PercCli,
 }
 
-/// What the machine is, as far as answers tell it.
+/// Facts about the machine for replies.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Which program.
+    /// The program.
     pub program: Program,
-    /// The name of the machine in the network.
+    /// The host name.
     pub host_name: String,
     /// `Linux` and its release.
     pub operating_system: String,
     /// Seconds since 1970.
     pub now_unix_s: u64,
-    /// How hot the processor is, where that is known.
+    /// The processor's temperature, if known.
     pub temperature_c: Option<i64>,
-    /// How much memory the machine has.
+    /// The memory size.
     pub memory_bytes: u64,
-    /// Errors of memory that were corrected, and that were not, as the kernel counts them.
+    /// Corrected and uncorrected memory errors, as the kernel counts them.
     pub memory_errors: (u64, u64),
 }
 
-/// The generation of the grammar that is followed.
+/// The version of the grammar.
 const GRAMMAR: &str = "007.2707.0000.0000";
 
 impl Surroundings {
@@ -113,24 +113,24 @@ impl Surroundings {
     }
 }
 
-/// What a command prints, and its exit code.
+/// Output and exit code of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
-    /// What goes to standard output.
+    /// Standard output.
     pub text: String,
     /// 0 after a success.
     pub code: u8,
 }
 
-/// Carries out a command line, without the name of the program.
+/// Executes a command line, without the program's name.
 pub fn run(words: &[String], around: &Surroundings, machine: &mut dyn Machine) -> Output {
     let (form, asked) = words::read(words);
     let answers = match asked {
         Err(answer) => vec![answer],
-        Ok(Asked::Version) => return Output { text: around.version_line(), code: 0 },
-        Ok(Asked::Help) => return Output { text: help::text(around), code: 0 },
-        Ok(Asked::Overview(words)) => vec![show::overview(&words, around, machine)],
-        Ok(Asked::About { controllers, what, words }) => {
+        Ok(ParsedCommand::Version) => return Output { text: around.version_line(), code: 0 },
+        Ok(ParsedCommand::Help) => return Output { text: help::text(around), code: 0 },
+        Ok(ParsedCommand::Overview(words)) => vec![show::overview(&words, around, machine)],
+        Ok(ParsedCommand::About { controllers, what, words }) => {
             let missing =
                 controllers.named().into_iter().filter(|number| *number != 0).map(|number| Answer {
                     controller: Some(number),
@@ -142,11 +142,11 @@ pub fn run(words: &[String], around: &Surroundings, machine: &mut dyn Machine) -
     };
     let code = answers.iter().find(|answer| !answer.good).map_or(0, |answer| answer.code);
     let text = match form {
-        Form::Text => {
+        OutputFormat::Text => {
             let texts: Vec<String> = answers.iter().map(|answer| answer.text(around)).collect();
             texts.join("\n\n")
         }
-        Form::Json => {
+        OutputFormat::Json => {
             let all: Vec<String> = answers.iter().map(|answer| answer.json(around)).collect();
             format!("{{\n\"Controllers\":[\n{}\n]\n}}\n", all.join(",\n"))
         }
@@ -154,8 +154,8 @@ pub fn run(words: &[String], around: &Surroundings, machine: &mut dyn Machine) -
     Output { text, code }
 }
 
-/// What is asked of the one controller there is.
-fn about(what: &What, words: &[words::Word], around: &Surroundings, machine: &mut dyn Machine) -> Answer {
+/// Executes a command for the only controller.
+fn about(what: &Object, words: &[words::Word], around: &Surroundings, machine: &mut dyn Machine) -> Answer {
     let Some((verb, rest)) = words.split_first() else { return Answer::syntax("$end") };
     match verb.bare() {
         "show" => show::answer(what, rest, around, machine),

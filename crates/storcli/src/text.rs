@@ -1,8 +1,9 @@
-//! The tree as text: `Key = Value` lines, sections with a line below their name, tables whose columns are aligned.
+//! The text form: `Key = Value` lines, sections with an underlined name, tables with aligned
+//! columns.
 
 use crate::tree::{Align, Pairs, Table, Value};
 
-/// Values by name: lines for what is simple, a section for what is not.
+/// Values by name: simple values as lines, others as sections.
 pub(crate) fn pairs(out: &mut String, pairs: &Pairs) {
     for (name, value) in pairs {
         match value {
@@ -25,7 +26,7 @@ pub(crate) fn pairs(out: &mut String, pairs: &Pairs) {
 pub(crate) fn line(out: &mut String, name: &str, value: &str) {
     out.push_str(name.trim_end());
     out.push_str(" = ");
-    // What is said in a line has to end with it.
+    // A value must not start another line.
     out.push_str(&value.replace(['\n', '\r'], " "));
     out.push('\n');
 }
@@ -39,7 +40,7 @@ fn cell(value: &Value) -> String {
     match value {
         Value::Text(text) => text.replace(['\n', '\r'], " "),
         Value::Number(number) => number.to_string(),
-        // Nothing has rows in a cell in text: JSON alone shows them.
+        // No text cell contains rows: only JSON shows them.
         Value::Table(_) | Value::Pairs(_) => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What is answered, as a tree of values: the text form and the JSON form are both made of it.
+//! A reply as a tree of values, the source of both forms.
 
 /// A value under a name.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,7 +21,7 @@ pub(crate) type Pairs = Vec<(String, Value)>;
 pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
     pub(crate) rows: Vec<Vec<Value>>,
-    /// What its abbreviations mean.
+    /// The meaning of its abbreviations.
     pub(crate) legend: &'static str,
 }
 
@@ -32,26 +32,26 @@ pub(crate) struct Column {
     pub(crate) align: Align,
 }
 
-/// Where the cells of a column stand, in text.
+/// The alignment of a column's cells in text.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Align {
-    /// Numbers to the right, words to the left.
+    /// Numbers right, words left.
     ByKind,
     Left,
     Right,
 }
 
-/// A column of words and numbers.
+/// A column with default alignment.
 pub(crate) const fn column(name: &'static str) -> Column {
     Column { name, align: Align::ByKind }
 }
 
-/// A column whose numbers stand to the left, too.
+/// A left-aligned column.
 pub(crate) const fn left(name: &'static str) -> Column {
     Column { name, align: Align::Left }
 }
 
-/// A column that stands to the right.
+/// A right-aligned column.
 pub(crate) const fn right(name: &'static str) -> Column {
     Column { name, align: Align::Right }
 }

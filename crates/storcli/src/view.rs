@@ -1,19 +1,19 @@
-//! What there is, all of one moment, by its numbers.
+//! The state of the controller, from one moment, with StorCLI's numbers.
 
 use crate::Machine;
 use crate::answer::Answer;
-use crate::words::{Numbers, Place};
+use crate::words::{DriveLocation, Numbers};
 use controller::{
     Command, DriveInfo, DriveNumbers, DriveState, MetricsInfo, Reply, Scheduled, SpareInfo, SpareKind,
     TaskInfo, TaskKind, VolumeInfo, VolumeState,
 };
 
-/// What there is.
+/// The state of the controller.
 pub(crate) struct View {
     pub(crate) metrics: MetricsInfo,
 }
 
-/// A drive with its numbers, and those of its drive group.
+/// A drive with its numbers and its drive group.
 #[derive(Clone, Copy)]
 pub(crate) struct Pd<'a> {
     pub(crate) drive: &'a DriveInfo,
@@ -30,12 +30,12 @@ pub(crate) struct Vd<'a> {
 }
 
 impl View {
-    /// Asks for it.
+    /// Queries the state.
     pub(crate) fn look(machine: &mut dyn Machine) -> Result<View, Answer> {
         match machine.ask(&Command::Metrics {}) {
             Ok(Reply::Metrics { metrics }) => Ok(View { metrics: *metrics }),
-            Ok(_) => Err(Answer::failed("the controller answered something else; look at its log")),
-            // As where there is no controller: programs tell by these words.
+            Ok(_) => Err(Answer::failed("the controller sent an unexpected reply; see its log")),
+            // As without a controller: programs detect this state by these words.
             Err(error) if error.kind == controller::ErrorKind::Unavailable => {
                 Err(Answer::failed(format!("Controller 0 not found: {}", error.message)))
             }
@@ -61,12 +61,12 @@ impl View {
         volumes
     }
 
-    /// The volumes of that number.
+    /// The volumes with these numbers.
     pub(crate) fn volumes_of(&self, numbers: &Numbers) -> Vec<Vd<'_>> {
         self.volumes().into_iter().filter(|volume| numbers.has(volume.number)).collect()
     }
 
-    /// Groups: the volumes of each, in order.
+    /// The volumes of each group, in order.
     pub(crate) fn groups(&self) -> Vec<Vec<Vd<'_>>> {
         let mut groups: Vec<Vec<Vd<'_>>> = Vec::new();
         for volume in self.volumes() {
@@ -78,7 +78,7 @@ impl View {
         groups
     }
 
-    /// Drives by enclosure and slot; of those at one place, the ones that are there.
+    /// Drives by enclosure and slot; a present drive hides a missing one at its location.
     pub(crate) fn drives(&self) -> Vec<Pd<'_>> {
         let mut drives: Vec<Pd<'_>> =
             self.metrics.drives.iter().filter_map(|metrics| self.numbered(&metrics.drive)).collect();
@@ -102,7 +102,7 @@ impl View {
         volumes.clone().find(has_it).or_else(|| volumes.next())?.group
     }
 
-    /// The drives of these places.
+    /// The drives at these locations.
     pub(crate) fn drives_of(&self, enclosures: Option<&Numbers>, slots: &Numbers) -> Vec<Pd<'_>> {
         let is_meant = |pd: &Pd<'_>| {
             enclosures.is_none_or(|enclosures| enclosures.has(pd.numbers.enclosure))
@@ -111,8 +111,8 @@ impl View {
         self.drives().into_iter().filter(is_meant).collect()
     }
 
-    /// The drive at a place; without an enclosure it has to be the only one of that slot.
-    pub(crate) fn at(&self, (enclosure, slot): Place) -> Result<Pd<'_>, String> {
+    /// The drive at a location; without an enclosure, the slot must be unique.
+    pub(crate) fn at(&self, (enclosure, slot): DriveLocation) -> Result<Pd<'_>, String> {
         let mut there = self.drives();
         there.retain(|pd| {
             pd.numbers.slot == slot && enclosure.is_none_or(|number| pd.numbers.enclosure == number)
@@ -125,19 +125,19 @@ impl View {
         }
     }
 
-    /// The numbers of enclosures.
+    /// The enclosure numbers.
     pub(crate) fn enclosures(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.drives().iter().map(|pd| pd.numbers.enclosure).collect();
         numbers.dedup();
         numbers
     }
 
-    /// What a spare is, if the drive is one.
+    /// The spare entry of a drive.
     pub(crate) fn spare(&self, drive: &DriveInfo) -> Option<&SpareInfo> {
         self.metrics.spares.iter().find(|spare| spare.drive == drive.name)
     }
 
-    /// The state of a drive, in a word.
+    /// The state of a drive in StorCLI's terms.
     pub(crate) fn drive_state(&self, drive: &DriveInfo) -> &'static str {
         match drive.state {
             DriveState::Online | DriveState::Log => "Onln",
@@ -156,23 +156,23 @@ impl View {
         }
     }
 
-    /// The task of these kinds about a volume that has not ended, or about a drive.
+    /// The active task of these kinds that `is_meant` selects.
     pub(crate) fn task(&self, kinds: &[TaskKind], is_meant: impl Fn(&TaskInfo) -> bool) -> Option<&TaskInfo> {
         let is_it = |task: &&TaskInfo| kinds.contains(&task.kind) && !task.state.is_over() && is_meant(task);
         self.metrics.tasks.iter().find(is_it)
     }
 
-    /// The task of these kinds about a volume.
+    /// The active task of these kinds for a volume.
     pub(crate) fn volume_task(&self, kinds: &[TaskKind], volume: &VolumeInfo) -> Option<&TaskInfo> {
         self.task(kinds, |task| task.volume.as_deref() == Some(volume.name.as_str()))
     }
 
-    /// The task of these kinds about a drive.
+    /// The active task of these kinds for a drive.
     pub(crate) fn drive_task(&self, kinds: &[TaskKind], drive: &DriveInfo) -> Option<&TaskInfo> {
         self.task(kinds, |task| task.drive.as_deref() == Some(drive.name.as_str()))
     }
 
-    /// Whether a volume is checked by itself every so often.
+    /// Whether a volume has a check schedule.
     pub(crate) fn is_checked(&self, volume: &VolumeInfo) -> bool {
         self.metrics.schedules.iter().any(|schedule| {
             schedule.what == Scheduled::Check
@@ -182,7 +182,7 @@ impl View {
     }
 }
 
-/// The level of a volume in a word that ends in a digit, as tools expect.
+/// The level of a volume, ending in a digit, as tools expect.
 pub(crate) fn level(volume: &VolumeInfo) -> String {
     match volume.level.as_str() {
         "raid1e" => "RAID1".to_owned(),
@@ -193,7 +193,7 @@ pub(crate) fn level(volume: &VolumeInfo) -> String {
     }
 }
 
-/// The state of a volume, in a word.
+/// The state of a volume in StorCLI's terms.
 pub(crate) fn volume_state(volume: &VolumeInfo) -> &'static str {
     match volume.state {
         VolumeState::Optimal => "Optl",
@@ -203,7 +203,7 @@ pub(crate) fn volume_state(volume: &VolumeInfo) -> &'static str {
     }
 }
 
-/// A policy of a volume: as configured, and as it is in effect.
+/// The configured and the effective value of a volume's policy.
 pub(crate) fn policy<'a>(volume: &'a VolumeInfo, name: &str) -> Option<(&'a str, &'a str)> {
     let policy = volume.policies.iter().find(|policy| policy.name == name)?;
     Some((&policy.configured, &policy.current))

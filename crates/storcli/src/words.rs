@@ -1,21 +1,22 @@
 //! The grammar of the command line: objects such as `/c0/e252/s1`, then a verb and its words.
 //!
-//! Case does not matter but in values. Objects may be written together or apart. Words about the form of the answer stand anywhere.
+//! Only values are case-sensitive. Objects may be written as one word or several. Output options
+//! may stand anywhere.
 
 use crate::answer::Answer;
 use std::ops::RangeInclusive;
 
-/// The most numbers that one object may name one by one.
+/// Maximum count of listed numbers of one object.
 const MOST_NUMBERS: u64 = 4096;
 
-/// Which form the answer has.
+/// The output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     Text,
     Json,
 }
 
-/// Which of several things are meant.
+/// The numbers of selected objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
     All,
@@ -34,7 +35,7 @@ impl Numbers {
         (count <= MOST_NUMBERS).then_some(Numbers::These(ranges))
     }
 
-    /// Whether a number is meant.
+    /// Whether the number is selected.
     pub(crate) fn has(&self, number: u32) -> bool {
         match self {
             Numbers::All => true,
@@ -42,7 +43,7 @@ impl Numbers {
         }
     }
 
-    /// The numbers that are named one by one.
+    /// The explicitly listed numbers.
     pub(crate) fn named(&self) -> Vec<u32> {
         match self {
             Numbers::All => Vec::new(),
@@ -66,9 +67,9 @@ fn read_range(text: &str) -> Option<RangeInclusive<u32>> {
     }
 }
 
-/// What a command is about.
+/// The object of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum Object {
     Controller,
     Enclosures(Numbers),
     Drives {
@@ -80,14 +81,14 @@ pub(crate) enum What {
     Foreign(Numbers),
     Bbu,
     Cv,
-    /// Something that is not there in software: phys, lanes.
+    /// Hardware that software does not have: phys, lanes.
     Absent,
 }
 
-/// A word behind the objects: `show`, `name=data`.
+/// A word after the objects: `show`, `name=data`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Word {
-    /// In small letters; of `key=value` the key.
+    /// Lowercase; for `key=value` the key.
     pub(crate) key: String,
     pub(crate) value: Option<String>,
 }
@@ -108,7 +109,7 @@ impl Word {
         if self.value.is_none() { &self.key } else { "" }
     }
 
-    /// The value in small letters; nothing where there is none.
+    /// The value in lowercase; empty without a value.
     pub(crate) fn low(&self) -> String {
         self.value.as_deref().unwrap_or_default().to_ascii_lowercase()
     }
@@ -116,30 +117,30 @@ impl Word {
 
 /// A command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum ParsedCommand {
     Version,
     Help,
     /// `show` without an object.
     Overview(Vec<Word>),
     About {
         controllers: Numbers,
-        what: What,
+        what: Object,
         words: Vec<Word>,
     },
 }
 
-/// What is asked, and in which form; an answer if that cannot be understood.
-pub(crate) fn read(words: &[String]) -> (Form, Result<Asked, Answer>) {
-    let mut form = Form::Text;
+/// Parses the command and its output format; an error reply if that fails.
+pub(crate) fn read(words: &[String]) -> (OutputFormat, Result<ParsedCommand, Answer>) {
+    let mut form = OutputFormat::Text;
     let mut rest: Vec<&str> = Vec::new();
     let mut refusal = None;
     for word in words {
         match word.to_ascii_lowercase().as_str() {
-            "j" => form = Form::Json,
-            // Nothing is logged in any case.
+            "j" => form = OutputFormat::Json,
+            // There is no log file in any case.
             "nolog" => {}
             low if low == "logfile" || low.starts_with("logfile=") => {
-                refusal = Some(Answer::syntax("logfile: nothing is logged in a file; leave it out"));
+                refusal = Some(Answer::syntax("logfile: log files are not supported; omit it"));
             }
             _ => rest.push(word),
         }
@@ -147,66 +148,66 @@ pub(crate) fn read(words: &[String]) -> (Form, Result<Asked, Answer>) {
     (form, refusal.map_or_else(|| asked(&rest), Err))
 }
 
-fn asked(words: &[&str]) -> Result<Asked, Answer> {
+fn asked(words: &[&str]) -> Result<ParsedCommand, Answer> {
     let objects: Vec<&str> = words.iter().copied().take_while(|word| word.starts_with('/')).collect();
     let rest: Vec<Word> = words[objects.len()..].iter().map(|word| Word::read(word)).collect();
     if !objects.is_empty() {
         let (controllers, what) = object(&objects.concat())?;
-        return Ok(Asked::About { controllers, what, words: rest });
+        return Ok(ParsedCommand::About { controllers, what, words: rest });
     }
     match rest.first().map(Word::bare) {
-        None | Some("-h" | "--help" | "help" | "?") => Ok(Asked::Help),
-        Some("-v" | "--version" | "v" | "version") => Ok(Asked::Version),
-        Some("show") => Ok(Asked::Overview(rest[1..].to_vec())),
+        None | Some("-h" | "--help" | "help" | "?") => Ok(ParsedCommand::Help),
+        Some("-v" | "--version" | "v" | "version") => Ok(ParsedCommand::Version),
+        Some("show") => Ok(ParsedCommand::Overview(rest[1..].to_vec())),
         Some(_) => Err(Answer::syntax(&format!("TOKEN_UNKNOWN '{}'", words.first().unwrap_or(&"")))),
     }
 }
 
-/// `/c0/e252/s1`, and so on: the controllers, and what of them.
-fn object(path: &str) -> Result<(Numbers, What), Answer> {
+/// Parses `/c0/e252/s1` and so on: the controllers and the object below.
+fn object(path: &str) -> Result<(Numbers, Object), Answer> {
     let wrong = |part: &str| Answer::syntax(&format!("object '/{part}'"));
     let path = path.to_ascii_lowercase();
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let first = parts.next().ok_or_else(|| wrong(""))?;
     let controllers = first.strip_prefix('c').and_then(Numbers::read).ok_or_else(|| wrong(first))?;
-    let mut what = What::Controller;
+    let mut what = Object::Controller;
     for part in parts {
         what = below(what, part).ok_or_else(|| wrong(part))?;
     }
     Ok((controllers, what))
 }
 
-/// One object more.
-fn below(what: What, part: &str) -> Option<What> {
+/// The next object of a path.
+fn below(what: Object, part: &str) -> Option<Object> {
     let numbered = |letter: &str| part.strip_prefix(letter).and_then(Numbers::read);
     match what {
-        What::Controller if part == "bbu" => Some(What::Bbu),
-        What::Controller if part == "cv" => Some(What::Cv),
-        What::Controller if numbered("ln").is_some() || numbered("p").is_some() => Some(What::Absent),
-        What::Controller => numbered("e")
-            .map(What::Enclosures)
-            .or_else(|| numbered("s").map(|slots| What::Drives { enclosures: None, slots }))
-            .or_else(|| numbered("v").map(What::Volumes))
-            .or_else(|| numbered("d").map(What::Groups))
-            .or_else(|| numbered("f").map(What::Foreign)),
-        What::Enclosures(enclosures) => {
-            numbered("s").map(|slots| What::Drives { enclosures: Some(enclosures), slots })
+        Object::Controller if part == "bbu" => Some(Object::Bbu),
+        Object::Controller if part == "cv" => Some(Object::Cv),
+        Object::Controller if numbered("ln").is_some() || numbered("p").is_some() => Some(Object::Absent),
+        Object::Controller => numbered("e")
+            .map(Object::Enclosures)
+            .or_else(|| numbered("s").map(|slots| Object::Drives { enclosures: None, slots }))
+            .or_else(|| numbered("v").map(Object::Volumes))
+            .or_else(|| numbered("d").map(Object::Groups))
+            .or_else(|| numbered("f").map(Object::Foreign)),
+        Object::Enclosures(enclosures) => {
+            numbered("s").map(|slots| Object::Drives { enclosures: Some(enclosures), slots })
         }
         _ => None,
     }
 }
 
-/// A drive as `drives=` names it: `[e:]s`.
-pub(crate) type Place = (Option<u32>, u32);
+/// A drive in the format of `drives=`: `[e:]s`.
+pub(crate) type DriveLocation = (Option<u32>, u32);
 
-/// `[e:]s|[e:]s-x|[e:]s-x,y`: an enclosure goes for what follows it.
-pub(crate) fn read_places(text: &str) -> Option<Vec<Place>> {
+/// `[e:]s|[e:]s-x|[e:]s-x,y`: an enclosure applies to the following slots.
+pub(crate) fn read_places(text: &str) -> Option<Vec<DriveLocation>> {
     let mut enclosure = None;
     let mut places = Vec::new();
     for part in text.split([',', '|', ';']) {
         let slots = match part.split_once(':') {
             None => part,
-            // A blank where there is no enclosure.
+            // A blank instead of an enclosure.
             Some((blank, slots)) if blank.trim().is_empty() => slots,
             Some((number, slots)) => {
                 enclosure = Some(*read_range(number.trim())?.start());
@@ -226,28 +227,28 @@ pub(crate) fn read_places(text: &str) -> Option<Vec<Place>> {
 mod tests {
     use super::*;
 
-    fn read_line(line: &str) -> (Form, Result<Asked, Answer>) {
+    fn read_line(line: &str) -> (OutputFormat, Result<ParsedCommand, Answer>) {
         read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn objects_are_read_together_and_apart_in_any_case() {
-        let drives = |enclosures: Option<Numbers>, slots| What::Drives { enclosures, slots };
+        let drives = |enclosures: Option<Numbers>, slots| Object::Drives { enclosures, slots };
         let one = |number| Numbers::These(vec![number..=number]);
         for (line, expected) in [
-            ("/c0 show", What::Controller),
-            ("/C0 /V1 show", What::Volumes(one(1))),
+            ("/c0 show", Object::Controller),
+            ("/C0 /V1 show", Object::Volumes(one(1))),
             ("/cALL/eALL/sALL show all J nolog", drives(Some(Numbers::All), Numbers::All)),
             ("/c0/s3 show", drives(None, one(3))),
             ("/c0/e252/s0-2,5 show", drives(Some(one(252)), Numbers::These(vec![0..=2, 5..=5]))),
-            ("/c0 /bbu show", What::Bbu),
-            ("/c0/cv show", What::Cv),
-            ("/c0/fall show", What::Foreign(Numbers::All)),
-            ("/c0/dall show", What::Groups(Numbers::All)),
-            ("/c0/ln0 show", What::Absent),
+            ("/c0 /bbu show", Object::Bbu),
+            ("/c0/cv show", Object::Cv),
+            ("/c0/fall show", Object::Foreign(Numbers::All)),
+            ("/c0/dall show", Object::Groups(Numbers::All)),
+            ("/c0/ln0 show", Object::Absent),
         ] {
             match read_line(line).1 {
-                Ok(Asked::About { what, words, .. }) => {
+                Ok(ParsedCommand::About { what, words, .. }) => {
                     assert_eq!(what, expected, "{line}");
                     assert_eq!(words[0].key, "show");
                 }
@@ -267,9 +268,9 @@ mod tests {
             assert!(read_line(wrong).1.is_err(), "{wrong}");
         }
         assert!(read_line("/c0/s0-4294967295 show").1.is_err(), "it is not counted one by one");
-        assert_eq!(read_line("/c0 show J").0, Form::Json);
+        assert_eq!(read_line("/c0 show J").0, OutputFormat::Json);
         assert!(
-            matches!(read_line("show ctrlcount").1, Ok(Asked::Overview(words)) if words[0].key == "ctrlcount")
+            matches!(read_line("show ctrlcount").1, Ok(ParsedCommand::Overview(words)) if words[0].key == "ctrlcount")
         );
     }
 

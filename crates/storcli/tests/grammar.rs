@@ -1,4 +1,4 @@
-//! What is answered, what is refused, and what the controller is asked: on a picture of one.
+//! Replies, refusals, and commands to the controller, with recorded data.
 
 mod common;
 
@@ -7,14 +7,14 @@ use controller::{AlarmSetting, Command, ErrorKind, EventCode, Startable, WriteMo
 use std::collections::BTreeSet;
 use storcli::{Program, of_event};
 
-/// What is printed by a command that must succeed.
+/// The output of a command that must succeed.
 fn ok(line: &str) -> String {
     let output = Picture::default().run(line);
     assert_eq!(output.code, 0, "{line}: {}", output.text);
     output.text
 }
 
-/// What the controller is asked by a command that must succeed.
+/// The commands that a successful command sends to the controller.
 fn asked(line: &str) -> Vec<Command> {
     let mut picture = Picture::default();
     let output = picture.run(line);
@@ -114,7 +114,7 @@ fn states_are_in_the_words_of_tools() {
     assert!(perc.contains("\"Ctrl temperature(Degree Celsius)\" : 45") && perc.contains("\"BBU_Info\" : ["));
 }
 
-/// A volume that was being initialised in the background was shown as one on which nothing is done.
+/// Regression: a volume under background initialisation was shown without an active operation.
 #[test]
 fn the_background_initialisation_is_in_progress() {
     let rows = json("/c0/vall show bgi")["Response Data"]["VD Operation Status"].clone();
@@ -209,7 +209,7 @@ fn what_is_refused_asks_the_controller_nothing() {
         ("/c0/v0 start migrate frob", "Un-supported command"),
         ("/c0/v0 stop migrate", "Un-supported command"),
         ("/c0/v9 expand size=1gb", "VD doesn't exist"),
-        ("/c0/v0 set accesspolicy=ro", "there is no other access"),
+        ("/c0/v0 set accesspolicy=ro", "volumes are always read-write"),
         ("/c0/v0 set frob=on", "Un-supported command"),
         ("/c0/v9 set name=x", "VD doesn't exist"),
         ("/c0/s0-99 set offline", "No drive found!"),
@@ -220,13 +220,13 @@ fn what_is_refused_asks_the_controller_nothing() {
         ("/c0 add vd drives=252:8", "level is missing"),
         ("/c0 add vd r5 drives=252:8,252:77", "there is no drive 252:77"),
         ("/c0 add vd r1 drives=252:8-9,0", "give r10"),
-        ("/c0 add vd r10 drives=252:8-9,0 pdperarray=2", "cannot be dealt out"),
-        ("/c0 add vd r0 drives=252:8 reada", "is no word of 'add vd'"),
+        ("/c0 add vd r10 drives=252:8-9,0 pdperarray=2", "cannot be divided"),
+        ("/c0 add vd r0 drives=252:8 reada", "is not an option of 'add vd'"),
         ("/c0 set patrolread=maybe", "give patrolread=on"),
         ("/c0 set cc=seq", "give cc=conc"),
         ("/c0 set rebuildrate=0", "a share from 1 to 100"),
         ("/c0/cv start learn", "Un-supported command"),
-        ("/c0 show all logfile=x", "nothing is logged"),
+        ("/c0 show all logfile=x", "log files are not supported"),
         ("/c0 set config file=nowhere", "there is no nowhere"),
     ] {
         let mut picture = Picture::default();
@@ -278,7 +278,7 @@ fn a_configuration_is_saved_and_restored() {
     }
 }
 
-/// Watchers of events cut the text by these lines, in this order.
+/// Event watchers split the text at these lines, in this order.
 #[test]
 fn events_are_blocks_of_lines_in_an_order() {
     let text = ok("/c0 show events");

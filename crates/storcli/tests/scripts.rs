@@ -1,4 +1,4 @@
-//! Lines that public scripts have, with the answers that they read: on a picture of a controller.
+//! Lines of public scripts, with the replies that they parse, on recorded data.
 
 mod common;
 
@@ -7,27 +7,28 @@ use controller::{CacheMode, Command, CreateVolume, ErrorKind, ReadMode, Schedule
 use serde_json::Value;
 use storcli::Program;
 
-/// The exit code, the answer as text, and what the controller was asked.
+/// The exit code, the reply as text, and the commands to the controller.
 fn run(mut picture: Picture, line: &str) -> (u8, String, Vec<Command>) {
     let output = picture.run(line);
     (output.code, output.text, picture.asked)
 }
 
-/// What the controller is asked by a line that must succeed.
+/// The commands that a successful line sends to the controller.
 fn asked(line: &str) -> Vec<Command> {
     let (code, text, asked) = run(Picture::default(), line);
     assert_eq!(code, 0, "{line}: {text}");
     asked
 }
 
-/// The answer as JSON.
+/// The reply as JSON.
 fn json(mut picture: Picture, line: &str) -> Value {
     let output = picture.run(&format!("{line} J"));
     let value: Value = serde_json::from_str(&output.text).expect(&output.text);
     value["Controllers"][0].clone()
 }
 
-/// A line that is refused: its exit code and a sentence, as text and as JSON, and the controller is asked for nothing.
+/// A refused line: its exit code and sentence, as text and as JSON, without commands to the
+/// controller.
 fn refused(picture: fn() -> Picture, line: &str, code: u8, sentence: &str) {
     let (found, text, asked) = run(picture(), line);
     assert!(text.contains("\nStatus = Failure\n") && text.contains(sentence), "{line}: {text}");
@@ -84,7 +85,7 @@ fn sizes_and_names_are_lists() {
     }
     let one = asked("/c0 add vd type=raid5 size=all names=tmp1 drives=252:2-4");
     assert_eq!((creations(&one)[0].name.as_str(), creations(&one)[0].size_bytes), ("tmp1", None));
-    // Volumes for which there is no name are called after their numbers.
+    // Volumes without a chosen name are named after their numbers.
     let some = asked("/c0 add vd r10 size=10mb,all name=first drives=252:8-9");
     let names: Vec<&str> = creations(&some).iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["first", "vd3"]);
@@ -96,7 +97,7 @@ fn sizes_and_names_are_lists() {
     ] {
         refused(Picture::default, &format!("/c0 add vd r5 drives=252:2-4 {words}"), 3, sentence);
     }
-    // What is in the way of the second one is told with what was created before.
+    // The error of the second volume is reported with the volumes created before.
     let both = "/c0 add vd r10 size=10mb,all name=first drives=252:8-9";
     let (code, text, _) = run(Picture { room_for: Some(1), ..Picture::default() }, both);
     assert!(code == 32 && text.contains("no room; created before that: first"), "{text}");
@@ -123,7 +124,7 @@ fn names_may_have_spaces_in_quotes() {
 fn a_volume_without_a_name_is_called_after_its_number() {
     let first = asked("/c0 add vd type=r10 drives=252:8,9 wt nora");
     assert_eq!(creations(&first)[0].name, "vd2");
-    // Numbers of volumes that were deleted are not given again.
+    // Numbers of deleted volumes are not reused.
     let mut picture = Picture { deleted: 5, ..without_volumes() };
     assert_eq!(picture.run("/c0 add vd type=r0 drives=252:8 nora wt strip=256").code, 0);
     let [Command::VolumeCreate(create), Command::VolumeSet { name, .. }] = &picture.asked[..] else {
@@ -131,7 +132,7 @@ fn a_volume_without_a_name_is_called_after_its_number() {
     };
     assert_eq!((create.name.as_str(), name.as_str()), ("vd0", "vd5"));
     assert_eq!((create.level.as_str(), create.strip_bytes), ("jbod", Some(256 << 10)));
-    // A name that was chosen stays.
+    // A chosen name stays.
     let mut picture = Picture { deleted: 5, ..without_volumes() };
     assert_eq!(picture.run("/c0 add vd r0 name=x drives=252:8").code, 0);
     assert_eq!(picture.asked.len(), 1);
@@ -161,7 +162,7 @@ fn words_of_older_tools_are_taken() {
     );
 }
 
-/// The properties that a line answers with.
+/// The properties in the reply to a line.
 fn properties(line: &str) -> Vec<(String, String)> {
     let answer = json(Picture::default(), line);
     assert_eq!(answer["Command Status"]["Status"], "Success", "{line}: {answer}");
@@ -186,10 +187,10 @@ fn properties_are_answered_as_they_are_then() {
     }
     assert!(asked("/c0 set jbod=off force").is_empty());
     for line in ["/c0 set jbod=on", "/c0 set jbod=on force"] {
-        refused(Picture::default, line, 3, "make a RAID 0 of each with 'add vd each r0 drives=252:0-3'");
+        refused(Picture::default, line, 3, "create a RAID 0 per drive with 'add vd each r0 drives=252:0-3'");
     }
     for line in ["/c0 set rebuildrate=60", "/c0 set copyback=on", "/c0 set eghs state=on"] {
-        refused(without_volumes, line, 50, "is a property of drive groups, and there is none");
+        refused(without_volumes, line, 50, "is a property of drive groups, and there is no group");
     }
     refused(without_volumes, "/c0 set cc=conc", 50, "no volume has redundancy to check");
     refused(Picture::default, "/c0 set rebuildrate=101", 3, "rebuildrate=101 is not a share from 1 to 100");
@@ -204,7 +205,7 @@ fn the_patrol_has_a_period() {
         ..SetSchedule::default()
     };
     for (line, on, every_days) in [
-        // It is on in the picture.
+        // Enabled in the recorded data.
         ("/c0 set patrolread delay=720", true, Some(30)),
         ("/c0 set patrolread=on mode=auto delay=168", true, Some(7)),
         ("/c0 set patrolread=on mode=auto", true, None),
@@ -221,8 +222,8 @@ fn the_patrol_has_a_period() {
         ("=off mode=auto", "give patrolread=on mode=auto"),
         ("", "give patrolread=on mode=auto"),
         (" mode=auto starttime=2026/12/30 00", "run 'softroc task schedule patrol --at 03:00'"),
-        ("=on includessds=off", "includessds=off: a patrol reads all of every drive"),
-        ("=on frob", "frob: patrols are set by on, off, mode and delay"),
+        ("=on includessds=off", "includessds=off: a patrol read covers all drives completely"),
+        ("=on frob", "frob: the options of patrol reads are on, off, mode and delay"),
     ] {
         refused(Picture::default, &format!("/c0 set patrolread{words}"), 3, sentence);
     }
@@ -255,7 +256,7 @@ fn volumes_migrate() {
     let of_second = order("/c0/v1 start migrate type=raid6 option=add drives=252:8");
     assert_eq!((of_second.level.as_deref(), of_second.add.len()), (Some("raid6"), 1));
     assert!(of_second.add[0].ends_with("d8.img") && !of_second.destroy_data && !of_second.dry_run);
-    // With the level that it has, it gets more drives and is as it was otherwise.
+    // With the same level, it gets more drives and is otherwise unchanged.
     let more = order("/c0/v1 start migrate type=r10 option=add drives=252:8-9 force");
     assert!(more.level.is_none() && more.add.len() == 2 && more.destroy_data);
     assert_eq!(order("/c0/v1 start migrate type=raid6").level.as_deref(), Some("raid6"));
@@ -270,8 +271,8 @@ fn volumes_migrate() {
     for (words, code, sentence) in [
         ("", 3, "the level is missing: give type=raid6"),
         ("type=raid7", 3, "type=raid7 is not a level"),
-        ("type=raid6 option=add", 3, "option and drives belong together"),
-        ("type=raid6 drives=252:8", 3, "option and drives belong together"),
+        ("type=raid6 option=add", 3, "give option and drives together"),
+        ("type=raid6 drives=252:8", 3, "give option and drives together"),
         ("type=raid6 option=swap drives=252:8", 3, "option=swap is neither add nor remove"),
         ("type=raid6 option=add drives=252:99", 12, "there is no drive 252:99"),
     ] {
@@ -376,6 +377,6 @@ fn what_is_looked_at_is_answered() {
     }
     refused(Picture::default, "/c0/cv show all nolog", 34, "Cachevault is absent!");
     refused(Picture::default, "/c0/e252/s0 show smart", 3, "run 'softroc drive show /tmp/picture/d0.img'");
-    refused(Picture::default, "/c0/e252/s0 show jbod", 50, "the drive is no JBOD");
+    refused(Picture::default, "/c0/e252/s0 show jbod", 50, "not a JBOD");
     assert!(matches!(&asked("/c0/e252/s9 add hotsparedrive")[..], [Command::SpareAdd(_)]));
 }

@@ -1,11 +1,10 @@
-//! The neighbours in a life: volumes beside the one that a run is about, each with a host and an operator of its own, while that
-//! one's story goes on.
+//! Neighbours: further volumes beside the run's first volume, each with a host and an operator.
 //!
-//! # What must hold
-//! All that holds of the first volume. What happens to one is nothing to the other, but where drives that both lie on are lost:
-//! neither waits for the other's drives, is harmed when the other is created or deleted, nor has anything of what the
-//! other holds, in the cache's memory neither. A volume that was deleted never comes back, and there is room for another one
-//! where it was.
+//! # Invariants
+//! All invariants of the first volume hold for each neighbour. Volumes affect each other only
+//! through lost drives that both use. No volume waits for another volume's drives, is damaged when
+//! another is created or deleted, or receives another volume's data, also not from the cache's
+//! memory. A deleted volume never returns, and its space is free.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -13,38 +12,39 @@ use crate::life::{self, Plan};
 use crate::machine::Array;
 use crate::operator::PATIENCE;
 use crate::scene::{Presence, Scene};
-use crate::setup::Place;
+use crate::setup::VolumeRole;
 use controller::{Command, ErrorKind, Reply};
 use platform::JoinHandle;
 use platform_sim::Rng;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The number of the first of what an operator does to a neighbour as a whole in a life, counted from the life's first incident.
+/// The first incident number of operations on a whole neighbour, counted from the life's first
+/// incident.
 const OF_NEIGHBOURS: u64 = 60;
 
-/// How far the numbers of deletions are from those of creations.
+/// The distance between the incident numbers of deletions and creations.
 const OF_DELETIONS: u64 = 10;
 
-/// How many workers may have a number of their own in each part of a life.
+/// The maximum number of workers with a number of their own in each part of a life.
 const WORKERS: u64 = 10;
 
-/// The neighbours' stories, while they go on.
-pub(crate) struct Beside {
+/// The neighbours' stories, while they run.
+pub(crate) struct Neighbours {
     stories: Vec<(Rc<Scene>, JoinHandle<Result<()>>)>,
 }
 
-/// An error of one volume among several.
+/// Marks an error as the neighbour's, if the run has one.
 pub(crate) fn of(scene: &Scene, error: Error) -> Error {
     match scene.setup.is_neighbour() {
-        true => Error { context: format!("of the neighbour: {}", error.context), ..error },
+        true => Error { context: format!("neighbour: {}", error.context), ..error },
         false => error,
     }
 }
 
-impl Beside {
-    /// Has the neighbours served that are there, and their stories begin.
-    pub async fn begin(first: &Host, plan: &Plan) -> Result<Beside> {
+impl Neighbours {
+    /// Starts the existing neighbours and their stories.
+    pub async fn begin(first: &Host, plan: &Plan) -> Result<Neighbours> {
         let mut stories = Vec::new();
         for scene in first.scene.beside.iter().filter(|scene| !scene.is_ignored.get()) {
             let host = first.of(scene);
@@ -59,10 +59,10 @@ impl Beside {
             });
             stories.push((scene.clone(), story));
         }
-        Ok(Beside { stories })
+        Ok(Neighbours { stories })
     }
 
-    /// Waits until their stories have come to their ends.
+    /// Waits until the stories end.
     pub async fn end(self) -> Result<()> {
         for (_, story) in self.stories {
             story.await?;
@@ -72,11 +72,12 @@ impl Beside {
 }
 
 fn unserved() -> Error {
-    let sentence = "the volume is offline although every drive that can be there is";
+    let sentence = "the volume is offline although all of its drives are present";
     Error::new(crate::ErrorKind::WrongState, sentence)
 }
 
-/// What happens to a neighbour in a life: requests in several parts, before or after which it may be created or deleted.
+/// A neighbour's life: several batches of requests, with a possible creation or deletion before and
+/// after each.
 struct Story<'a> {
     host: &'a Host,
     plan: &'a Plan,
@@ -90,7 +91,7 @@ impl Story<'_> {
         let scene = &self.host.scene;
         let life = scene.machine.life.get();
         let mut rng = Rng::new(scene.setup.seed, "parts", &life.to_string());
-        // Copies are looked at, and nothing else is done to them.
+        // Copies are only read.
         let is_lived = self.plan.ops > 0;
         let parts = if is_lived { rng.between(1, 3) } else { 1 };
         let mut goes_on = false;
@@ -113,12 +114,12 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// What is done in a part of the life.
+    /// The plan for one part of the life.
     fn part(&self, part: u64, parts: u64, goes_on: bool) -> Plan {
         let (setup, plan) = (&self.host.scene.setup, self.plan);
         let is_last_part = part + 1 == parts;
-        // What wants all drives is the first one's business where it lies on the same.
-        let has_own = setup.place == Place::OwnDrives;
+        // If both use the same drives, operations that need all drives belong to the first volume.
+        let has_own = setup.place == VolumeRole::OwnDrives;
         let ops = setup.ops / (setup.lives + 1) / parts;
         Plan {
             look_first: plan.look_first && !goes_on,
@@ -135,7 +136,7 @@ impl Story<'_> {
         }
     }
 
-    /// Whether something that an operator does to the volume as a whole is not left out.
+    /// Whether an operation on the whole volume is enabled.
     fn is_done(&self, index: u64) -> bool {
         let scene = &self.host.scene;
         let number = scene.setup.first_incident(scene.machine.life.get()) + OF_NEIGHBOURS + index;
@@ -146,11 +147,12 @@ impl Story<'_> {
         true
     }
 
-    /// An operator creates it; whether it is served. It may be refused, unless nothing ever happened to its drives.
+    /// An operator creates the volume; returns whether it is served. The controller may refuse,
+    /// unless the drives are fault-free.
     async fn create(&self) -> Result<bool> {
         let scene = &self.host.scene;
         let end = self.host.env.now() + PATIENCE;
-        if scene.setup.place == Place::OwnDrives && scene.array.drives.borrow().is_empty() {
+        if scene.setup.place == VolumeRole::OwnDrives && scene.array.drives.borrow().is_empty() {
             self.host.make_drives().await?;
         }
         loop {
@@ -158,8 +160,8 @@ impl Story<'_> {
             match self.host.create_beside().await {
                 Ok(()) => break,
                 Err(error) => {
-                    scene.tell_of("operator", || format!("the volume is not created: {error}"));
-                    // What failed in the middle may be there all the same.
+                    scene.tell_of("operator", || format!("cannot create the volume: {error}"));
+                    // A creation that failed midway may have created the volume.
                     if error.kind != ErrorKind::Failed {
                         scene.presence.set(before);
                     }
@@ -167,7 +169,7 @@ impl Story<'_> {
                         return Ok(false);
                     }
                     if self.host.env.now() > end {
-                        return Error::wrong_state(format!("it is never created: {error}"));
+                        return Error::wrong_state(format!("creation keeps failing: {error}"));
                     }
                     self.host.env.sleep(Duration::from_secs(1)).await;
                 }
@@ -183,7 +185,7 @@ impl Story<'_> {
         Ok(shown.state.serves())
     }
 
-    /// Whether nothing ever happened to its drives, and none of its own has a place in the other array.
+    /// Whether its drives never had a fault, and none is a member of the other array.
     fn is_innocent(&self) -> bool {
         let own = &self.host.scene.array;
         let is_elsewhere = |name: &String| self.first.slot_of(name).is_some();
@@ -191,7 +193,8 @@ impl Story<'_> {
         own.faults.borrow().ever().is_empty() && !has_lost
     }
 
-    /// An operator deletes it, with what its hosts wrote, where nothing is wrong with its drives; whether it is gone.
+    /// An operator deletes the volume and its data if its drives are fault-free; returns whether it
+    /// is gone.
     async fn delete(&self) -> bool {
         let scene = &self.host.scene;
         if !scene.array.unreliable().is_empty() {
@@ -204,14 +207,15 @@ impl Story<'_> {
                 scene.presence.set(Presence::Gone);
                 let is_untold = |note: &String| note.contains("keeps the label");
                 let is_noted = matches!(reply, Reply::Done { notes } if notes.iter().any(is_untold));
-                // One that hung when its slot went to another drive may hang still: the controller knows nothing of its label.
+                // A drive that hung when it was replaced may still hang: the controller does not
+                // know its label.
                 let has_hung = !scene.array.faults.borrow().ever().is_empty();
                 scene.untold.set(is_noted || has_hung);
                 scene.count(|tally| tally.deleted += 1);
                 scene.tell_of("operator", || "the volume is deleted".to_owned());
             }
             Err(error) => {
-                scene.tell_of("operator", || format!("the volume is not deleted: {error}"));
+                scene.tell_of("operator", || format!("cannot delete the volume: {error}"));
                 if error.kind != ErrorKind::Failed {
                     scene.presence.set(Presence::There);
                 }

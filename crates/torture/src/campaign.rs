@@ -1,4 +1,5 @@
-//! Many seeds, on several threads, each run twice unless told otherwise: a run that is not a function of its seed proves nothing.
+//! Many seeds on several threads. Each seed runs twice by default: a run that is not a function of
+//! its seed is useless.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Options, RequestName};
@@ -17,28 +18,28 @@ use std::sync::{Mutex, PoisonError};
 /// A seed that failed.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Which.
+    /// The seed.
     pub seed: u64,
-    /// How.
+    /// The error.
     pub error: Error,
 }
 
-/// What a campaign came to.
+/// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Seeds that were run.
+    /// The number of seeds.
     pub seeds: u64,
-    /// The sum over one run of each.
+    /// The total over one run of each seed.
     pub tally: Tally,
-    /// The sum of what was done to volumes beside the one that a run is about.
+    /// The total over the neighbours.
     pub neighbours: Tally,
-    /// The same as the first by level.
+    /// The total over the first volumes, by level.
     pub levels: BTreeMap<Level, Tally>,
-    /// Seeds that failed, ascending. After the first one no further seeds are begun.
+    /// Failed seeds, ascending. After the first failure no further seeds start.
     pub failed: Vec<Failed>,
 }
 
-/// What a run did that can be left out of it.
+/// The parts of a run that can be left out of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub incidents: BTreeSet<u64>,
@@ -48,7 +49,7 @@ pub(crate) struct Observed {
 /// Runs a seed twice.
 ///
 /// # Errors
-/// The first broken promise; that the runs differ; that the code panicked.
+/// The first violated invariant, different runs, or a panic.
 pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
     let first = run_guarded(seed, options).0?;
     let second = run_guarded(seed, options).0?;
@@ -59,7 +60,7 @@ pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
     Ok(first)
 }
 
-/// Runs a seed once; a panic is an error like others.
+/// Runs a seed once; a panic is reported as an error.
 pub(crate) fn run_guarded(seed: u64, options: &Options) -> (Result<Report>, Observed) {
     let story = Rc::new(Story::new(false));
     let _watch = Watch::begin(seed, story.lines());
@@ -73,18 +74,18 @@ pub(crate) fn run_guarded(seed: u64, options: &Options) -> (Result<Report>, Obse
     (result, Observed { incidents: story.incidents.take(), requests: story.requests.take() })
 }
 
-/// How often each seed is run.
+/// How often each seed runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Times {
-    /// The two runs must agree in every event.
+    /// Two runs, which must agree in every event.
     #[default]
     Twice,
-    /// Whether a run is a function of its seed is not looked at.
+    /// One run, without a determinism check.
     Once,
 }
 
-/// Runs seeds on `threads` threads until all are done, one has failed, or `go_on` says no; that is told of every seed that
-/// is done: how many are, and the sum so far.
+/// Runs seeds on `threads` threads until all are done, one has failed, or `go_on` returns false.
+/// `go_on` receives the number of finished seeds and the total so far.
 pub fn run_all(
     seeds: Range<u64>,
     options: &Options,

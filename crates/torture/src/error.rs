@@ -1,17 +1,17 @@
-//! Why a run failed.
+//! Errors of a run.
 
 use std::fmt;
 
-/// What kind of promise was broken. Stable.
+/// The kind of a violated invariant. Stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// A read brought what the sector may not hold.
+    /// A read returned a value that the sector cannot have.
     WrongData,
-    /// A request failed although no more was lost than the level survives.
+    /// A request failed although the level survives all losses.
     NeedlessError,
-    /// The controller says of itself, or does, what it should not.
+    /// The controller reports or does something wrong.
     WrongState,
-    /// It does not go on, or does not come to an end.
+    /// No progress, or no end.
     Stall,
     /// Two runs of one seed differ.
     Divergence,
@@ -19,14 +19,14 @@ pub enum ErrorKind {
     Panic,
 }
 
-/// A broken promise: its kind, and the sentence.
+/// A violated invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// Stable: code decides by it.
+    /// Stable, for decisions in code.
     pub kind: ErrorKind,
-    /// What happened, in people's words.
+    /// A description for people.
     pub context: String,
-    /// What happened last before it, a line each.
+    /// The last lines of the story before the error.
     pub story: Vec<String>,
 }
 
@@ -34,12 +34,12 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Of that kind, with that sentence.
+    /// An error of that kind and description.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Error {
         Error { kind, context: context.into(), story: Vec::new() }
     }
 
-    /// `Err` of a wrong state, with that sentence.
+    /// `Err` of a wrong state, with that description.
     pub(crate) fn wrong_state<T>(context: impl Into<String>) -> Result<T> {
         Err(Error::new(ErrorKind::WrongState, context))
     }

@@ -1,8 +1,8 @@
-//! Whether `explain` tells the truth: its plan of a request on the served volume is the one that the shards make.
+//! Checks `explain`: its plan of a request equals the plan of the shards.
 //!
-//! The controller plans by what labels, map and reports say; a shard by the changes that it was sent. Both must come to
-//! the same plan in every state: degraded, in the middle of a rebuild, with cells in the distributed spare, unsynced.
-//! While a change is on its way they may differ for a moment, and for no longer.
+//! The controller plans with labels, write-intent map and reports; a shard plans with its received
+//! updates. Both must agree in every state: degraded, during a rebuild, with distributed spare in
+//! use, unsynced. They may differ briefly while an update is in transit.
 
 use crate::error::{Error, Result};
 use crate::scene::Scene;
@@ -14,13 +14,14 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// How long a change may be on its way: a journal that moves waits for drives that hang, one after the other, as long as their limit.
+/// The maximum transit time of an update: a journal that moves waits for each hanging drive up to
+/// the time limit.
 const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
-/// Compares the two on one request, the `nth` of this life.
+/// Compares both plans for request `nth` of this life.
 ///
 /// # Errors
-/// When they differ, and go on differing.
+/// When they keep differing.
 pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle, nth: u64) -> Result<()> {
     let until = env.now() + ON_ITS_WAY;
     loop {
@@ -34,15 +35,16 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
             ..Explain::default()
         };
         let said = match control.command(env, Command::Explain(explain)).await {
-            // When it is answered is said before the plan, and is none of the plan's.
+            // The acknowledgement policy precedes the plan, and is not part of it.
             Ok(Reply::Explained { text, explanation }) => match explanation["cache"].as_str() {
                 Some(answered) => text.trim_start_matches(answered).trim_start().to_owned(),
                 None => text,
             },
-            Ok(other) => return Error::wrong_state(format!("explain was answered with {other:?}")),
+            Ok(other) => return Error::wrong_state(format!("explain returned {other:?}")),
             Err(error) => error.message,
         };
-        // On the way there are two layouts, and shards tell of the one that hosts are connected by.
+        // During a reshape there are two layouts, and the shards plan only with the one that hosts
+        // use.
         let Some(shards) = served(scene).filter(|_| !scene.may_move()) else { return Ok(()) };
         let planned = plan_of(&shards, kind, range);
         if said == planned {
@@ -65,7 +67,7 @@ fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
     (!volumes.is_empty() && volumes.len() == shards.len()).then_some(volumes)
 }
 
-/// A request, small or of several stripes, anywhere.
+/// A random request within one stripe or over several.
 fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
     let random = platform::sync::split_mix(nth).1;
     let kind = if nth.is_multiple_of(2) { RequestKind::Read } else { RequestKind::Write };
@@ -76,7 +78,7 @@ fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
     (kind, ByteRange::new(ByteOffset(start), ByteCount(len)))
 }
 
-/// The picture of the plan that the owners of the stripes make.
+/// The description of the plans of all owning shards.
 fn plan_of(shards: &[Rc<Volume>], kind: RequestKind, range: ByteRange) -> String {
     let regions = *shards[0].layout();
     let health = |stripe: StripeIndex| {

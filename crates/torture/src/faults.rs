@@ -1,16 +1,16 @@
-//! What is wrong with drives, and what goes wrong when.
+//! Faults of drives, and their schedule.
 //!
-//! A fault is drawn before a life begins, and happens at a point in virtual time, wherever the run is by then:
-//! while the controller starts, recovers, resyncs, serves or stops. It happens only if the level survives it
-//! together with what is wrong already (RAID 0 survives nothing, and gets one now and then all the same). What a drive
-//! does not tell of is [`crate::silent`]'s business.
+//! Faults are drawn before a life begins, and happen at a virtual time in any phase: start,
+//! recovery, resync, service, stop. A fault happens only if the level survives it together with all
+//! current faults (RAID 0 survives none, and still gets one occasionally). [`crate::silent`] has
+//! the silent faults.
 
 mod kinds;
 
 use crate::scene::Scene;
-use crate::setup::Place;
+use crate::setup::VolumeRole;
 use crate::silent;
-use crate::tally::Deed;
+use crate::tally::Event;
 pub use kinds::Fault;
 pub(crate) use kinds::START_LIMIT;
 use platform::IoErrorKind;
@@ -19,37 +19,41 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 
-/// What is wrong with drives.
+/// The current and earlier faults of drives.
 #[derive(Clone)]
 pub struct Faults {
-    /// By drive: the latest life in which something happened that may cost it its place.
+    /// By drive: the latest life with a fault that may fail the drive.
     broken: Vec<Option<u64>>,
-    /// By drive: the latest life in which the system refused operations for now. That costs no drive its place, and requests fail.
+    /// By drive: the latest life with temporary refusals of operations. They never fail a drive,
+    /// but requests fail.
     busy: Vec<Option<u64>>,
-    /// In which life they were slow last.
+    /// By drive: the latest life in which it was slow.
     slow: Vec<Option<u64>>,
-    /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
+    /// Slots for which an operator ordered the removal of the drive; the affected drive is not yet
+    /// known.
     asked_out: DriveSet,
-    /// Slots whose drive an operator has ordered out at no cost, without an answer yet: it may be out already.
+    /// Slots with an unanswered order to remove the drive without data loss: the drive may be
+    /// removed already.
     ordered: DriveSet,
-    /// Drives that the controller took out for an operator who accepted no loss, and beside which nothing went wrong since.
+    /// Drives that the controller removed without data loss, with no later fault in the array.
     vouched: DriveSet,
-    /// How often something happened that may cost a drive its place.
+    /// The number of faults that may fail a drive.
     happened: u64,
     dead: DriveSet,
     away: DriveSet,
     unreadable: DriveSet,
-    /// Drives that something ever happened to that may cost them their place.
+    /// Drives that ever had a fault that may fail them.
     ever: DriveSet,
-    /// Whether blocks of any drive could not be read at some time: what is lost by that goes along to other drives.
+    /// Whether any drive ever had unreadable blocks: the punctured blocks move on to other drives.
     ever_unreadable: bool,
-    /// Drives with blocks that no write repaired: what was to be there may be in redundancy alone until the drive is replaced.
+    /// Drives with blocks that no write repaired: only redundancy may hold their data until the
+    /// drive is replaced.
     stuck: DriveSet,
     count: usize,
 }
 
 impl Faults {
-    /// Nothing is wrong.
+    /// No faults.
     pub fn new(drives: usize) -> Faults {
         Faults {
             broken: vec![None; drives],
@@ -69,7 +73,7 @@ impl Faults {
         }
     }
 
-    /// There are so many more drives.
+    /// The number of drives rises by `more`.
     pub fn grow(&mut self, more: usize) {
         self.count += more;
         self.broken.resize(self.count, None);
@@ -77,7 +81,7 @@ impl Faults {
         self.slow.resize(self.count, None);
     }
 
-    /// There are so many drives: of the others nothing is known.
+    /// The number of drives drops to `count`; faults of the others are forgotten.
     pub fn shrink(&mut self, count: usize) {
         self.count = count;
         self.broken.truncate(count);
@@ -101,26 +105,26 @@ impl Faults {
         (0..self.count as u16).map(DriveIndex)
     }
 
-    /// Drives that cannot be relied on now.
+    /// Drives that may be unusable now.
     pub fn bad(&self) -> DriveSet {
         let broken: DriveSet =
             self.indexes().filter(|drive| self.broken[drive.as_usize()].is_some()).collect();
         broken.union(&self.busy_drives()).union(&self.dead).union(&self.away).union(&self.unreadable)
     }
 
-    /// Drives whose operations the system refused in this life.
+    /// Drives that refused operations temporarily in this life.
     fn busy_drives(&self) -> DriveSet {
         self.indexes().filter(|drive| self.busy[drive.as_usize()].is_some()).collect()
     }
 
-    /// The system refuses operations of a drive for now, in that life.
+    /// A drive refuses operations temporarily in that life.
     pub fn busy(&mut self, drive: DriveIndex, life: u64) {
         self.busy[drive.as_usize()] = Some(life);
         self.vouched = DriveSet::EMPTY;
         self.happened += 1;
     }
 
-    /// Whether the system refuses operations of a drive that is slow as well: it is asked again for some time, which may pass without an answer.
+    /// Whether a slow drive also refuses operations: the retries may exceed the time limit.
     fn is_slow_and_busy(&mut self, drive: DriveIndex, fault: Fault, life: u64) -> bool {
         let is_slow = matches!(fault, Fault::Holds(_) | Fault::Stalls(..) | Fault::Slows(..));
         if is_slow {
@@ -130,44 +134,44 @@ impl Faults {
             || matches!(fault, Fault::Busy(..)) && self.slow[drive.as_usize()] == Some(life)
     }
 
-    /// Whether the system refuses operations of any drive in this life.
+    /// Whether any drive refuses operations in this life.
     pub fn is_busy(&self) -> bool {
         self.busy.iter().any(Option::is_some)
     }
 
-    /// Drives that nobody can bring back now.
+    /// Drives that cannot return now.
     pub fn gone(&self) -> DriveSet {
         self.dead.union(&self.away)
     }
 
-    /// Drives that the controller may have taken out at some time.
+    /// Drives that the controller may ever have failed.
     pub fn ever(&self) -> DriveSet {
         self.ever
     }
 
-    /// Blocks of a drive cannot be read.
+    /// Blocks of a drive become unreadable.
     pub fn cannot_read(&mut self, drive: DriveIndex) {
         self.unreadable.insert(drive);
         self.ever_unreadable = true;
         self.vouched = DriveSet::EMPTY;
     }
 
-    /// Drives of which blocks cannot be read now.
+    /// Drives with unreadable blocks.
     pub fn unreadable(&self) -> DriveSet {
         self.unreadable
     }
 
-    /// Whether blocks of any drive could not be read at some time.
+    /// Whether any drive ever had unreadable blocks.
     pub fn ever_unreadable(&self) -> bool {
         self.ever_unreadable
     }
 
-    /// Whether something happened in that life.
+    /// Whether a fault happened in that life.
     pub fn happened_in(&self, life: u64) -> bool {
         self.broken.contains(&Some(life))
     }
 
-    /// The controller may take a drive out in that life.
+    /// The controller may fail the drive in that life.
     pub fn suspect(&mut self, drive: DriveIndex, life: u64) {
         self.broken[drive.as_usize()] = Some(life);
         self.ever.insert(drive);
@@ -175,25 +179,26 @@ impl Faults {
         self.happened += 1;
     }
 
-    /// An operator is about to have the drive of a slot taken out, which may be another one by then.
+    /// An operator orders the removal of a slot's drive, which may be another drive by then.
     pub fn asks_out(&mut self, slot: DriveIndex, life: u64) {
         self.suspect(slot, life);
         self.asked_out.insert(slot);
     }
 
-    /// An operator orders what costs data, and accepts no loss: the drive is taken only if that costs none by then.
+    /// An operator orders a removal that accepts no data loss: the drive goes only if no data is
+    /// lost.
     pub fn may_be_taken(&mut self, slot: DriveIndex) {
         self.ever.insert(slot);
         self.ordered.insert(slot);
         self.happened += 1;
     }
 
-    /// That order was answered: whether the drive is out is known.
+    /// The reply to that order arrived: the drive's state is known.
     pub fn answered(&mut self, slot: DriveIndex) {
         self.ordered.remove(slot);
     }
 
-    /// The process ended in that life: nobody is told what became of orders that were not answered.
+    /// The process crashed in that life: unanswered orders have unknown results.
     pub fn crash(&mut self, life: u64) {
         self.doubt();
         for slot in std::mem::take(&mut self.ordered).iter() {
@@ -201,22 +206,24 @@ impl Faults {
         }
     }
 
-    /// The operator who asked accepts no loss: what the controller takes out costs no data, unless more goes wrong.
+    /// The operator accepts no loss: the controller removes the drive only without data loss,
+    /// unless more faults follow.
     pub fn vouch(&mut self, slot: DriveIndex) {
         self.vouched.insert(slot);
     }
 
-    /// Whatever was vouched for, more may be lost from now on.
+    /// A new fault: removals that cost no data before may now cost data.
     pub fn doubt(&mut self) {
         self.vouched = DriveSet::EMPTY;
     }
 
-    /// Drives whose loss costs no data, as the controller says.
+    /// Drives whose removal costs no data, according to the controller.
     pub fn vouched(&self) -> DriveSet {
         self.vouched
     }
 
-    /// What an operator asked was refused: of the drive of a slot only that holds which was so before, unless more happened meanwhile.
+    /// The order was refused: the slot's drive keeps its earlier state, unless more faults happened
+    /// meanwhile.
     pub fn was_refused(&mut self, slot: DriveIndex, before: &Faults) {
         self.vouched.remove(slot);
         if self.happened == before.happened + 1 {
@@ -225,18 +232,19 @@ impl Faults {
         }
     }
 
-    /// The operator has looked which drive that met, or it was refused.
+    /// The affected drive is known, or the order was refused.
     pub fn looked(&mut self, slot: DriveIndex) {
         self.asked_out.remove(slot);
     }
 
-    /// A drive is gone, since that life.
+    /// A drive is gone since that life.
     pub fn lost(&mut self, drive: DriveIndex, life: u64) {
         self.suspect(drive, life);
         self.dead.insert(drive);
     }
 
-    /// The controller has started, in that life, and said which drives it uses: what happened before shows in that.
+    /// The controller started in that life and reported its drives, which reveals all earlier
+    /// failures.
     pub fn known(&mut self, life: u64) {
         self.asked_out = DriveSet::EMPTY;
         for broken in self.broken.iter_mut().chain(&mut self.busy) {
@@ -246,7 +254,8 @@ impl Faults {
         }
     }
 
-    /// Another drive has the slot. Of what was wrong with it in an earlier slot, blocks that no write repaired are left.
+    /// Another drive takes the slot. Of its own earlier faults only blocks that no write repaired
+    /// remain.
     pub fn replaced(&mut self, slot: DriveIndex, drive: &SimDrive) {
         if !self.asked_out.contains(slot) {
             self.broken[slot.as_usize()] = None;
@@ -269,7 +278,7 @@ impl Faults {
         self.dead
     }
 
-    /// For people.
+    /// A description for people.
     pub fn describe(&self) -> String {
         let list = |set: &DriveSet| set.iter().map(|drive| drive.0.to_string()).collect::<Vec<_>>().join(" ");
         let broken: DriveSet =
@@ -290,22 +299,23 @@ impl Faults {
     }
 }
 
-/// How far the numbers of what operators do are from those of faults.
+/// The distance between the incident numbers of operators and faults.
 pub const OPERATORS: u64 = 50;
 
-/// How far the number of what is done to a drive's file is from those of other faults.
+/// The incident offset of faults of a drive's file.
 const OF_FILES: u64 = 40;
 
-/// How far the number of blocks that stay unreadable is from those of other faults.
+/// The incident offset of permanently unreadable blocks.
 const OF_STUCK: u64 = 41;
 
-/// How far the number of what the system refuses for now is from those of other faults.
+/// The incident offset of temporary refusals.
 const OF_BUSY: u64 = 42;
 
-/// And of drives that fall silent, or are slow, for longer than some limit: two, perhaps at the same time.
+/// The incident offset of drives that hang or are slow beyond a time limit: two, possibly at the
+/// same time.
 const OF_SILENT: u64 = 43;
 
-/// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
+/// Between 100 µs and some tenths of a second; all orders of magnitude are equally likely.
 pub fn delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
 }
@@ -326,7 +336,7 @@ pub fn plan(scene: &Rc<Scene>) {
     let count = match rng.below(8) {
         0..=1 => 0,
         2..=4 => 1,
-        // A level may survive more than it does for certain.
+        // A level may survive more than its guaranteed fault tolerance.
         _ => rng.between(2, 4),
     };
     let is_silent = scene.setup.is_silent();
@@ -348,8 +358,8 @@ pub fn plan(scene: &Rc<Scene>) {
     }
 }
 
-/// Plans, in a quarter of the lives, one more fault, whose draws are its own: histories of seeds that were kept stay what they are, but
-/// where one of these happens.
+/// Plans, in a quarter of the lives, one more fault with its own random stream: other draws of
+/// known seeds do not change.
 fn plan_one_more(scene: &Rc<Scene>, stream: &'static str, nth: u64, draw: fn(&mut Rng) -> Fault) {
     let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, stream, &life.to_string());
@@ -367,7 +377,7 @@ fn plan_one_more(scene: &Rc<Scene>, stream: &'static str, nth: u64, draw: fn(&mu
     });
 }
 
-/// Does something later, if the run still goes on then. What waits in the simulation must not own it.
+/// Runs an action later, if the run still goes on. The pending action must not own the scene.
 pub(crate) fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + 'static) {
     let weak = Rc::downgrade(scene);
     scene.machine.time.after(delay, move || {
@@ -377,7 +387,7 @@ pub(crate) fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<
     });
 }
 
-/// Does something to a drive later, which is found again by its first name, wherever it is by then.
+/// Runs an action on a drive later; the drive is found by its first name, in any slot.
 pub fn later_to(
     scene: &Rc<Scene>,
     delay: Duration,
@@ -399,7 +409,8 @@ pub fn later_to(
     });
 }
 
-/// Whether every volume of its array survives it if, besides what is wrong already and what may become of orders, a drive goes.
+/// Whether every volume of the array survives a further lost drive, in addition to current faults
+/// and pending orders.
 pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
     let ordered = scene.array.faults.borrow().ordered;
     let all = scene.array.unreliable().union(&ordered).with(index);
@@ -407,7 +418,7 @@ pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
 }
 
 fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: &mut Rng) {
-    // It may be no member any more.
+    // The drive may be no member any more.
     let Some(drive) = scene.array.drives.borrow().get(index.as_usize()).cloned() else { return };
     let may = !fault.is_reported() || may_lose(scene, index);
     if !scene.is_there() || !may || !drive.is_present() {
@@ -417,7 +428,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of(&name, || format!("{fault:?}, in slot {} (incident {number})", index.0));
     if !matches!(fault, Fault::LosesWrites(_) | Fault::MisdirectsWrites(_)) {
-        scene.did(fault.deed(limit));
+        scene.did(fault.event(limit));
     }
     {
         let mut faults = scene.array.faults.borrow_mut();
@@ -452,7 +463,8 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         }
         Fault::FileDeleted => drive.delete_file(),
         Fault::FileTruncated(part) => {
-            // What is left of one that became larger ends before its label, wherever that is.
+            // A truncated drive that became larger before ends before its label, wherever the label
+            // is.
             let by = scene.setup.larger.as_ref().map_or(0, |larger| larger.by.0);
             drive.truncate_file(ByteCount((drive.size().0 - by) / 64 * part));
         }
@@ -461,7 +473,7 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         Fault::Busy(operation, count) => drive.fail_next(count, Some(operation), IoErrorKind::Busy),
         Fault::MediumErrors => {
             for _ in 0..rng.between(1, 4) {
-                let on_same = scene.beside.iter().find(|other| other.setup.place == Place::SameDrives);
+                let on_same = scene.beside.iter().find(|other| other.setup.place == VolumeRole::SameDrives);
                 let whose = on_same.filter(|_| rng.chance(1, 3)).unwrap_or(scene);
                 drive.make_unreadable(some_blocks(whose, rng));
             }
@@ -494,8 +506,8 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
     }
 }
 
-/// Some blocks of a drive's data, where requests go. They end with the volume: another one may lie behind it, which has a redundancy of
-/// its own.
+/// Some blocks of a drive's data in the range of requests. The range ends with the volume, because
+/// another volume with its own redundancy may follow.
 pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let setup = &scene.setup;
     let geometry = scene.layout();
@@ -508,20 +520,20 @@ pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(geometry.strip().bytes()).min(left))
 }
 
-/// A drive that was pulled out is plugged in again.
+/// A drive that was pulled out is reinserted.
 fn put_back(scene: &Scene, index: DriveIndex) {
     let mut faults = scene.array.faults.borrow_mut();
     if faults.away.contains(index) {
         faults.away.remove(index);
         let drive = scene.array.drives.borrow()[index.as_usize()].clone();
         drive.come_back();
-        scene.did(Deed::ComesBack);
-        scene.tell_of(drive.name(), || format!("it is put back, in slot {}", index.0));
+        scene.did(Event::ComesBack);
+        scene.tell_of(drive.name(), || format!("reinserted in slot {}", index.0));
     }
 }
 
-/// What is done to drives between lives: those that were pulled out may be put back. `all`: whatever can be
-/// repaired is.
+/// The repair of drives between lives: pulled drives may be reinserted. `all`: repairs everything
+/// that can be repaired.
 pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
     for (index, drive) in scene.array.drives.borrow().clone().into_iter().enumerate() {
         let index = DriveIndex(index as u16);
@@ -541,11 +553,11 @@ pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
                 faults.unreadable.remove(index);
             }
         }
-        // Nothing else than its drives holds what a volume without redundancy held: they are repaired.
+        // A volume without redundancy needs its original drives: they are repaired.
         if faults.dead.contains(index) && !scene.is_redundant() {
             faults.dead.remove(index);
             drive.come_back();
-            scene.tell_of(drive.name(), || "it is repaired".to_owned());
+            scene.tell_of(drive.name(), || "repaired".to_owned());
         }
     }
 }

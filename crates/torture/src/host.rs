@@ -1,13 +1,14 @@
-//! The controller's process, as whoever runs it sees it: started, asked, and judged by what it says of itself.
+//! The controller's process from outside: started, queried, and judged by its reports.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log_devices;
 use crate::migrations;
 use crate::scene::{Presence, Scene};
-use crate::setup::{FIRST, Place};
-use crate::tally::Deed;
+use crate::setup::{FIRST, VolumeRole};
+use crate::tally::Event;
 use controller::{
-    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
+    Command, Controller, ControllerHandle, CreateVolume, DriveCache, DriveState, Reply, VolumeInfo,
+    VolumeState, WriteMode,
 };
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use platform::Env;
@@ -15,7 +16,7 @@ use platform_sim::Rng;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
 
-/// The name of a second door to a drive.
+/// The second name of a drive.
 const TWIN: &str = "other-door";
 
 /// The controller, as the host of a volume sees it.
@@ -27,14 +28,14 @@ pub(crate) struct Host {
     pub shards: Vec<engine::Shard>,
 }
 
-/// What a start finds.
+/// The result of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
-    /// Nothing yet: the volume is to be created.
+pub(crate) enum StartResult {
+    /// Nothing: the volume must be created.
     Nothing,
     /// The volume.
     Volume,
-    /// Nothing, for want of drives.
+    /// Nothing, because drives are missing.
     NeedsDrives,
 }
 
@@ -78,7 +79,7 @@ impl Host {
         answer.map_err(|error| Error::new(ErrorKind::WrongState, format!("{what} was refused: {error}")))
     }
 
-    pub async fn find(&self) -> Result<Found> {
+    pub async fn find(&self) -> Result<StartResult> {
         let name = self.scene.setup.name();
         let listed = match self.must(Command::VolumeList {}).await? {
             Reply::Volumes { volumes } => volumes.into_iter().find(|volume| volume.name == name),
@@ -88,34 +89,34 @@ impl Host {
             return Ok(self.is_deleted(true));
         }
         match (listed.is_some(), self.scene.presence.get()) {
-            (true, Presence::Never) => Error::wrong_state("the volume is there, and nobody asked for it"),
+            (true, Presence::Never) => Error::wrong_state("the volume exists, but was never created"),
             (true, Presence::Gone) => {
                 let drives = listed.map(|volume| volume.drives).unwrap_or_default();
                 let drives = drives.iter().map(|drive| format!("{} is {:?}", drive.name, drive.state));
                 let drives: Vec<String> = drives.collect();
-                Error::wrong_state(format!("a volume that was deleted is there again: {}", drives.join(", ")))
+                Error::wrong_state(format!("a deleted volume has returned: {}", drives.join(", ")))
             }
-            (true, _) => Ok(Found::Volume),
-            // A volume whose every drive is out is nowhere to be asked of.
-            (false, Presence::There) if self.is_nowhere() => Ok(Found::NeedsDrives),
-            (false, Presence::There) => Error::wrong_state("the volume is not there any more"),
-            // A start finished its deletion, which was cut off. A drive that something happened to may have missed that.
+            (true, _) => Ok(StartResult::Volume),
+            // A volume without any online drive is not listed.
+            (false, Presence::There) if self.is_nowhere() => Ok(StartResult::NeedsDrives),
+            (false, Presence::There) => Error::wrong_state("the volume has disappeared"),
+            // The start finished an interrupted deletion. A drive with a fault may have missed it.
             (false, Presence::Leaving) => {
                 Ok(self.is_deleted(!self.scene.array.faults.borrow().ever().is_empty()))
             }
-            (false, _) => Ok(Found::Nothing),
+            (false, _) => Ok(StartResult::Nothing),
         }
     }
 
-    /// It is found that the volume was deleted. `is_untold`: a drive may have its label still.
-    fn is_deleted(&self, is_untold: bool) -> Found {
+    /// Records that the volume is deleted. `is_untold`: a drive may still have its label.
+    fn is_deleted(&self, is_untold: bool) -> StartResult {
         self.scene.presence.set(Presence::Gone);
         self.scene.untold.set(is_untold);
-        Found::Nothing
+        StartResult::Nothing
     }
 
-    /// Whether a volume that is listed is what is left of a deletion on drives whose labels it did not reach. Another machine does not
-    /// know of the deletion.
+    /// Whether a listed volume is the rest of a deletion that did not reach the labels of some
+    /// drives. Another machine has no record of the deletion.
     fn is_left_by_deletion(&self, listed: &VolumeInfo) -> bool {
         let scene = &self.scene;
         if !scene.machine.log.is_elsewhere.get() {
@@ -127,8 +128,8 @@ impl Host {
             Presence::Leaving => {}
             _ => return false,
         }
-        // A start finished what was cut off, or another volume was being made of the drives: labels are gone from drives that nothing ever
-        // happened to, and not from those that are listed as present.
+        // The start finished an interrupted deletion, or another volume was being created:
+        // fault-free drives have no label, and drives that are listed as present still have one.
         let is_missing = |slot: DriveIndex| {
             listed.drives.get(slot.as_usize()).is_none_or(|drive| drive.state == DriveState::Missing)
         };
@@ -153,16 +154,16 @@ impl Host {
         self.scene.array.faults.borrow().bad().contains_first(drives)
     }
 
-    /// Creates the volume that a run is about.
+    /// Creates the first volume.
     pub async fn create(&self) -> Result<()> {
         let setup = &self.scene.setup;
         self.make_drives().await?;
         self.be_refused_a_twin().await?;
         self.scene.presence.set(Presence::Asked);
-        let is_shared = setup.beside.iter().any(|other| other.place == Place::SameDrives);
+        let is_shared = setup.beside.iter().any(|other| other.place == VolumeRole::SameDrives);
         self.must(Command::VolumeCreate(CreateVolume {
             drives: setup.names(),
-            // What is beside it needs the rest.
+            // A neighbour needs the rest.
             size_bytes: is_shared.then_some(setup.geometry.capacity().0),
             ..self.volume()
         }))
@@ -172,8 +173,8 @@ impl Host {
         Ok(())
     }
 
-    /// In some runs the operator names one storage twice, by a second door that nothing tells from another drive. That is refused, or the volume would have
-    /// fewer copies than it says.
+    /// In some runs the operator names one drive twice, by an alias that looks like another drive.
+    /// The controller must refuse, or the volume would have fewer copies than reported.
     async fn be_refused_a_twin(&self) -> Result<()> {
         let setup = &self.scene.setup;
         let mut drives = setup.names();
@@ -188,29 +189,30 @@ impl Host {
         }
         let refused = match self.ask(Command::VolumeCreate(CreateVolume { drives, ..self.volume() })).await {
             Err(error) => error,
-            Ok(_) => return Error::wrong_state("a volume was created over one storage under two names"),
+            Ok(_) => return Error::wrong_state("a volume was created on one drive under two names"),
         };
         self.scene.tell(|| format!("the operator names a drive twice: {refused}"));
-        // A kill may have left it registered: it would be another drive with the label of the first one after the next start.
+        // After a kill the alias may be registered: the next start would find the first drive's
+        // label under it.
         match self.ask(Command::DriveForget { drive: TWIN.to_owned() }).await {
             Ok(_) => {}
             Err(error) if error.kind == controller::ErrorKind::NotFound => {}
-            Err(error) => return Error::wrong_state(format!("a second name cannot be forgotten: {error}")),
+            Err(error) => return Error::wrong_state(format!("cannot forget the alias of a drive: {error}")),
         }
         match refused.kind {
             controller::ErrorKind::Invalid if refused.message.contains("are the same storage") => Ok(()),
             _ => Error::wrong_state(format!(
-                "a volume over one storage under two names is refused so: {refused}"
+                "creation on one drive under two names failed with another error: {refused}"
             )),
         }
     }
 
-    /// Creates a volume beside the one that a run is about, if it may be.
+    /// Creates a neighbour, if possible.
     pub async fn create_beside(&self) -> controller::Result<()> {
         let (scene, setup) = (&self.scene, &self.scene.setup);
         scene.begins_anew();
         let mut create = CreateVolume { size_bytes: Some(setup.geometry.capacity().0), ..self.volume() };
-        if setup.place == Place::SameDrives {
+        if setup.place == VolumeRole::SameDrives {
             create.array = Some(FIRST.to_owned());
         } else {
             let names = scene.array.names.borrow().clone();
@@ -219,8 +221,8 @@ impl Host {
         self.ask(Command::VolumeCreate(create)).await.map(|_| ())
     }
 
-    /// What the controller calls drives that are free, by their first names. One that it was given under another name as well it
-    /// lists under both, and refuses it under one.
+    /// The controller's names of free drives, by their first names. A drive registered under two
+    /// names is listed under both, and refused under one.
     async fn names_now(&self, first: &[String]) -> Vec<String> {
         let machine = &self.scene.machine;
         let listed: Vec<String> = match self.ask(Command::DriveList {}).await {
@@ -234,21 +236,21 @@ impl Host {
         first.iter().map(|first| name_of(first).unwrap_or_else(|| machine.path_of(first.clone()))).collect()
     }
 
-    /// Makes the drives, where the controller does that.
+    /// Creates the drives that the controller creates itself.
     pub async fn make_drives(&self) -> Result<()> {
         let setup = &self.scene.setup;
         for (name, drive) in setup.names().into_iter().zip(&setup.drives).filter(|_| setup.drives_are_made) {
             let size_bytes = Some(drive.size.0);
             let made = self.ask(Command::DriveAdd { drive: name.clone(), size_bytes }).await;
             if made.is_err() {
-                // A life that ended early made it already.
+                // An earlier, interrupted life may have created it.
                 self.must(Command::DriveAdd { drive: name, size_bytes: None }).await?;
             }
         }
         Ok(())
     }
 
-    /// What is asked for wherever it lies.
+    /// The parameters that do not depend on the drives.
     fn volume(&self) -> CreateVolume {
         let setup = &self.scene.setup;
         CreateVolume {
@@ -258,10 +260,11 @@ impl Host {
             copies: setup.copies,
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
-            write_mode: setup.write_back.then_some(setup.cached_mode),
-            read_mode: setup.reads.map(|reads| reads.read_mode),
-            cache_mode: setup.reads.map(|reads| reads.cache_mode),
-            // Drives are drawn that have room for the volume and no more.
+            write_mode: Some(if setup.write_back { setup.cached_mode } else { WriteMode::WriteThrough }),
+            read_mode: Some(setup.reads.map(|reads| reads.read_mode).unwrap_or_default()),
+            cache_mode: Some(setup.reads.map(|reads| reads.cache_mode).unwrap_or_default()),
+            drive_cache: Some(DriveCache::default()),
+            // The drawn drives have no space beyond the volume.
             coercion: Some(controller::Coercion::None),
             ..CreateVolume::default()
         }
@@ -271,7 +274,7 @@ impl Host {
         show(&self.scene, &self.env, &self.control).await
     }
 
-    /// Of a volume that is offline: whether that is for want of drives.
+    /// Whether an offline volume is offline because drives are missing.
     pub fn needs_drives(&self, volume: &VolumeInfo) -> Result<bool> {
         let scene = &self.scene;
         scene.tell(|| format!("the volume is offline: {}", volume.reasons.join("; ")));
@@ -288,21 +291,22 @@ impl Host {
         }
         let starts_alone = scene.array.after_shutdown.get() && !scene.array.asks.get();
         let elsewhere = scene.array.may_have_gone_on(&missing) && !starts_alone;
-        // A drive that was not there when the controller started is now: nothing is started again for that but by an operator.
+        // A drive that was absent at the start is present now: only an operator starts the volume
+        // then.
         let happened = faults.happened_in(scene.machine.life.get());
         let is_back = missing.is_empty() && happened;
-        // A start that a drive's stall cuts off has reached the labels of some drives, and not of others that are there.
+        // A hanging drive can interrupt a start after some labels are updated.
         let is_half_told =
             happened && volume.reasons.iter().any(|why| why.contains("took part up to change"));
         if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere || is_back || is_half_told) {
             let reasons = volume.reasons.join("; ");
-            return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
+            return Error::wrong_state(format!("the volume did not start, without a cause: {reasons}"));
         }
         Ok(false)
     }
 
-    /// The operator starts a volume that is degraded, after he was told what that means: that no drive was used elsewhere,
-    /// which is so; and, where it was being written, that parity is forced as it is.
+    /// The operator starts a degraded volume, and confirms that no drive was used elsewhere (which
+    /// is true) and, after interrupted writes, that stale parity is accepted.
     pub async fn force(&self) -> Result<()> {
         let scene = &self.scene;
         let start = |accept_stale_parity| Command::VolumeStart {
@@ -312,58 +316,57 @@ impl Host {
         };
         match self.ask(start(false)).await {
             Err(error) if error.kind == controller::ErrorKind::WrongState => {}
-            // A drive that did not answer in time answers now: whether it serves rightly is judged next.
+            // A drive that was late responds now: the next check judges the service.
             Ok(_) => return Ok(()),
             Err(error) => return self.judge_failed_start(error).await,
         }
         let shown = self.show().await?;
         if !shown.state.serves() && log_devices::waits(self, &shown)? {
-            return Ok(()); // It is looked at again.
+            return Ok(()); // The caller checks again.
         }
         let before = out_of(&shown);
         let known_out = before.minus(&rebuilt(&shown));
-        // A reshape may end before the order is answered. The stale parity is that of the layout
-        // before.
+        // A reshape may end before the order completes; the stale parity is that of the old layout.
         let mut untold = scene.untold(&before);
         if let Err(error) = self.ask(start(true)).await {
             return self.judge_failed_start(error).await;
         }
-        scene.did(Deed::OperatorAccepts);
+        scene.did(Event::OperatorAccepts);
         let shown = self.show().await?;
         let out = out_of(&shown);
-        // The word is about drives that the operator knew to be out. One that went out while it was carried out (a drive that was
-        // being rebuilt too) may or may not be meant, as the controller may have taken it before or after that: a host may be told
-        // that its blocks cannot be computed (a known limit of forced parity), and where it is meant, they may read as anything.
-        // A drive whose rebuild ended before the answer was rebuilt from the stale parity.
+        // Consent covers the drives that the operator knew to be offline. A drive that failed
+        // during the order (or was being rebuilt) may be covered or not: hosts may get errors for
+        // its blocks (a known limit of stale parity), or any data. A drive whose rebuild ended
+        // before the reply was rebuilt from the stale parity.
         let is_back = before.minus(&out);
         scene.forced.set(out.intersection(&known_out.union(&rebuilt(&shown))).union(&is_back));
         untold.extend(scene.untold(&out.union(&is_back)));
         scene.force(&untold);
         let given_up = untold.len();
-        scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
+        scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may have any content"));
         Ok(())
     }
 
-    /// A start failed otherwise than for want of a word. It may, if a drive fails in the middle that the volume cannot do without:
-    /// nobody serves a volume whose start could not be recorded there. It may also have lost its log in the middle, and wait for
-    /// that; or have been started by itself meanwhile. It is looked at again then.
+    /// A start failed for a reason other than missing consent. That is allowed if a required drive
+    /// failed during the start (a volume whose start cannot be recorded is not served), if its log
+    /// was lost meanwhile, or if the volume started by itself. The caller checks again.
     async fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
         if error.kind == controller::ErrorKind::Failed && self.scene.may_fail() {
             self.scene.tell(|| format!("a start failed: {error}"));
             return Ok(());
         }
         let shown = self.show().await?;
-        // A drive that was waited for answered between the look and the order: it is started already, and whether it serves rightly
-        // is judged next.
+        // A late drive responded between query and order, and the volume started by itself: the
+        // next check judges the service.
         if error.kind == controller::ErrorKind::WrongState
             && (shown.state.serves() || log_devices::waits(self, &shown)?)
         {
             return Ok(());
         }
-        Error::wrong_state(format!("a start that needs a word ends as: {error}"))
+        Error::wrong_state(format!("a start that needs consent failed: {error}"))
     }
 
-    /// The volume serves: whether it may, in the way it does.
+    /// Checks whether the volume may be served in its reported state.
     pub fn judge_start(&self, volume: &VolumeInfo) -> Result<()> {
         let scene = &self.scene;
         let out = out_of(volume);
@@ -391,12 +394,12 @@ impl Host {
                 )
             });
             return Error::wrong_state(format!(
-                "drives {innocent:?} are not used although nothing happened to them: {}",
+                "drives {innocent:?} are not used although they had no fault: {}",
                 why.collect::<Vec<_>>().join("; ")
             ));
         }
-        // A drive that is being rebuilt is missed only where it is not current yet, which nobody here knows. Drives that others of its array lie on
-        // alone are shown as well.
+        // A rebuilding drive counts only where it is not current, which is unknown here. The list
+        // also has drives of other volumes of the array.
         let mut own = volume.drives.iter().take(scene.drive_count().as_usize());
         let missed = own.any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let has_journal = scene.on_log.tells_all();
@@ -404,9 +407,7 @@ impl Host {
             scene.parity_may_lie() && !scene.may_move() && missed && volume.resync.is_some() && !has_journal;
         let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
-            return Error::wrong_state(
-                "a volume that is degraded and dirty was started without the operator",
-            );
+            return Error::wrong_state("a dirty, degraded volume started without consent");
         }
         faults.known(scene.machine.life.get());
         drop(faults);
@@ -421,7 +422,7 @@ impl Host {
         let volumes: Vec<_> =
             self.shards.iter().filter_map(|shard| shard.volume_named(self.scene.setup.name())).collect();
         if volumes.len() < self.shards.len() {
-            return Error::wrong_state("a volume that is started is not on every shard");
+            return Error::wrong_state("a started volume is missing on a shard");
         }
         Ok(volumes)
     }
@@ -438,11 +439,10 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
         }
         other => Err(other),
     };
-    let volume = shown.map_err(|other| {
-        Error::new(ErrorKind::WrongState, format!("the volume cannot be shown: {other:?}"))
-    })?;
+    let volume = shown
+        .map_err(|other| Error::new(ErrorKind::WrongState, format!("cannot show the volume: {other:?}")))?;
     migrations::look(scene, env, control, (&volume, orders)).await?;
-    // A spare may have taken a slot and been taken out of it before anybody looked.
+    // A spare may have taken the slot and left it again between two queries.
     let is_of_slot = |drive: &controller::DriveInfo| {
         let states = [DriveState::Online, DriveState::Rebuilding, DriveState::Offline, DriveState::Stale];
         states.contains(&drive.state)
@@ -456,8 +456,9 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
     Ok(volume)
 }
 
-/// The one of several volumes of the name that hosts can use. A drive that did not answer while its volume was deleted still has
-/// that volume's label; a controller that never heard of the deletion, over copies, lists it as a volume that lacks its drives.
+/// The usable volume among several of that name. A drive that hung during a deletion still has the
+/// deleted volume's label; over copies, a controller without a record of the deletion lists it with
+/// missing drives.
 async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -> Option<VolumeInfo> {
     if !scene.machine.story.of_copies.get() || !scene.setup.is_neighbour() {
         return None;
@@ -470,7 +471,8 @@ async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -
     served.next().filter(|_| served.next().is_none())
 }
 
-/// Whether the distributed spare is free again: no drive is out, and every shard reads each drive's strips from that.
+/// Whether the distributed spare is free again: all drives are online, and every shard reads each
+/// drive's own strips.
 fn note_spare(scene: &Scene, volume: &VolumeInfo) {
     if !scene.is_spare_used() || volume.state != VolumeState::Optimal || volume.reshape.is_some() {
         return;
@@ -485,48 +487,48 @@ fn note_spare(scene: &Scene, volume: &VolumeInfo) {
     }
 }
 
-/// What the controller says of the journal of a volume that is served: it takes nothing back without need.
-/// `changes`: how often logs had been changed when it was asked.
+/// Records the reported journal coverage of a served volume; the controller must not withdraw it
+/// without a cause. `changes`: the number of log changes at the query.
 fn note_cover(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Result<()> {
-    // An operator who has asked for no journal is not told yet whether there is one.
+    // While an order to remove the journal is pending, its state is unknown.
     if !volume.state.serves() || !scene.has_parity() || scene.gives_up_journal.get() {
         return Ok(());
     }
     let Some((is_covered, is_told)) = log_devices::note(scene, volume, changes) else { return Ok(()) };
     if scene.may_move() {
-        // What is said is of the layout that it comes from.
+        // During a reshape the report is about the old layout.
         scene.on_log.may_have_moved(&scene.machine.log);
         scene.covered.set(false);
         return Ok(());
     }
     let was_covered = scene.covered.replace(is_covered);
     if is_told && !scene.had_journal.get() {
-        return Error::wrong_state("a journal tells all that nobody asked for");
+        return Error::wrong_state("a journal is complete that was never requested");
     }
     if was_covered && !is_told {
-        scene.tell(|| "the journal does not tell all any more".to_owned());
+        scene.tell(|| "the journal is no longer complete".to_owned());
         if !scene.has_failed.get() {
-            return Error::wrong_state("the journal does not tell all any more, and no request ever failed");
+            return Error::wrong_state("the journal is no longer complete, although no request ever failed");
         }
     }
     Ok(())
 }
 
-/// Blocks are lost only where a drive could not read and redundancy could not help.
+/// Punctured blocks need a drive with unreadable blocks and insufficient redundancy.
 pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
     if volume.lost_bytes == 0 {
         return Ok(());
     }
     if !scene.array.faults.borrow().ever_unreadable() {
-        return Error::wrong_state("blocks are called lost although every drive could always read them");
+        return Error::wrong_state("blocks are punctured although no drive ever had unreadable blocks");
     }
     if !scene.has_lost_blocks.replace(true) {
-        scene.tell(|| format!("{} bytes are called lost", volume.lost_bytes));
+        scene.tell(|| format!("{} bytes are punctured", volume.lost_bytes));
     }
     Ok(())
 }
 
-/// The drives that are being rebuilt: they serve where they are current already.
+/// The rebuilding drives: they serve the ranges that are current.
 pub(crate) fn rebuilt(volume: &VolumeInfo) -> DriveSet {
     let rebuilt = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
     rebuilt.map(|(slot, _)| DriveIndex(slot as u16)).collect()

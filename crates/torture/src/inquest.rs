@@ -1,47 +1,48 @@
-//! Copies of the drives, looked at after every crash: another simulation starts over them, so that what happens there
-//! changes nothing here.
+//! Post-crash checks on copies of the drives, in a separate simulation without effect on the run.
 //!
-//! The whole volume is read, before and after redundancy agrees again; a check must find nothing. Then the same is
-//! read without drives: without every set of drives that the level survives where those are few, otherwise without some
+//! The whole volume is read before and after the resync; a check must find nothing. Then it is read
+//! without drives: without every set that the level survives if these are few, else without some of
+//! them; at the end without all of these sets. Redundancy may be consistent and still belong to
+//! wrong data.
 //! of them; in the end without all. Redundancy that agrees with itself may still be that of other data.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::{self, Outcome, Plan};
 use crate::log_devices::REMEMBERED_LOG;
-use crate::removed::{Sets, When, removals};
+use crate::removed::{RemovalTime, Sets, removals};
 use crate::run::{REMEMBERED_DRIVES, Run, envs, simulation, trace};
 use crate::scene::Scene;
-use crate::script::Fate;
+use crate::script::LifeEnd;
 use platform_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 use std::rc::Rc;
 
-/// Where the controller remembers which arrays were deleted without a drive of theirs.
+/// The controller's record of arrays that were deleted while a drive was missing.
 const REMEMBERED_DELETED: &str = "deleted-arrays.toml";
 
-/// A drive, by its first name, and what it holds.
+/// Drives by their first names, with their content.
 pub(crate) type Copies = Vec<(String, DriveImage)>;
 
 impl Run {
-    /// After a crash: what would become of the volume.
-    pub(crate) fn inquest(&mut self, fate: Fate) -> Result<()> {
+    /// Checks copies of the drives after a crash.
+    pub(crate) fn inquest(&mut self, fate: LifeEnd) -> Result<()> {
         if !self.scene.is_there() || self.scene.setup.without.inquests {
             return Ok(());
         }
         self.scene.count(|tally| tally.inquests += 1);
-        self.scene.tell(|| "copies of the drives are looked at".to_owned());
+        self.scene.tell(|| "checking copies of the drives".to_owned());
         self.scene.machine.story.of_copies.set(true);
         let result = self.look_at_copies(fate);
         self.scene.machine.story.of_copies.set(false);
         result.map_err(|error| Error { context: format!("after the crash: {}", error.context), ..error })
     }
 
-    fn look_at_copies(&mut self, fate: Fate) -> Result<()> {
+    fn look_at_copies(&mut self, fate: LifeEnd) -> Result<()> {
         let (copies, kept) = (self.copies(), self.sim.kept_image());
         if self.scene.covered.get() {
             self.lose_drives_in_the_crash(&copies, &kept)?;
         }
         self.lose_log_devices_in_the_crash(&copies, &kept)?;
-        if fate == Fate::Kill {
+        if fate == LifeEnd::Kill {
             self.lose_memory_in_the_crash(&copies, &kept)?;
         }
         let (mut sim, scene) = self.copy(&copies);
@@ -66,8 +67,8 @@ impl Run {
         Ok(())
     }
 
-    /// One of two log devices may be lost together with the crash: nothing is lost. All of them may: volumes wait for them, and an operator
-    /// gives up what they have.
+    /// The crash may destroy one of two log devices: no data is lost. It may destroy all: the
+    /// volumes wait for them, and an operator discards the log.
     fn lose_log_devices_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
         let (devices, life) = (self.log_devices_among(copies), self.scene.machine.life.get());
         let mut rng = Rng::new(self.scene.setup.seed, "log lost in the crash", &life.to_string());
@@ -81,7 +82,7 @@ impl Run {
         }
         for lost in sets {
             let list = lost.join(" ");
-            self.scene.tell(|| format!("log devices [{list}] are lost with the crash"));
+            self.scene.tell(|| format!("log devices [{list}] are lost in the crash"));
             self.scene.count(|tally| tally.removals += 1);
             let left: Copies = copies.iter().filter(|(name, _)| !lost.contains(name)).cloned().collect();
             let (mut sim, scene) = self.copy(&left);
@@ -93,26 +94,26 @@ impl Run {
             let result = self.buried(&scene, &sim, result);
             scene.let_go();
             result.map_err(|error| {
-                Error::new(error.kind, format!("log devices [{list}] lost with it: {}", error.context))
+                Error::new(error.kind, format!("log devices [{list}] lost in the crash: {}", error.context))
             })?;
         }
         Ok(())
     }
 
-    /// The process is killed, and the memory of its cache is deleted before the next one starts: volumes start as after a power cut, or wait
-    /// for an operator who gives the memory up. What the log has is not lost with that.
+    /// The crash also loses the cache's memory: volumes start as after a power cut, or wait for an
+    /// operator who discards the cache. Data in the log survives.
     fn lose_memory_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
         let life = self.scene.machine.life.get();
         let mut rng = Rng::new(self.scene.setup.seed, "memory lost in the crash", &life.to_string());
         if !self.scene.setup.has_cache() || rng.chance(1, 2) {
             return Ok(());
         }
-        self.scene.tell(|| "the memory of the cache is lost with the crash".to_owned());
+        self.scene.tell(|| "the cache's memory is lost in the crash".to_owned());
         self.scene.count(|tally| tally.lost_memories += 1);
         let (mut sim, scene) = self.copy(copies);
         sim.restore_kept(&kept.without_memory());
         scene.machine.lost_memory.set(true);
-        scene.volumes().iter().for_each(|volume| volume.crash(Fate::PowerCut));
+        scene.volumes().iter().for_each(|volume| volume.crash(LifeEnd::PowerCut));
         let given = copies.iter().map(|(name, _)| name.clone()).collect();
         let (look_first, wait_for_resync, check, shut_down) = (true, true, true, true);
         let plan = Plan { given, look_first, wait_for_resync, check, shut_down, ..Plan::default() };
@@ -120,37 +121,38 @@ impl Run {
         let result = self.buried(&scene, &sim, result);
         scene.let_go();
         let lost = |error: Error| Error {
-            context: format!("the memory of the cache lost with it: {}", error.context),
+            context: format!("the cache's memory lost in the crash: {}", error.context),
             ..error
         };
         result.map(drop).map_err(lost)
     }
 
-    /// The devices of the log in use that are there.
+    /// The present devices of the active log.
     fn log_devices_among(&self, copies: &Copies) -> Vec<String> {
         let mut devices = self.scene.machine.log.devices();
         devices.retain(|name| copies.iter().any(|(copy, _)| copy == name));
         devices
     }
 
-    /// The copies without one of two log devices, which one `turn` says, or with both: what is left has the records of all volumes.
+    /// The copies without one of two log devices (`turn` selects it), or with both: the rest has
+    /// the records of all volumes.
     fn with_some_log(&self, copies: Copies, turn: usize) -> Copies {
         let devices = self.log_devices_among(&copies);
         let needs = |volume: &Rc<Scene>| volume.has_parity() && volume.is_there();
         let mut volumes = self.scene.volumes().into_iter().filter(needs);
         let lost = devices.get(turn % 3).filter(|_| volumes.all(|volume| volume.on_log.is_on_two()));
         let Some(lost) = lost else { return copies };
-        self.scene.tell(|| format!("log device {lost} is lost with them"));
+        self.scene.tell(|| format!("log device {lost} is lost as well"));
         copies.into_iter().filter(|(name, _)| name != lost).collect()
     }
 
-    /// With a journal drives may be lost together with the crash: no operator is asked for a word, no request fails, and
-    /// every sector is what it may be.
+    /// With a journal, drives may be lost in the crash: no consent is needed, no request fails, and
+    /// every sector has an allowed value.
     fn lose_drives_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
-        let removals = removals(&self.scene, When::InTheCrash, Sets::AFTER_A_CRASH);
+        let removals = removals(&self.scene, RemovalTime::InTheCrash, Sets::AFTER_A_CRASH);
         for (turn, removed) in removals.into_iter().enumerate() {
             let list = removed.to_string();
-            self.scene.tell(|| format!("drives [{list}] are lost with the crash"));
+            self.scene.tell(|| format!("drives [{list}] are lost in the crash"));
             self.scene.count(|tally| tally.removals += 1);
             let left = self.with_some_log(removed.left(copies), turn);
             let (mut sim, scene) = self.copy(&left);
@@ -168,13 +170,13 @@ impl Run {
             let result = self.buried(&scene, &sim, result);
             scene.let_go();
             result.map_err(|error| {
-                Error::new(error.kind, format!("drives [{list}] lost with it: {}", error.context))
+                Error::new(error.kind, format!("drives [{list}] lost in the crash: {}", error.context))
             })?;
         }
         Ok(())
     }
 
-    /// In the end: without all sets of drives.
+    /// The final check: without all sets of drives.
     pub(crate) fn last_inquest(&mut self) -> Result<()> {
         let copies = self.copies();
         let scene = self.scene.clone();
@@ -184,12 +186,12 @@ impl Run {
         result
     }
 
-    /// The drives that are there.
+    /// The present drives.
     pub(crate) fn copies(&self) -> Copies {
         copies_of(&self.scene)
     }
 
-    /// Another simulation over copies of the drives, and what is known of them.
+    /// A simulation over copies of the drives, with the same knowledge.
     fn copy(&self, copies: &Copies) -> (Sim, Rc<Scene>) {
         let setup = &self.scene.setup;
         self.copies.set(self.copies.get() + 1);
@@ -201,7 +203,7 @@ impl Run {
             known.push((name.clone(), sim.add_drive_with(name, options, image)));
         }
         let scene = self.scene.copy(sim.handle(), known);
-        // Another machine does not know which log was in use, and what was deleted.
+        // Another machine has no record of the active log and of deleted arrays.
         let is_elsewhere = self.copies.get().is_multiple_of(2);
         scene.machine.log.is_elsewhere.set(is_elsewhere);
         if !is_elsewhere {
@@ -210,21 +212,23 @@ impl Run {
             }
         }
         if setup.larger.is_some() {
-            // One that does not know how large drives were would have to be told, each time.
+            // Without a record of the drives' sizes, an operator would have to enter them each
+            // time.
             self.copy_stored(&mut sim, REMEMBERED_DRIVES);
         }
         trace(&scene, &mut sim);
         (sim, scene)
     }
 
-    /// Copies a state file and its previous version, which counts where the file is damaged or missing.
+    /// Copies a state file and its previous version, which counts when the file is damaged or
+    /// missing.
     fn copy_stored(&self, sim: &mut Sim, file: &str) {
         for name in [file.to_owned(), format!("{file}.previous")] {
             sim.put_stored(&name, self.sim.stored(&name));
         }
     }
 
-    /// Takes the result of a life over copies, and lets go of what it left behind.
+    /// Takes the result of a life over copies, and frees its objects.
     fn buried<T>(
         &mut self,
         scene: &Rc<Scene>,
@@ -240,16 +244,16 @@ impl Run {
         }
     }
 
-    /// After everything was stopped in order, and redundancy agreed: reads the volume without sets of drives that it can
-    /// spare.
+    /// Reads the volume without sets of drives that it survives, after an orderly stop and a
+    /// complete resync.
     pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, many: Sets) -> Result<()> {
-        for (turn, removed) in removals(scene, When::Stopped, many).into_iter().enumerate() {
+        for (turn, removed) in removals(scene, RemovalTime::Stopped, many).into_iter().enumerate() {
             let list = removed.to_string();
-            self.scene.tell(|| format!("it is read without drives [{list}]"));
+            self.scene.tell(|| format!("reading without drives [{list}]"));
             self.scene.count(|tally| tally.removals += 1);
             let mut left = removed.left(copies);
             if turn % 2 == 1 {
-                // Stopped in order, nobody needs a log.
+                // After an orderly stop no volume needs a log.
                 let devices = self.log_devices_among(copies);
                 left.retain(|(name, _)| !devices.contains(name));
             }
@@ -271,7 +275,7 @@ impl Run {
     }
 }
 
-/// The drives that are there, and what they hold.
+/// The present drives, with their content.
 fn copies_of(scene: &Scene) -> Copies {
     let known = scene.machine.known.borrow();
     let smaller = scene.machine.taken_smaller.borrow();

@@ -1,17 +1,21 @@
-//! Drives that become larger while they are used: their files are made longer, an operator has all of them used, and a volume becomes longer where it is.
+//! Drives that become larger in use: their files grow, an operator rescans them, and a volume
+//! expands in place.
 //!
-//! # What must hold
-//! A drive that became larger is as it was, whoever looks at it, until somebody asks for more. What lies at its end moves then, at a start or while the array does
-//! without the drive: a kill, a power cut or a write that fails on the way leaves it as large as it was, or as large as it is, with all that it held. When somebody was
-//! told that all of it is used, it never is smaller again. Hosts notice nothing of any of that; nor of a volume that becomes longer, but for the room.
+//! # Invariants
+//! - A larger drive does not change until a rescan. The rescan then moves the metadata at its end,
+//!   at a start or while the array works without the drive. After a kill, a power cut or a failed
+//!   write the drive has its old or its new size, with all data.
+//! - After a confirmed rescan the size never shrinks again.
+//! - Hosts see nothing of this, and of an expansion only the new capacity.
 //!
-//! How large a drive was is remembered beside the drives, by its name: none gets another name in such a run, and copies are looked at by somebody who knows that.
+//! The controller records drive sizes by name: no drive is renamed in such a run, and checks of
+//! copies have the record.
 
 use crate::error::{Error, Result};
 use crate::faults;
 use crate::host::Host;
 use crate::life::Plan;
-use crate::operator::{self, AtWork};
+use crate::operator::{self, OperatorTask};
 use crate::scene::Scene;
 use crate::setup::LargerSetup;
 use controller::{Command, Reply, ReshapeVolume};
@@ -22,55 +26,55 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, DriveIndex};
 
-/// The number of the first thing that is done to drives or volumes in a life, counted from the life's first incident.
+/// The first incident number of these operations in a life, counted from the life's first incident.
 const OF_LARGER: u64 = 91;
 
-/// How many things are done in a life at most.
+/// The maximum number of operations per life.
 const MOST: u64 = 5;
 
-/// One in so many volumes that become longer takes all there is: all of it is resynced.
+/// One in this many expansions takes all free space, which is then resynced.
 const ALL_OF_IT: u64 = 8;
 
-/// What is done.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Act {
-    /// The files of all drives become longer.
+enum Operation {
+    /// The files of all drives grow.
     AllBecomeLarger,
-    /// That of one does.
+    /// The file of one drive grows.
     OneBecomesLarger,
-    /// An operator has all of all drives used from the next start on.
+    /// An operator rescans all drives; effective from the next start.
     RescansAll,
-    /// He has all of one drive used that the array does without meanwhile.
+    /// An operator rescans one drive that the array can spare meanwhile.
     RescansOne,
-    /// He has a volume become longer.
+    /// An operator expands a volume.
     Expands,
 }
 
-impl Act {
-    /// In half of the cases what is next, as an operator would do it.
-    fn draw(scene: &Scene, rng: &mut Rng) -> Act {
+impl Operation {
+    /// In half of the cases the next step that an operator would take.
+    fn draw(scene: &Scene, rng: &mut Rng) -> Operation {
         let (is_next, one) = (rng.chance(1, 2), rng.chance(1, 4));
         if is_next && scene.array.drives.borrow().iter().any(|drive| drive.length() < drive.size()) {
-            return if one { Act::OneBecomesLarger } else { Act::AllBecomeLarger };
+            return if one { Operation::OneBecomesLarger } else { Operation::AllBecomeLarger };
         }
         let is_used = |name: &String| scene.machine.rescanned.borrow().contains_key(name);
         if is_next && !scene.setup.names().iter().all(is_used) {
-            return if one { Act::RescansOne } else { Act::RescansAll };
+            return if one { Operation::RescansOne } else { Operation::RescansAll };
         }
         match rng.below(10) {
-            0..=1 => Act::AllBecomeLarger,
-            2 => Act::OneBecomesLarger,
-            3 => Act::RescansAll,
-            4..=6 => Act::RescansOne,
-            _ => Act::Expands,
+            0..=1 => Operation::AllBecomeLarger,
+            2 => Operation::OneBecomesLarger,
+            3 => Operation::RescansAll,
+            4..=6 => Operation::RescansOne,
+            _ => Operation::Expands,
         }
     }
 }
 
-/// Has drives and volumes become larger in this life, if that was drawn.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
+/// Runs the drawn operations of this life.
+pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let scene = &host.scene;
-    let beside = AtWork::of(host);
+    let beside = OperatorTask::of(host);
     let life = scene.machine.life.get();
     let stream = |name: String| Rng::new(host.scene.setup.seed, "larger", &name);
     let count = stream(life.to_string()).below(MOST + 1);
@@ -109,32 +113,32 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
 
 async fn act(host: &Host, larger: &LargerSetup, is_last: bool, rng: &mut Rng) -> Result<()> {
     let scene = &host.scene;
-    let act = Act::draw(scene, rng);
+    let act = Operation::draw(scene, rng);
     scene.tell_of("operator", || format!("{act:?}"));
     let drives = scene.layout().drives().0;
     let slot = DriveIndex(rng.below(u64::from(drives)) as u16);
     match act {
-        Act::AllBecomeLarger => {
+        Operation::AllBecomeLarger => {
             scene.array.drives.borrow().iter().for_each(|drive| become_larger(scene, larger, drive))
         }
-        Act::OneBecomesLarger => {
+        Operation::OneBecomesLarger => {
             let drives = scene.array.drives.borrow();
             drives.get(slot.as_usize()).into_iter().for_each(|drive| become_larger(scene, larger, drive));
         }
-        Act::RescansAll => {
+        Operation::RescansAll => {
             for slot in (0..drives).map(DriveIndex) {
                 rescan(host, slot).await?;
             }
         }
-        // Nobody waits for a drive that cannot be brought back while a volume moves.
-        Act::RescansOne if is_last => {}
-        Act::RescansOne => rescan_without(host, slot, rng).await?,
-        Act::Expands => expand(host, rng).await?,
+        // During a reshape a drive that cannot be brought back is not waited for.
+        Operation::RescansOne if is_last => {}
+        Operation::RescansOne => rescan_without(host, slot, rng).await?,
+        Operation::Expands => expand(host, rng).await?,
     }
     Ok(())
 }
 
-/// A drive's file is made longer; at first by too little, where that was drawn.
+/// Extends a drive's file; the first extension may be too small.
 fn become_larger(scene: &Scene, larger: &LargerSetup, drive: &SimDrive) {
     let (now, most) = (drive.length(), drive.size());
     let a_little = larger.a_little.map(|by| ByteCount(most.0 - larger.by.0) + by);
@@ -142,11 +146,11 @@ fn become_larger(scene: &Scene, larger: &LargerSetup, drive: &SimDrive) {
     if scene.is_there() && now < next && drive.is_present() {
         drive.set_length(next);
         scene.count(|tally| tally.larger += 1);
-        scene.tell_of(drive.name(), || format!("it becomes larger: {next}, and was {now}"));
+        scene.tell_of(drive.name(), || format!("its size is {next}, before {now}"));
     }
 }
 
-/// An operator has all of a slot's drive used. Whoever is told that it is may rely on that.
+/// An operator rescans a slot's drive. A confirmed rescan must last.
 async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
@@ -159,13 +163,13 @@ async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
                 note_rescanned(scene, &drive.name, drive.size_bytes);
             }
         }
-        Ok(other) => return Error::wrong_state(format!("a rescan is answered with {other:?}")),
-        Err(error) => scene.tell_of("operator", || format!("{name} is not rescanned: {error}")),
+        Ok(other) => return Error::wrong_state(format!("a rescan returned {other:?}")),
+        Err(error) => scene.tell_of("operator", || format!("cannot rescan {name}: {error}")),
     }
     Ok(())
 }
 
-/// The array does without a drive while all of it comes to be used; at times a write to it fails meanwhile.
+/// Rescans a drive while the array works without it; sometimes a write to it fails meanwhile.
 async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<()> {
     let scene = &host.scene;
     let fails = rng.chance(1, 3).then(|| (faults::delay(rng) / 64, rng.between(1, 2)));
@@ -178,7 +182,7 @@ async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<
     if let Some((after, count)) = fails
         && let Some(drive) = &drive
     {
-        scene.tell_of(drive.name(), || format!("{count} writes are to fail after {after:?}"));
+        scene.tell_of(drive.name(), || format!("{count} writes will fail after {after:?}"));
         let is_over = is_over.clone();
         faults::later_to(scene, after, drive, move |drive| {
             if !is_over.get() {
@@ -187,7 +191,7 @@ async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<
         });
     }
     rescan(host, slot).await?;
-    // What is not there when it is brought back fails nothing else.
+    // Faults end when the drive is brought back.
     is_over.set(true);
     if let Some(drive) = drive.filter(|_| fails.is_some()) {
         drive.cancel_failures();
@@ -195,12 +199,12 @@ async fn rescan_without(host: &Host, slot: DriveIndex, rng: &mut Rng) -> Result<
     operator::bring_back(host, false).await
 }
 
-/// An operator has a volume of the array become longer, as far as there is room.
+/// An operator expands a volume of the array, as far as there is space.
 async fn expand(host: &Host, rng: &mut Rng) -> Result<()> {
     let first = &host.scene;
     let all = first.array.volumes();
     if !all.iter().all(|volume| volume.is_there()) {
-        return Ok(()); // The neighbour's place is kept for it.
+        return Ok(()); // The space is reserved for the neighbour.
     }
     let (nth, more) = (rng.below(2) as usize, rng.between(64 << 10, 1 << 20));
     let takes_all = rng.chance(1, ALL_OF_IT);
@@ -213,17 +217,17 @@ async fn expand(host: &Host, rng: &mut Rng) -> Result<()> {
         operator::order_write_mode(&of, controller::WriteMode::WriteThrough).await;
     }
     if first.array.may_move() || !scene.is_there() {
-        return Ok(()); // Something else was ordered meanwhile.
+        return Ok(()); // Another order is pending.
     }
     let volume = scene.setup.name().to_owned();
     let size_bytes = (!takes_all).then_some((has + more).next_multiple_of(4096));
-    first.tell_of("operator", || format!("'{volume}' is to become longer: {size_bytes:?}"));
+    first.tell_of("operator", || format!("'{volume}' will expand: {size_bytes:?}"));
     scene.begin_to_grow(has);
     let order = ReshapeVolume { volume, size_bytes, ..ReshapeVolume::default() };
     let answer = host.ask(Command::VolumeReshape(order)).await;
     scene.end_order();
     if let Err(error) = answer {
-        first.tell_of("operator", || format!("it is not: {error}"));
+        first.tell_of("operator", || format!("cannot expand it: {error}"));
     }
     host.show().await.map(|_| ())
 }
@@ -236,36 +240,37 @@ fn note_rescanned(scene: &Scene, shown: &str, size: Option<u64>) {
     }
 }
 
-/// After a start: drives of which all was used are no smaller than they were then, and those of which nobody asked that are no larger than they were.
+/// Checks after a start: rescanned drives have not shrunk, and other drives have not grown.
 pub(crate) async fn look(host: &Host) -> Result<()> {
     let scene = &host.scene;
     if scene.setup.larger.is_none() || scene.setup.is_neighbour() {
         return Ok(());
     }
     let Reply::Drives { drives, .. } = host.must(Command::DriveList {}).await? else {
-        return Error::wrong_state("drives are not listed");
+        return Error::wrong_state("the drives cannot be listed");
     };
     let known = scene.machine.known.borrow().clone();
     for drive in &drives {
         let first_name = scene.machine.drive_at(&drive.name);
         let Some((_, found)) = known.iter().find(|(name, _)| *name == first_name) else { continue };
-        // One whose file was truncated is a smaller drive.
+        // A drive with a truncated file is a smaller drive.
         let Some(size) = drive.size_bytes.filter(|_| found.is_present()) else { continue };
         let was = scene.machine.rescanned.borrow().get(&first_name).copied();
         if was.is_some_and(|was| was.0 > size) {
             return Error::wrong_state(format!(
-                "all of drive {first_name} was used, {was:?}, and {size} bytes are now: {:?}",
+                "drive {first_name} had {was:?} bytes in use, and has {size} now: {:?}",
                 drive.reason
             ));
         }
         if let Some(uuid) = &drive.uuid {
-            // Another drive that has the name, and one that is labelled anew, have another UUID; one that is being filled is shown with that of its slot.
+            // A drive that took the name, or was relabelled, has another UUID; a rebuilding drive
+            // is shown with the UUID of its slot.
             let key = (first_name.clone(), uuid.clone());
             let was = scene.machine.used.borrow_mut().insert(key, size);
             let is_asked = scene.machine.asked.borrow().contains(&first_name);
             if let Some(was) = was.filter(|was| *was < size && !is_asked) {
                 return Error::wrong_state(format!(
-                    "{size} bytes of drive {first_name} are used, and {was} before, and nobody asked for more"
+                    "{size} bytes of drive {first_name} are in use, {was} before, without a rescan"
                 ));
             }
         }

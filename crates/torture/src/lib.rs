@@ -1,42 +1,35 @@
-//! Deterministic torture: the whole controller in virtual time, faults and crashes at any event, and an oracle
-//! that knows what every sector may hold.
+//! Deterministic torture test: the whole controller in virtual time, with faults and crashes at any
+//! event, and an oracle that knows the allowed values of every sector.
 //!
-//! A run is a function of its seed. It draws an array ([`Setup`]), in some runs a second volume, then lets a controller's process live several
-//! lives over the same drives: each starts from what is on them, sends concurrent requests of awkward sizes on
-//! every shard while drives fail, and is cut off at some event by a kill or a power cut, be it while it creates
-//! the volume, recovers from the crash before, resyncs, serves or shuts down. In the last life nothing goes
-//! wrong any more, and everything must get well. Then the volumes are read with drives removed.
+//! A run is a function of its seed. It draws an array ([`Setup`]), in some runs a second volume,
+//! and several *lives* of the controller's process over the same drives. Each life starts from the
+//! drives, sends concurrent requests of unusual sizes on every shard while drives fail, and is cut
+//! off at some event by a kill or a power cut: during creation, recovery, resync, service or
+//! shutdown. The last life has no faults, and everything must recover. Then the volumes are read
+//! with drives removed.
 //!
-//! | where | what |
+//! | files | content |
 //! | --- | --- |
-//! | `options.rs`, `setup.rs`, `script.rs` | what may be asked for; what a seed draws; what a life is to be |
-//! | `run.rs` | the lives of the volumes, and how each ends |
-//! | `inquest.rs`, `removed.rs` | copies of the drives, looked at after every crash; the reading without drives, and which |
-//! | `life.rs`, `host.rs` | one life: start, look, requests, shutdown; what the controller may say of itself |
+//! | `options.rs`, `setup.rs`, `script.rs` | options; what a seed draws; the script of a life |
+//! | `run.rs` | the lives of the volumes, and their ends |
+//! | `inquest.rs`, `removed.rs` | checks of drive copies after crashes; reads without drives |
+//! | `life.rs`, `host.rs` | one life: start, checks, requests, shutdown; allowed reports |
 //! | `beside.rs` | the neighbours' part in a life: requests, creation, deletion |
-//! | `log_devices.rs`, `log_devices/` | what is known of log devices; what happens to them; volumes that wait for them |
-//! | `operator.rs` | what an operator does, also at random times |
-//! | `migrations.rs`, `migrations/way.rs` | volumes that go to another layout: who orders it; which layouts they may have, and what may be said of that |
-//! | `larger.rs` | drives that become larger while they are used, and volumes on them |
-//! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
-//! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
-//! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
-//! | `oracle.rs` | what every sector may hold, and why |
-//! | `tolerance.rs` | how many drives a volume may lose, as stated and as counted |
-//! | `state_files.rs` | what happens to the state folder and the clock between lives |
-//! | `stamp.rs` | what a sector holds, so that it tells whose it is |
-//! | `scene.rs`, `machine.rs` | what the harness knows of a volume; of the machine and the drives that volumes share |
-//! | `story.rs`, `tally.rs` | its story; its sum |
+//! | `log_devices.rs`, `log_devices/` | log devices: known state, faults, waiting volumes |
+//! | `operator.rs` | operator actions, also at random times |
+//! | `migrations.rs`, `migrations/way.rs` | reshapes: the operator; allowed layouts and reports |
+//! | `larger.rs` | drives that become larger in use, and volumes on them |
+//! | `requests.rs`, `workload.rs` | the requests; their transmission and validation |
+//! | `giving_up.rs` | at the end: deletion while drives hang, and a new volume on them |
+//! | `faults.rs`, `silent.rs` | faults of drives; silent corruption |
+//! | `oracle.rs` | the allowed values of every sector |
+//! | `tolerance.rs` | fault tolerance, as reported and as counted |
+//! | `state_files.rs` | faults of the state folder and the clock between lives |
+//! | `stamp.rs` | the content of sectors, which identifies its write |
+//! | `scene.rs`, `machine.rs` | known state of a volume; of the machine and of shared drives |
+//! | `story.rs`, `tally.rs` | the log of a run; its totals |
 //! | `campaign.rs`, `shrink.rs` | many seeds, each twice; the shortest history that fails |
-//! | `watch.rs` | a run that does not come back |
-//!
-//! # What is excused
-//! A request may fail only while more is lost than the level survives. Until parity agrees with the data again
-//! after a crash (`write-hole: resync`), any fault of a drive is more than that on levels with parity. A volume with
-//! parity that is degraded and was being written must be refused at its start; torture plays the operator who
-//! accepts it, and from then on excuses sectors of the missing drive beside a write that was interrupted, and
-//! no others: neither when a further drive dies, nor when the volume is read with as many drives removed as the level
-//! survives. The missing drive is no excuse for requests to fail any more. Nor is a drive that an operator takes out without accepting a loss.
+//! | `watch.rs` | detection of endless loops |
 
 #![allow(clippy::disallowed_methods, reason = "seeds are run on threads of their own")]
 
@@ -85,4 +78,4 @@ pub use scene::Scene;
 pub use setup::Setup;
 pub use shrink::{Shrunk, shrink};
 pub use story::Story;
-pub use tally::{Deed, Tally};
+pub use tally::{Event, Tally};

@@ -1,10 +1,10 @@
-//! A life of the controller's process: it starts, is looked at, serves, and is shut down, unless it is killed
+//! A life of the controller's process: start, checks, requests, shutdown, unless it is killed
 //! before.
 
-use crate::beside::{self, Beside};
+use crate::beside::{self, Neighbours};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explained;
-use crate::host::{Found, Host, note_lost, out_of, show, start};
+use crate::host::{Host, StartResult, note_lost, out_of, show, start};
 use crate::larger;
 use crate::log_devices;
 use crate::migrations;
@@ -22,58 +22,59 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
-/// How long a resync may take in virtual time before it counts as stuck.
+/// The time limit of a resync, in virtual time.
 pub(crate) const RESYNC_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// How often a volume is started that is not served, each time after an operator has said something.
+/// The maximum number of starts of an offline volume, each after an operator's action.
 const TRIES: u64 = 6;
 
-/// What is to be done in a life.
+/// The plan of a life.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Drives to name to the controller; those that it remembers it finds by itself.
+    /// Drives to name to the controller; it finds registered drives itself.
     pub given: Vec<String>,
-    /// Whether the volume is read before anything else is done.
+    /// Whether the volume is read first.
     pub look_first: bool,
-    /// Whether to wait until redundancy agrees before requests are sent, and to read the volume again then.
+    /// Whether to wait for the resync before the requests, and to read the volume again then.
     pub wait_for_resync: bool,
-    /// Whether an operator brings drives back that are out, before or while requests are sent.
+    /// Whether an operator brings offline drives back, before or during the requests.
     pub bring_back: bool,
-    /// Whether he has other drives take the places of those that died.
+    /// Whether the operator replaces dead drives.
     pub replace: bool,
-    /// How many requests to send.
+    /// The number of requests.
     pub ops: u64,
-    /// The number of the first of the workers that send them.
+    /// The number of the first worker.
     pub first_worker: u64,
-    /// At which of them, and how many events after it began, the life is cut off.
+    /// The request, and the number of events after its start, at which the life is cut off.
     pub cut_at: Option<(u64, u64)>,
-    /// Whether a check is to find, in the end, that all redundancy agrees.
+    /// Whether a final check must find consistent redundancy.
     pub check: bool,
-    /// Whether to shut down in the end.
+    /// Whether to shut down at the end.
     pub shut_down: bool,
-    /// Whether this is the last, quiet life: nothing is wrong that can be repaired, so everything must get well.
+    /// Whether this is the last life without faults: all that can be repaired is repaired, and
+    /// everything must recover.
     pub is_last: bool,
-    /// Whether it goes on with a volume where another plan ended in this life.
+    /// Whether the plan continues with the volume of an earlier plan of this life.
     pub goes_on: bool,
 }
 
-/// How a life ended that was not cut off.
+/// The end of a life that was not cut off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It did what was planned.
+    /// The plan was completed.
     Done,
-    /// The volume needs drives that are not there.
+    /// The volume needs missing drives.
     NeedsDrives,
 }
 
-/// Starts the controller's process and lives a life as planned, with all volumes.
+/// Starts the controller's process and runs the life of all volumes.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcome> {
     let host = begin(scene, envs, &plan).await;
     let is_served = open(&host, &plan, true).await?;
-    let beside = Beside::begin(&host, &plan).await?;
+    let beside = Neighbours::begin(&host, &plan).await?;
     if is_served {
         serve(&host, &plan).await?;
     }
@@ -82,7 +83,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         return Ok(Outcome::NeedsDrives);
     }
     if plan.shut_down {
-        // A drive may have taken a slot at the last look, and be current already: it is not out.
+        // A drive that took a slot at the last query may be current already.
         note_rebuilt(&host.scene, &host.show().await?);
         host.shut_down().await?;
         for scene in host.scene.arrays() {
@@ -94,7 +95,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// What is done with a volume that is served.
+/// The plan for a served volume.
 pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     let scene = &host.scene;
     let volumes = host.volumes()?;
@@ -135,13 +136,13 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
             host.wait_for_resync(true).await?;
         }
         host.wait_for_rebuilds().await?;
-        // Where a drive was missing it may have waited for that.
+        // The resync may have waited for a missing drive.
         host.wait_for_resync(true).await?;
         host.last_look(&volumes[0]).await?;
     }
     // Without a drive there may be nothing to compare.
     let may_compare = scene.synced.get() && scene.array.out.get().is_empty();
-    // While any volume of the array moves, none of them is checked.
+    // During a reshape no volume of the array is checked.
     if plan.check && scene.is_redundant() && !scene.array.may_move() && may_compare {
         host.check_finds_nothing().await?;
     }
@@ -153,26 +154,26 @@ pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Host
     for volume in scene.volumes() {
         volume.forced.set(DriveSet::EMPTY);
         if volume.setup.is_neighbour() {
-            // It may not be served.
+            // The volume may be offline.
             volume.synced.set(false);
         }
         volume.gives_up_journal.set(false);
         volume.way.begins();
     }
     for volume in scene.arrays() {
-        // A start that is cut off has changed the labels already.
+        // An interrupted start has changed the labels already.
         volume.array.after_shutdown.set(volume.array.shut_down.replace(false));
     }
     start(scene, envs, plan.given.clone()).await
 }
 
-/// Has the volume served, as far as that may be; whether it is. `must`: it is created if there is none.
+/// Starts the volume if possible; returns whether it is served. `must`: creates a missing volume.
 pub(crate) async fn open(host: &Host, plan: &Plan, must: bool) -> Result<bool> {
     let scene = &host.scene;
     match host.find().await? {
-        Found::Volume => {}
-        Found::Nothing if must => host.create().await?,
-        Found::Nothing | Found::NeedsDrives => return Ok(false),
+        StartResult::Volume => {}
+        StartResult::Nothing if must => host.create().await?,
+        StartResult::Nothing | StartResult::NeedsDrives => return Ok(false),
     }
     log_devices::look(host).await?;
     larger::look(host).await?;
@@ -180,7 +181,7 @@ pub(crate) async fn open(host: &Host, plan: &Plan, must: bool) -> Result<bool> {
         return Ok(false);
     }
     if scene.on_log.must_have_waited() {
-        let sentence = "the volume was started without the log that has what finishes its writes";
+        let sentence = "the volume started without the log that must complete its writes";
         return Error::wrong_state(sentence);
     }
     host.judge_start(&host.show().await?)?;
@@ -189,7 +190,7 @@ pub(crate) async fn open(host: &Host, plan: &Plan, must: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// An operator says what has to be said, until the volume is served; whether it is.
+/// An operator takes the required actions until the volume is served; returns whether it is.
 async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
     for attempt in 0..TRIES {
         let volume = host.show().await?;
@@ -204,7 +205,8 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
             }
         } else if host.needs_drives(&volume)? {
             if !migrations::bring_back_lost(host, &volume).await {
-                // Which layout it has on the way is the controller's knowledge: without these drives it may serve.
+                // The layout during a reshape is known to the controller only: it may serve without
+                // these drives.
                 let offered =
                     |why: &String| why.contains("--degraded") || why.contains("--accept-stale-parity");
                 let offers = volume.reasons.iter().any(offered);
@@ -218,25 +220,25 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
         }
     }
     let reasons = host.show().await?.reasons.join("; ");
-    Error::wrong_state(format!("whatever an operator says, the volume is not started: {reasons}"))
+    Error::wrong_state(format!("the volume does not start after all operator actions: {reasons}"))
 }
 
 impl Host {
-    /// Waits until the controller says that redundancy agrees, where it can come to that. `must`: it can.
+    /// Waits for the end of the resync, if it can end. `must`: it can.
     async fn wait_for_resync(&self, must: bool) -> Result<()> {
         let end = self.env.now() + RESYNC_LIMIT;
         let mut pause = Duration::from_millis(1);
         while !self.scene.synced.get() {
             if !must && (self.scene.may_fail() || self.scene.may_move()) {
-                return Ok(()); // What it needs is missing, or nobody says while it is on its way.
+                return Ok(()); // Drives are missing, or unknown during a reshape.
             }
-            // Whoever watches has seen something worse, and looks no more.
+            // The background watcher has found an error.
             self.scene.untrue.take().map_or(Ok(()), Err)?;
             if self.env.now() > end {
                 let volume = self.show().await?;
                 return Err(Error::new(
                     ErrorKind::Stall,
-                    format!("the resync does not come to its end: {:?}, {:?}", volume.state, volume.resync),
+                    format!("the resync does not end: {:?}, {:?}", volume.state, volume.resync),
                 ));
             }
             self.env.sleep(pause).await;
@@ -245,7 +247,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until every drive that is there has been made current.
+    /// Waits until every present drive is rebuilt.
     async fn wait_for_rebuilds(&self) -> Result<()> {
         let end = self.env.now() + RESYNC_LIMIT;
         let gone = self.scene.array.faults.borrow().gone();
@@ -265,34 +267,32 @@ impl Host {
                         format!("{:?} of {} is {:?} {:?}", task.kind, task.subject, task.state, task.reason)
                     })
                     .collect();
-                let sentence = format!(
-                    "drives are not rebuilt: {states:?}: {}; tasks: {open:?}",
-                    shown.reasons.join("; ")
-                );
+                let sentence =
+                    format!("rebuilds do not end: {states:?}: {}; tasks: {open:?}", shown.reasons.join("; "));
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
             if !self.scene.beside.is_empty() {
-                // Another volume's operator may have stopped the rebuild that they share.
+                // Another volume's operator may have stopped the shared rebuild.
                 operator::resume_tasks(self).await?;
             }
             self.env.sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// At the end of all things nothing is wrong that can be repaired.
+    /// The final check: everything that can be repaired is repaired.
     async fn last_look(&self, volume: &Rc<Volume>) -> Result<()> {
         let scene = &self.scene;
         workload::flush(scene, volume).await?;
         look_at_all(scene, volume).await?;
         let shown = self.show().await?;
         note_lost(scene, &shown)?;
-        // Another drive may have taken a slot since the last look, and be current already.
+        // A drive may have taken a slot since the last query, and be current already.
         note_rebuilt(scene, &shown);
         let out = out_of(&shown);
         let expected = if out.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
         if shown.state != expected || shown.resync.is_some() || out != scene.array.out.get() {
             return Error::wrong_state(format!(
-                "with nothing wrong any more the volume is {}, drives {out:?} are out, resync: {:?}",
+                "after all repairs the volume is {}, drives {out:?} are not in use, resync: {:?}",
                 shown.state, shown.resync
             ));
         }
@@ -306,16 +306,16 @@ impl Host {
         Ok(())
     }
 
-    /// Runs a task over the whole volume to its end. `None` where it was not begun, or did not come to its end.
+    /// Runs a task over the whole volume to its end. `None` if it was not started or did not end.
     pub async fn run_task(&self, what: Startable) -> Result<Option<TaskInfo>> {
         let start =
             StartTask { what, volume: Some(self.scene.setup.name().to_owned()), ..StartTask::default() };
         let end = self.env.now() + RESYNC_LIMIT;
         let mut task = match self.ask(Command::TaskStart(start)).await {
             Ok(Reply::Task { task, .. }) => task,
-            Ok(other) => return Error::wrong_state(format!("a task that is started answers {other:?}")),
+            Ok(other) => return Error::wrong_state(format!("starting a task returned {other:?}")),
             Err(error) => {
-                self.scene.tell(|| format!("{what:?} is not begun: {error}"));
+                self.scene.tell(|| format!("cannot start {what:?}: {error}"));
                 return Ok(None);
             }
         };
@@ -330,21 +330,21 @@ impl Host {
                     .iter()
                     .map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason))
                     .collect();
-                let sentence = format!("{what:?} does not come to its end: {}", others.join("; "));
+                let sentence = format!("{what:?} does not end: {}", others.join("; "));
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
             self.env.sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(5));
             task = match self.must(Command::TaskShow { task: task.task }).await? {
                 Reply::Task { task, .. } => task,
-                other => return Error::wrong_state(format!("a task is shown as {other:?}")),
+                other => return Error::wrong_state(format!("showing a task returned {other:?}")),
             };
         }
         Ok((task.state == controller::TaskState::Done).then_some(*task))
     }
 
-    /// Whether a task waits since the volume is degraded, and nothing rebuilds it: the controller has failed a drive at so many blocks that it does
-    /// not read whatever is written there, and there is no other one to take its slot.
+    /// Whether a task waits because the volume is degraded without a rebuild: the controller failed
+    /// a drive with blocks that stay unreadable, and there is no replacement.
     async fn waits_for_a_drive(&self, task: &TaskInfo, all: &[TaskInfo]) -> Result<bool> {
         let is_rebuilt = all.iter().any(|task| task.kind == TaskKind::Rebuild && !task.state.is_over());
         let out = out_of(&self.show().await?);
@@ -354,11 +354,11 @@ impl Host {
             return Ok(false);
         }
         self.scene.array.out.set(out);
-        self.scene.tell(|| format!("drives {out:?} are out: {} waits ({:?})", task.kind, task.reason));
+        self.scene.tell(|| format!("drives {out:?} are not in use: {} waits ({:?})", task.kind, task.reason));
         Ok(true)
     }
 
-    /// A check finds that all redundancy agrees, but where a drive changed something and told nobody.
+    /// A check must find consistent redundancy, except for silent corruption.
     async fn check_finds_nothing(&self) -> Result<()> {
         let scene = &self.scene;
         let Some(task) = self.run_task(Startable::Check).await? else { return Ok(()) };
@@ -367,16 +367,16 @@ impl Host {
         let tainted = scene.tainted.borrow().len() as u64;
         if task.found.mismatches > tainted {
             return Error::wrong_state(format!(
-                "a check found {} stripes whose redundancy does not agree, and {tainted} at most may not: {:?}",
+                "a check found {} inconsistent stripes; at most {tainted} are allowed: {:?}",
                 task.found.mismatches, task.blamed
             ));
         }
-        scene.tell(|| format!("a check found {} stripes that do not agree", task.found.mismatches));
+        scene.tell(|| format!("a check found {} inconsistent stripes", task.found.mismatches));
         Ok(())
     }
 }
 
-/// Tells the scene when redundancy agrees.
+/// Records the moment when redundancy becomes consistent.
 async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
     let mut pause = Duration::from_millis(1);
     for nth in 0.. {
@@ -384,7 +384,7 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         pause = (pause * 2).min(Duration::from_secs(5));
         let Ok(volume) = show(&scene, &env, &control).await else { return };
         if !volume.state.serves() {
-            return; // The next look tells of it.
+            return; // The next query reports it.
         }
         if let Err(error) = note_lost(&scene, &volume) {
             scene.untrue.replace(Some(error));
@@ -397,12 +397,12 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         }
         if volume.resync.is_none() && !scene.synced.get() && !scene.may_move() {
             scene.settle();
-            scene.tell(|| "redundancy agrees with the data".to_owned());
+            scene.tell(|| "redundancy is consistent".to_owned());
         }
     }
 }
 
-/// The controller says which drives it does without: the others are current.
+/// Records the drives that the controller does not use: the others are current.
 fn note_rebuilt(scene: &Scene, volume: &controller::VolumeInfo) {
     let out = scene.array.out.get().intersection(&out_of(volume));
     if out != scene.array.out.get() {
@@ -423,27 +423,27 @@ async fn look_at(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Result
     Ok(())
 }
 
-/// Reads all that requests go to.
+/// Reads the ranges of all requests.
 pub(crate) async fn look_at_zones(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     for zone in &scene.setup.zones {
         look_at(scene, volume, *zone).await?;
     }
-    scene.tell(|| "everything was read and is as it may be".to_owned());
+    scene.tell(|| "all request ranges were read, with allowed values".to_owned());
     Ok(())
 }
 
 /// Reads the whole volume.
 async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     look_at(scene, volume, ByteRange::new(ByteOffset::ZERO, scene.setup.geometry.capacity())).await?;
-    scene.tell(|| "the whole volume was read and is as it may be".to_owned());
+    scene.tell(|| "the whole volume was read, with allowed values".to_owned());
     Ok(())
 }
 
-/// Starts a controller over copies of drives some of which were left out, after everything was stopped in order:
-/// the volumes must come up, and every sector be had from what is left.
+/// Starts a controller over copies with some drives removed, after an orderly stop: the volumes
+/// must start, and every sector be readable.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub(crate) async fn without_some(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let host = start(scene, envs, given).await;
     for scene in host.scene.volumes().iter().filter(|scene| scene.is_there() && !scene.is_ignored.get()) {
@@ -463,7 +463,7 @@ async fn read_without(host: &Host) -> Result<()> {
     }
     if !volume.state.serves() || volume.resync.is_some() {
         return Error::wrong_state(format!(
-            "stopped in order, then started without some drives, the volume is {} (resync: {:?}): {}",
+            "after an orderly stop, and a start without some drives, the volume is {} (resync: {:?}): {}",
             volume.state,
             volume.resync,
             volume.reasons.join("; ")

@@ -1,4 +1,4 @@
-//! What the volumes under test share: the machine that they are on, and the array that some of them lie on together.
+//! The state that volumes under test share: the machine, and the array that several volumes use.
 
 use crate::faults::Faults;
 use crate::log_devices::LogDevices;
@@ -12,42 +12,43 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 
-/// The machine. It belongs to nobody that can be killed.
+/// The machine. It survives kills of the process.
 pub struct Machine {
     /// The shards of the latest process.
     pub shards: RefCell<Vec<engine::Shard>>,
-    /// Drives that may take the place of others, and are not tried yet.
+    /// Unused replacement drives.
     pub replacements: RefCell<Vec<(String, SimDrive)>>,
-    /// Drives that migrations add.
+    /// Drives that reshapes add.
     pub additions: RefCell<Vec<(String, SimDrive)>>,
-    /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
+    /// Drives that are, were or may be members: a crash may undo a replacement, or complete it
+    /// without a report.
     pub known: RefCell<Vec<(String, SimDrive)>>,
-    /// Writes that went astray, and on which drive: whichever array has or gets it may miss them.
+    /// Misdirected or lost writes by drive: the array that has or gets the drive may miss them.
     pub strays: RefCell<Vec<(String, StrayWrite)>>,
-    /// Drives whose file was truncated, and that an array took as the smaller ones that they are now.
+    /// Drives with a truncated file that an array uses at their smaller size.
     pub taken_smaller: RefCell<BTreeSet<String>>,
-    /// Drives of which somebody was told that all of them is used since they became larger, and how large they were by then.
+    /// Drives with a confirmed rescan after they became larger, and their size then.
     pub rescanned: RefCell<BTreeMap<String, ByteCount>>,
-    /// Drives of which somebody asked that all of them is used, whatever was answered.
+    /// Drives with a requested rescan, with any result.
     pub asked: RefCell<BTreeSet<String>>,
-    /// How large drives were used, by their first names and the UUIDs that they were shown with.
+    /// The used size of drives, by first name and reported UUID.
     pub used: RefCell<BTreeMap<(String, String), u64>>,
-    /// Which life it is.
+    /// The number of the life.
     pub life: Cell<u64>,
-    /// Under which name a drive is found that was called something else at first: by the name, its first one.
+    /// The current first name by path, for drives with a changed path.
     pub paths: RefCell<BTreeMap<String, String>>,
-    /// Whether the memory of the cache was deleted in this boot.
+    /// Whether the cache's memory was deleted in this boot.
     pub lost_memory: Cell<bool>,
-    /// Its log devices.
+    /// The log devices.
     pub log: LogDevices,
     /// Virtual time.
     pub time: SimHandle,
-    /// What is told, and the sum of it.
+    /// The story, and its totals.
     pub story: Rc<Story>,
 }
 
 impl Machine {
-    /// Of a run that has just begun.
+    /// The machine of a new run.
     pub fn new(time: SimHandle, story: Rc<Story>) -> Machine {
         Machine {
             shards: RefCell::default(),
@@ -68,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// Another one, with copies of drives.
+    /// A machine with copies of the drives.
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
         let (log, rescanned) = (self.log.clone(), self.rescanned.clone());
         let (asked, used) = (self.asked.clone(), self.used.clone());
@@ -80,7 +81,7 @@ impl Machine {
         machine
     }
 
-    /// Lets go of everything that belongs to a simulation.
+    /// Drops all objects of a simulation.
     pub fn let_go(&self) {
         self.bury();
         self.replacements.take();
@@ -88,7 +89,8 @@ impl Machine {
         self.known.take();
     }
 
-    /// Drives that a migration adds, by their first names, which may have a place from now on. `None` where there are none, over copies.
+    /// Drives that a reshape adds, by their first names; they may be members from now on. `None`
+    /// over copies.
     pub fn to_add(&self, names: &[String]) -> Option<Vec<SimDrive>> {
         let additions = self.additions.borrow();
         let of_name = |name: &String| additions.iter().find(|(other, _)| other == name).cloned();
@@ -102,17 +104,17 @@ impl Machine {
         Some(drives.into_iter().map(|(_, drive)| drive).collect())
     }
 
-    /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
+    /// Drops the shards and volumes of a killed process, which own one another.
     pub fn bury(&self) {
         self.shards.take().iter().for_each(engine::Shard::stop);
     }
 
-    /// Which drive is found under a name, by its first one.
+    /// The first name of the drive at a path.
     pub fn drive_at(&self, path: &str) -> String {
         self.paths.borrow().get(path).cloned().unwrap_or_else(|| path.to_owned())
     }
 
-    /// Under which name a drive is found.
+    /// The path of a drive.
     pub fn path_of(&self, name: String) -> String {
         let paths = self.paths.borrow();
         let mut aliases = paths.iter().filter(|(_, drive)| **drive == name);
@@ -120,29 +122,29 @@ impl Machine {
     }
 }
 
-/// Drives that are used together, and what is wrong with them.
+/// The drives of an array, and their faults.
 pub struct Array {
-    /// The drives by slot, once there are all; none of copies.
+    /// The drives by slot, once all exist; empty over copies.
     pub drives: RefCell<Vec<SimDrive>>,
-    /// By slot, what the drive there was first called.
+    /// By slot, the drive's first name.
     pub names: RefCell<Vec<String>>,
-    /// By slot, the UUID by which the controller last named the drive there. Another drive that takes the slot has another one.
+    /// By slot, the drive's last reported UUID. A replacement has another one.
     pub members: RefCell<BTreeMap<DriveIndex, String>>,
-    /// What is wrong with drives.
+    /// The faults of the drives.
     pub faults: RefCell<Faults>,
-    /// Drives that the controller went without at the latest start.
+    /// Drives that the latest start did not use.
     pub out: Cell<DriveSet>,
-    /// Whether the last life ended with a clean shutdown, and no drive failed in it.
+    /// Whether the last life ended with a clean shutdown, and without a failed drive.
     pub shut_down: Cell<bool>,
-    /// Whether this life begins after one that did.
+    /// Whether this life follows such a life.
     pub after_shutdown: Cell<bool>,
-    /// Whether an operator may have said that he is to be asked before the array starts without missing drives.
+    /// Whether an operator may have requested to be asked before a start without missing drives.
     pub asks: Cell<bool>,
     volumes: RefCell<Vec<Weak<Scene>>>,
 }
 
 impl Array {
-    /// Of the drives of a setup, of which nothing is known yet.
+    /// The setup's drives, without faults.
     pub fn new(setup: &Setup) -> Array {
         Array {
             drives: RefCell::default(),
@@ -157,7 +159,7 @@ impl Array {
         }
     }
 
-    /// The same knowledge of copies of the drives.
+    /// A copy of the state, for copies of the drives.
     pub fn copy(&self) -> Array {
         Array {
             drives: RefCell::default(),
@@ -172,7 +174,7 @@ impl Array {
         }
     }
 
-    /// Knows what is known of another one.
+    /// Takes over the state of a copy.
     pub fn adopt(&self, other: &Array) {
         self.names.borrow_mut().clone_from(&other.names.borrow());
         self.members.borrow_mut().clone_from(&other.members.borrow());
@@ -180,24 +182,24 @@ impl Array {
         self.out.set(other.out.get());
     }
 
-    /// A volume lies on it.
+    /// Adds a volume to the array.
     pub fn lay(&self, scene: &Rc<Scene>) {
         self.volumes.borrow_mut().push(Rc::downgrade(scene));
     }
 
-    /// The volumes that lie on it, or may.
+    /// The volumes that use the array, or may use it.
     pub fn volumes(&self) -> Vec<Rc<Scene>> {
         self.volumes.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// It may lie on more drives from now on. Of copies nobody has the drives.
+    /// The array may have more drives from now on. Over copies there are no drives.
     pub fn grow(&self, names: Vec<String>, drives: Vec<SimDrive>) {
         self.faults.borrow_mut().grow(names.len());
         self.names.borrow_mut().extend(names);
         self.drives.borrow_mut().extend(drives);
     }
 
-    /// It lies on so many drives and no more: what was done to the others is undone.
+    /// The array has only `count` drives now: changes to the others are undone.
     pub fn shrink(&self, count: DriveCount) {
         let count = count.as_usize();
         self.names.borrow_mut().truncate(count);
@@ -217,17 +219,18 @@ impl Array {
         }
     }
 
-    /// Whether a volume of it may be on its way to another layout, or is to be.
+    /// Whether a reshape of one of its volumes may be active or queued.
     pub fn may_move(&self) -> bool {
         self.volumes().iter().any(|volume| volume.may_be_there() && volume.may_move())
     }
 
-    /// Whether every volume that may lie on it survives that these drives are lost.
+    /// Whether all possible volumes of the array survive the loss of these drives.
     pub fn survives(&self, lost: &DriveSet) -> bool {
         self.volumes().iter().all(|volume| volume.survives(lost))
     }
 
-    /// Whether drives that are missing could have served a volume that may lie on it without the others: that is asked about.
+    /// Whether the missing drives could have served a volume alone: the controller then asks for
+    /// consent.
     pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
         let volumes = self.volumes();
         let mut layouts =
@@ -237,28 +240,29 @@ impl Array {
         !missing.is_empty() && could
     }
 
-    /// Drives that nobody can rely on now: something is wrong with them, or the controller went without them.
+    /// Drives that may be unusable now: they have faults, or the controller does not use them.
     pub fn unreliable(&self) -> DriveSet {
         self.faults.borrow().bad().union(&self.out.get())
     }
 
-    /// Whether nothing is wrong with the drive of a slot. The controller's word that it can be taken out at no cost is about what that
-    /// costs from then on: what was lost with an earlier drive of the slot stays lost when the one that is being rebuilt there goes.
+    /// Whether a slot's drive has no fault. A removal without data loss concerns later losses only:
+    /// earlier losses of the slot stay when its rebuilding drive goes.
     pub fn is_relied_on(&self, slot: DriveIndex) -> bool {
         !self.unreliable().contains(slot)
     }
 
-    /// Those of them whose loss may cost data where parity may not agree: an operator forced what it says of these (`forced`), or the
-    /// controller says that it costs none. That is not about blocks that cannot be read.
+    /// Unreliable drives without accepted loss: an operator accepted stale parity for those in
+    /// `forced`, or the controller reports that their removal loses no data. That excludes
+    /// unreadable blocks.
     pub fn unaccepted(&self, forced: &DriveSet) -> DriveSet {
         let faults = self.faults.borrow();
         let unreadable = faults.unreadable();
-        // The controller vouches for what it knows: that another drive cannot read some blocks it finds when it reads them.
+        // The controller does not know of unreadable blocks that it has not read.
         let vouched = if unreadable.is_empty() { faults.vouched() } else { DriveSet::EMPTY };
         self.unreliable().minus(forced).minus(&vouched).union(&unreadable)
     }
 
-    /// Takes note of drives that cannot be relied on, for every volume that lies on it.
+    /// Records unreliable drives for every volume of the array.
     pub fn note_losses(&self) {
         let lost = self.unreliable();
         self.volumes().iter().for_each(|volume| volume.lose(&lost));

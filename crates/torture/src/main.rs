@@ -1,4 +1,4 @@
-//! `torture`: runs seeds, and tells the story of one.
+//! `torture`: runs seeds, or traces one.
 
 #![allow(clippy::disallowed_methods, reason = "a binary joins a world to the engine")]
 
@@ -9,91 +9,95 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary,
+    Event, Failed, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary,
     Tally, Times, Without, WriteHole,
 };
 
-/// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
-/// oracle that knows what every sector may hold. A run is a function of its seed.
+/// Tests the engine and the controller in virtual time, with faults, crashes and power cuts at any
+/// event, and an oracle that knows the allowed values of every sector. A run is a function of its
+/// seed.
 #[derive(Parser)]
 #[command(name = "torture", version)]
 struct Cli {
-    /// Seeds from A up to, not including, B; each is run twice, and the two must agree
+    /// Seeds from A up to, not including, B; each runs twice, and both runs must be the same
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..100", conflicts_with = "seed")]
     seeds: Range<u64>,
-    /// Run each seed once: twice as many in the time
+    /// Run each seed once, without the determinism check
     #[arg(long)]
     once: bool,
-    /// Seeds from the first of --seeds on, for so long
+    /// Run seeds from the first of --seeds for this many hours
     #[arg(long, value_name = "N", conflicts_with = "seed")]
     hours: Option<f64>,
     /// One seed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// With --seed: tell what happens, down to every drive operation
+    /// With --seed: print each event, including every drive operation
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// How many requests each run sends to its volume, at least
+    /// The minimum number of requests per run
     #[arg(long, value_name = "N", default_value_t = Options::default().ops, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
-    /// A level to draw from; more of them if it is given more than once; all if it is not
+    /// A level to draw from; may be given several times; default: all
     #[arg(long = "level", value_name = "L")]
     levels: Vec<Level>,
-    /// Whether volumes with parity keep a journal; two thirds of the seeds do if it is not said
+    /// How volumes with parity close the write hole; default: two thirds of the seeds use a journal
     #[arg(long, value_name = "HOW")]
     write_hole: Option<WriteHoleName>,
-    /// Answer writes from a cache, in memory that outlives the process: a power cut takes what was not flushed
+    /// Use a write-back cache in memory that survives the process; a power cut loses unflushed
+    /// writes
     #[arg(long)]
     write_back: bool,
-    /// Whether it does so only when a log device has them, where there is one: a power cut takes none of those
+    /// Whether the cache acknowledges writes only when a log device has them; these writes survive
+    /// a power cut
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     logged: LoggedName,
-    /// Whether a second volume is beside the first one, on the same drives or on others
+    /// Whether there is a second volume, on the same drives or on others
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     neighbour: NeighbourName,
-    /// Whether journals may lie on log devices
+    /// Whether there are log devices
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     log: LogName,
-    /// Whether what was read is kept, and streams are read ahead
+    /// Whether to use the read cache and read-ahead
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     reads: ReadsName,
-    /// Whether the volume goes to other levels, to more drives or to another strip
+    /// Whether the volume is reshaped: to other levels, more drives or another strip
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     migrations: MigrationsName,
-    /// Whether drives become larger while they are used, and volumes on them
+    /// Whether drives become larger in use, and volumes on them expand
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     larger: LargerName,
-    /// Leave lives out, by their numbers
+    /// Omit lives, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
-    /// Leave faults and operators' actions out, by their numbers in the story
+    /// Omit faults and operator actions, by their numbers in the story
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_incidents: Vec<u64>,
-    /// Send these requests and no others, by their names in the story: LIFE.WORKER.NUMBER or LIFE.WORKER.FIRST-LAST
+    /// Send only these requests, by their names in the story: LIFE.WORKER.NUMBER or
+    /// LIFE.WORKER.FIRST-LAST
     #[arg(long, value_name = "NAME,...", value_parser = parse_requests)]
     only_requests: Option<Requests>,
-    /// Do not look at copies of the drives after crashes
+    /// Do not check copies of the drives after crashes
     #[arg(long)]
     without_inquests: bool,
-    /// How many seeds to run at the same time; the machine's processors by default
+    /// The number of seeds to run at the same time; default: the number of processors
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Of a seed that fails, look for the shortest history that does, in at most so many runs; 0: do not
+    /// Shorten the history of a failed seed, in at most this many runs; 0: do not
     #[arg(long, value_name = "RUNS", default_value_t = 300)]
     shrink: u64,
-    /// Say how often what happened, by level
+    /// Print the number of events by level
     #[arg(long)]
     coverage: bool,
-    /// Make a drive lie, to see that it is noticed
+    /// Make a drive lie, to check that the oracle notices
     #[arg(long, value_name = "HOW")]
     lie: Option<LieName>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum WriteHoleName {
-    /// They do: drives may be lost together with a crash
+    /// A journal: drives may be lost together with a crash
     Journal,
-    /// They do not
+    /// A resync after a crash
     Resync,
 }
 
@@ -151,11 +155,11 @@ enum ReadsName {
 enum MigrationsName {
     /// In no run
     Never,
-    /// In a quarter of the runs whose volume can be moved
+    /// In a quarter of the runs whose volume can be reshaped
     Drawn,
-    /// In every run whose volume can be moved
+    /// In every run whose volume can be reshaped
     Always,
-    /// As well, each move as soon as the one before has ended: to more first, and to less in the end
+    /// Like always, each reshape as soon as the last one has ended; the last one shrinks
     AtOnce,
 }
 
@@ -163,9 +167,9 @@ enum MigrationsName {
 enum LargerName {
     /// In no run
     Never,
-    /// In a third of the runs in which volumes go to other layouts
+    /// In a third of the runs with reshapes
     Drawn,
-    /// In every run in which they can
+    /// In every run that supports it
     Always,
 }
 
@@ -192,13 +196,13 @@ impl From<MigrationsName> for Migrations {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LieName {
-    /// The first drive acknowledges flushes and does nothing
+    /// The first drive acknowledges flushes without effect
     IgnoresFlush,
-    /// The first drive takes durable writes for cached ones
+    /// The first drive handles durable writes as cached ones
     IgnoresDurable,
 }
 
-/// Requests that were named.
+/// The selected requests.
 #[derive(Clone)]
 struct Requests(BTreeSet<RequestName>);
 
@@ -214,7 +218,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     if range.is_empty() { Err(format!("'{text}' holds no seed; give one such as 0..100")) } else { Ok(range) }
 }
 
-/// What a call asks of each run.
+/// The options of the run.
 fn options_of(cli: &Cli) -> Options {
     let lie = match cli.lie {
         None => Lie::None,
@@ -296,7 +300,7 @@ fn main() -> ExitCode {
 }
 
 fn in_short(tally: &Tally) -> String {
-    format!("{} requests, {} crashes", tally.ops, tally.of(Deed::Kill) + tally.of(Deed::PowerCut))
+    format!("{} requests, {} crashes", tally.ops, tally.of(Event::Kill) + tally.of(Event::PowerCut))
 }
 
 fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Duration) -> ExitCode {
@@ -310,15 +314,16 @@ fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Durat
     let (times, each) = if cli.once { (1.0, "once") } else { (2.0, "twice") };
     let beside = match summary.neighbours.volumes {
         0 => String::new(),
-        volumes => format!(" and {} to {volumes} volumes beside", summary.neighbours.ops),
+        volumes => format!(" and {} to {volumes} neighbours", summary.neighbours.ops),
     };
     let per_minute = tally.ops as f64 * times / time.as_secs_f64().max(0.001) * 60.0;
     println!(
-        "{} seeds, each {each}: {} requests{}, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+        "{} seeds, each {each}: {} requests{}, {} crashes, {} copies checked, {} checks, \
+         {} reads without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
         summary.seeds,
         tally.ops,
         beside,
-        tally.of(Deed::Kill) + tally.of(Deed::PowerCut),
+        tally.of(Event::Kill) + tally.of(Event::PowerCut),
         tally.inquests,
         tally.checks,
         tally.removals,
@@ -345,7 +350,8 @@ fn tell_failure(cli: &Cli, options: &Options, failed: &Failed) {
     if let Some(shrunk) = &shrunk {
         let (requests, incidents) = shrunk.left;
         println!(
-            "shrunk in {} runs to {requests} requests and {incidents} faults and operators' actions; as drawn it fails so: {error}",
+            "shrunk in {} runs to {requests} requests and {incidents} faults and operator actions; \
+             original error: {error}",
             shrunk.runs
         );
     }
@@ -356,7 +362,8 @@ fn tell_failure(cli: &Cli, options: &Options, failed: &Failed) {
     );
 }
 
-/// How often what happened: a column for each level of the volumes that runs were about, and one for all volumes beside them.
+/// Prints the number of events: a column for each level of the first volumes, and one for all
+/// neighbours.
 fn tell_coverage(summary: &Summary) {
     let columns: Vec<&Tally> = summary.levels.values().chain([&summary.neighbours]).collect();
     print!("{:<30}", "");
@@ -367,26 +374,26 @@ fn tell_coverage(summary: &Summary) {
         columns.iter().for_each(|tally| print!("{:>9}", count(tally)));
         println!();
     };
-    Deed::ALL.into_iter().for_each(|deed| row(deed.name(), &|tally| tally.of(deed)));
+    Event::ALL.into_iter().for_each(|event| row(event.name(), &|tally| tally.of(event)));
     row("volumes", &|tally| tally.volumes);
     row("volume create", &|tally| tally.created);
     row("volume delete", &|tally| tally.deleted);
     row("volume set --write-mode", &|tally| tally.write_modes);
-    row("writes that a log promised", &|tally| tally.logged);
+    row("writes logged before the ack", &|tally| tally.logged);
     row("volume set --read-mode", &|tally| tally.read_modes);
-    row("migrations begun", &|tally| tally.moves);
-    row("migrations with a neighbour", &|tally| tally.moves_along);
-    row("migrations done", &|tally| tally.moved);
-    row("migrations done, last byte first", &|tally| tally.moved_down);
+    row("reshapes begun", &|tally| tally.moves);
+    row("reshapes with a neighbour", &|tally| tally.moves_along);
+    row("reshapes done", &|tally| tally.moved);
+    row("reshapes done, last byte first", &|tally| tally.moved_down);
     row("drives made larger", &|tally| tally.larger);
-    row("drive rescan, all of it used", &|tally| tally.rescanned);
+    row("drive rescan done", &|tally| tally.rescanned);
     row("volume expand in place", &|tally| tally.grown);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
 }
 
-/// The options of this call that change what a seed does, but for what is left out.
+/// The options of this call that change a seed's run, without the omissions.
 fn given(cli: &Cli, options: &Options) -> String {
     let mut text = String::new();
     if cli.ops != Options::default().ops {

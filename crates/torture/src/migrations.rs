@@ -1,14 +1,15 @@
-//! What the harness knows of a volume that goes to another layout, and the operator who orders it.
+//! Known state of reshapes, and the operator who orders them.
 //!
-//! # What must hold
-//! All that holds of a volume that stays what it is. On the way it survives what both layouts survive. An order that a crash cuts off is
-//! carried out or was never given, whoever was told; what was begun comes to its end by itself once nothing is wrong any more.
+//! # Invariants
+//! All invariants of other volumes hold. During a reshape the volume survives what both layouts
+//! survive. An order that a crash interrupts takes effect completely or not at all. A reshape that
+//! began ends by itself when all faults are gone.
 //!
-//! From the order on until the controller says by which layout the volume is, either may be: what depends on the layout is held against both.
-//! Until then nobody relies on a journal.
+//! Between order and report, both layouts are possible; checks accept both, and no journal is
+//! expected.
 //!
-//! Drives that come or go do so for a neighbour on the same drives as well: it moves along, after the one that the order names, and keeps its level, its strip and its
-//! size. What the controller may say of the two at one time: `way.rs`.
+//! Added or removed drives affect a neighbour on the same drives as well: it follows the named
+//! volume, and keeps its level, strip and size. `way.rs` has the allowed reports.
 
 mod way;
 
@@ -16,31 +17,31 @@ use crate::error::{Error, Result};
 use crate::faults;
 use crate::host::{Host, out_of};
 use crate::life::{Plan, RESYNC_LIMIT};
-use crate::operator::{self, AtWork};
+use crate::operator::{self, OperatorTask};
 use crate::scene::Scene;
-use crate::setup::Place;
-use crate::setup::migrations::WaySetup;
+use crate::setup::VolumeRole;
+use crate::setup::migrations::ReshapeSetup;
 use controller::{Command, ReshapeVolume, VolumeInfo, WriteMode};
 use platform_sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-pub use way::Way;
+pub use way::ReshapeState;
 pub(crate) use way::look;
 
-/// The number of what an operator orders in a life, counted from the life's first incident.
+/// The incident number of reshape orders in a life, counted from the life's first incident.
 const OF_MIGRATIONS: u64 = 90;
 
-/// How often what is refused for now is ordered again.
+/// The number of attempts of an order that is refused temporarily.
 const TRIES: u64 = 5;
 
-/// How often an operator who waits for volumes to come to their layout looks what keeps them.
+/// The number of checks for obstacles while an operator waits for the end of a reshape.
 const LOOKS: u64 = 50;
 
-/// Has an operator order in this life that the volume goes to its next layout, if that was drawn.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
+/// Orders the volume's next reshape in this life, if drawn.
+pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let scene = &host.scene;
-    let beside = AtWork::of(host);
+    let beside = OperatorTask::of(host);
     let number = scene.setup.first_incident(scene.machine.life.get()) + OF_MIGRATIONS;
     let mut rng = Rng::new(scene.setup.seed, "migration operator", &format!("number {number}"));
     let is_drawn = rng.chance(3, 4);
@@ -73,7 +74,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     beside
 }
 
-/// Waits until the volume has come to its layout, and those that move along. Whether they have: the life may end before.
+/// Waits until the volume and its followers have their new layout. Returns whether they have: the
+/// life may end before.
 async fn comes(host: &Host, is_stopping: &Cell<bool>) -> bool {
     while host.scene.array.may_move() && !is_stopping.get() {
         if let Err(error) = host.show().await {
@@ -85,7 +87,7 @@ async fn comes(host: &Host, is_stopping: &Cell<bool>) -> bool {
     !host.scene.array.may_move()
 }
 
-/// An operator orders that the volume goes to its next layout; with those that move along.
+/// An operator orders the next reshape of the volume and its followers.
 async fn order(host: &Host) -> Result<()> {
     let (scene, setup) = (&host.scene, &host.scene.setup);
     let done = scene.way.done();
@@ -96,7 +98,7 @@ async fn order(host: &Host) -> Result<()> {
     let Some(drives) = scene.machine.to_add(&names) else { return Ok(()) };
     let has_other_place = names.iter().any(|name| scene.array.slot_of(name).is_some());
     if has_other_place || scene.array.drives.borrow().is_empty() {
-        return Ok(()); // One has taken another drive's place; or the controller has just made the first ones, and nobody has looked.
+        return Ok(()); // Replacements, or newly created drives, are not yet known here.
     }
     let along: Vec<Host> = along_of(scene, way).iter().map(|other| host.of(other)).collect();
     if setup.has_cache() {
@@ -105,14 +107,14 @@ async fn order(host: &Host) -> Result<()> {
         }
     }
     if scene.array.may_move() {
-        return Ok(()); // Something else was ordered meanwhile.
+        return Ok(()); // Another order is pending.
     }
     let leads = along.iter().find(|other| way.is_led_by_neighbour && other.scene.is_there());
     let order = order_for(&leads.unwrap_or(host).scene, scene, (way, &names));
     scene.tell_of("operator", || {
         let (layout, name) = (&way.geometry, &order.volume);
-        let with = if along.is_empty() { "" } else { ", and the other one along" };
-        format!("'{name}' is to go to {} over {} drives{with}", layout.level(), layout.drives().0)
+        let with = if along.is_empty() { "" } else { ", with the neighbour" };
+        format!("reshaping '{name}' to {} over {} drives{with}", layout.level(), layout.drives().0)
     });
     scene.begin_ways(leads.is_some(), names, drives);
     let answer = host.ask(Command::VolumeReshape(order)).await;
@@ -122,21 +124,21 @@ async fn order(host: &Host) -> Result<()> {
             tally.moves += 1;
             tally.moves_along += u64::from(!along.is_empty());
         }),
-        Err(error) => scene.tell_of("operator", || format!("it is not: {error}")),
+        Err(error) => scene.tell_of("operator", || format!("cannot reshape: {error}")),
     }
     host.show().await.map(|_| ())
 }
 
-/// The volumes that move along if the first one goes that way.
-fn along_of(first: &Scene, way: &WaySetup) -> Vec<Rc<Scene>> {
+/// The followers of the first volume in this reshape.
+fn along_of(first: &Scene, way: &ReshapeSetup) -> Vec<Rc<Scene>> {
     let is_along = |other: &&Rc<Scene>| {
-        way.moves_all() && other.setup.place == Place::SameDrives && other.may_be_there()
+        way.moves_all() && other.setup.place == VolumeRole::SameDrives && other.may_be_there()
     };
     first.beside.iter().filter(is_along).cloned().collect()
 }
 
-/// What an operator asks for. `leads`: the volume that he names, of which a neighbour stays what it is but for its drives.
-fn order_for(leads: &Scene, first: &Scene, (way, names): (&WaySetup, &[String])) -> ReshapeVolume {
+/// The order. `leads`: the named volume; a neighbour keeps all but its drives.
+fn order_for(leads: &Scene, first: &Scene, (way, names): (&ReshapeSetup, &[String])) -> ReshapeVolume {
     let (layout, drives_now) = (&way.geometry, first.layout().drives().0);
     let removed = drives_now - way.removed..drives_now;
     let order = ReshapeVolume {
@@ -157,10 +159,11 @@ fn order_for(leads: &Scene, first: &Scene, (way, names): (&WaySetup, &[String]))
     }
 }
 
-/// An operator stops the task that moves a volume. As long as nothing has moved all of it is taken back, and hosts notice nothing.
+/// An operator stops a reshape task. Before any data has moved, the reshape is rolled back; hosts
+/// notice nothing.
 ///
 /// # Errors
-/// When that is refused.
+/// When the controller refuses.
 pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
     let stopped = host.ask(Command::TaskStop { task }).await.map(drop);
     let end = host.env.now() + operator::PATIENCE;
@@ -174,10 +177,10 @@ pub(crate) async fn stop(host: &Host, task: u64) -> controller::Result<()> {
     stopped
 }
 
-/// Waits until the volume is not on its way any more. `must`: nothing keeps it from coming to its layout, nor those that move along.
+/// Waits until no reshape is active. `must`: nothing prevents its end, nor that of its followers.
 ///
 /// # Errors
-/// When it does not, though it must.
+/// When it must end, and does not.
 pub(crate) async fn arrive(host: &Host, must: bool) -> Result<()> {
     let end = host.env.now() + RESYNC_LIMIT;
     let is_awaited = || host.scene.may_move() || must && host.scene.array.may_move();
@@ -193,7 +196,7 @@ pub(crate) async fn arrive(host: &Host, must: bool) -> Result<()> {
             let tasks = operator::tasks(host).await;
             let said = tasks.iter().map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason));
             let sentence = format!(
-                "the volumes do not come to their layout: {:?}: {}",
+                "the reshapes do not end: {:?}: {}",
                 shown.reshape,
                 said.collect::<Vec<_>>().join("; ")
             );
@@ -208,8 +211,9 @@ pub(crate) async fn arrive(host: &Host, must: bool) -> Result<()> {
     Ok(())
 }
 
-/// A volume that has begun needs drives that another one of its array does not lie on yet, or any more: the array goes on without them, and an operator brings
-/// those back that are there, as is said. Whether any came.
+/// A reshaping volume needs drives that another volume of the array does not use yet, or no longer
+/// uses: the array continues without them, and an operator brings the present ones back. Returns
+/// whether any returned.
 pub(crate) async fn bring_back_lost(host: &Host, shown: &VolumeInfo) -> bool {
     let scene = &host.scene;
     if !scene.array.may_move() {
@@ -223,13 +227,14 @@ pub(crate) async fn bring_back_lost(host: &Host, shown: &VolumeInfo) -> bool {
         has_come |= answer.is_ok();
         scene.tell_of("operator", || match answer {
             Ok(_) => format!("drive {} is brought back: a volume needs it", slot.0),
-            Err(error) => format!("drive {} is not brought back: {error}", slot.0),
+            Err(error) => format!("drive {} cannot be brought back: {error}", slot.0),
         });
     }
     has_come
 }
 
-/// One that moves along does not begin without drives that it could not do without afterwards; an operator does what its task says.
+/// A follower does not begin without drives that it needs afterwards; the operator does what its
+/// task asks for.
 async fn give_drives(host: &Host) -> Result<()> {
     let tasks = operator::tasks(host).await;
     let wants_drives = |why: &String| why.contains("softroc drive replace");

@@ -1,5 +1,5 @@
-//! What an operator does: brings drives back, replaces them, and, at random times beside the requests, whatever an
-//! operator may.
+//! The operator: brings drives back, replaces them, and performs random actions during the
+//! requests.
 
 use crate::error::{Error, Result};
 use crate::faults::{self, OPERATORS};
@@ -7,8 +7,8 @@ use crate::host::{Host, out_of};
 use crate::life::Plan;
 use crate::migrations;
 use crate::refusals::accuse;
-use crate::setup::{Place, ReadsSetup};
-use crate::tally::Deed;
+use crate::setup::{ReadsSetup, VolumeRole};
+use crate::tally::Event;
 use controller::{
     AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable,
     SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, WriteHole, WriteMode,
@@ -19,23 +19,23 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How long an operator tries again what is refused for now.
+/// How long an operator retries an order that is refused temporarily.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An operator at work on one thing beside the requests.
-pub(crate) struct AtWork {
+/// A background task of an operator.
+pub(crate) struct OperatorTask {
     pub(crate) host: Host,
     pub(crate) is_stopping: Rc<Cell<bool>>,
     pub(crate) is_done: Rc<Cell<bool>>,
 }
 
-impl AtWork {
-    /// One who has not begun.
-    pub fn of(host: &Host) -> AtWork {
-        AtWork { host: host.clone(), is_stopping: Rc::default(), is_done: Rc::default() }
+impl OperatorTask {
+    /// A task that has not begun.
+    pub fn of(host: &Host) -> OperatorTask {
+        OperatorTask { host: host.clone(), is_stopping: Rc::default(), is_done: Rc::default() }
     }
 
-    /// Waits until he has done what he is doing; he begins nothing more.
+    /// Waits for the end of the current action; no further one begins.
     pub async fn stop(self) {
         self.is_stopping.set(true);
         while !self.is_done.get() {
@@ -48,7 +48,7 @@ fn is_suspended_by_operator(drive: &DriveInfo) -> bool {
     drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator)
 }
 
-/// The order to bring a drive back, as it is shown.
+/// The order to bring back a drive in its reported state.
 pub(crate) fn back(shown: &DriveInfo, drive: String) -> Command {
     match is_suspended_by_operator(shown) {
         true => Command::DriveResume { drive },
@@ -56,12 +56,12 @@ pub(crate) fn back(shown: &DriveInfo, drive: String) -> Command {
     }
 }
 
-/// Whether a slot has a drive again, if only to be rebuilt.
+/// Whether a slot has a drive again, possibly rebuilding.
 fn has_come_back(shown: &VolumeInfo, slot: DriveIndex) -> bool {
     !out_of(shown).contains(slot) || shown.drives[slot.as_usize()].state == DriveState::Rebuilding
 }
 
-/// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
+/// An operator brings back every present drive that is not in use. `must`: nothing prevents it.
 pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
@@ -76,19 +76,19 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
             match host.ask(back(&shown.drives[slot.as_usize()], drive.clone())).await {
                 Ok(_) => {
                     let is_resumed = is_suspended_by_operator(&shown.drives[slot.as_usize()]);
-                    scene.did(if is_resumed { Deed::OperatorResumes } else { Deed::OperatorBringsBack });
+                    scene.did(if is_resumed { Event::OperatorResumes } else { Event::OperatorBringsBack });
                     scene.tell_of("operator", || format!("drive {} is brought back", slot.0));
                     break;
                 }
-                // It came back by itself, or another one has its place by now.
+                // The drive returned by itself, or a spare took its slot.
                 Err(_) if has_come_back(&host.show().await?, slot) => break,
-                // It may still have operations under way from before it went out: they return some time.
+                // The drive may still have outstanding operations from before its failure.
                 Err(_) if must && host.env.now() < end => host.env.sleep(Duration::from_millis(100)).await,
                 Err(error) if must => {
-                    return Error::wrong_state(format!("drive {} is not taken back: {error}", slot.0));
+                    return Error::wrong_state(format!("drive {} cannot be brought back: {error}", slot.0));
                 }
                 Err(error) => {
-                    scene.tell_of("operator", || format!("drive {} is not taken back: {error}", slot.0));
+                    scene.tell_of("operator", || format!("drive {} cannot be brought back: {error}", slot.0));
                     break;
                 }
             }
@@ -97,7 +97,7 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     Ok(())
 }
 
-/// An operator has other drives take the places of those that died. `must`: nothing keeps him from it.
+/// An operator replaces dead drives. `must`: nothing prevents it.
 pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
@@ -106,36 +106,36 @@ pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
         let has_one = !scene.machine.replacements.borrow().is_empty();
         match replace(host, slot).await? {
             Some(error) if must => {
-                // A spare may have taken the place just now.
+                // A spare may have taken the slot just now.
                 let shown = host.show().await?;
                 let is_filled = shown.drives[slot.as_usize()].state == DriveState::Rebuilding;
                 if !is_filled && out_of(&shown).contains(slot) {
-                    return Error::wrong_state(format!("drive {} is not replaced: {error}", slot.0));
+                    return Error::wrong_state(format!("cannot replace drive {}: {error}", slot.0));
                 }
             }
-            None if has_one => scene.did(Deed::OperatorReplacesDead),
+            None if has_one => scene.did(Event::OperatorReplacesDead),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// An operator has another drive take the place of one that serves.
+/// An operator replaces a working drive.
 async fn replace_serving(host: &Host, slot: DriveIndex) -> Result<()> {
     let shown = host.show().await?;
     let has_one = !host.scene.machine.replacements.borrow().is_empty();
     if out_of(&shown).is_empty() && has_one && replace(host, slot).await?.is_none() {
-        host.scene.did(Deed::OperatorReplacesServing);
+        host.scene.did(Event::OperatorReplacesServing);
     }
     Ok(())
 }
 
-/// Has the next drive take a place, if there is one. Why it was refused, if it was.
+/// Replaces a drive by the next unused one, if any. Returns the error, if refused.
 async fn replace(host: &Host, slot: DriveIndex) -> Result<Option<controller::Error>> {
     let scene = &host.scene;
     let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return Ok(None) };
     scene.machine.known.borrow_mut().push((name.clone(), drive));
-    scene.tell_of("operator", || format!("drive {} is to be replaced by {name}", slot.0));
+    scene.tell_of("operator", || format!("replacing drive {} by {name}", slot.0));
     let which = host.place(slot);
     let replace = Command::DriveReplace { drive: which, with: name, destroy_data: true };
     match host.ask(replace).await {
@@ -144,36 +144,37 @@ async fn replace(host: &Host, slot: DriveIndex) -> Result<Option<controller::Err
             Ok(None)
         }
         Err(error) => {
-            scene.tell_of("operator", || format!("it is not: {error}"));
+            scene.tell_of("operator", || format!("cannot replace it: {error}"));
             Ok(Some(error))
         }
     }
 }
 
-/// An operator lets every task go on that was paused or stopped: what waits for its end would wait for ever.
+/// An operator resumes every paused or stopped task: otherwise waits for its end would hang.
 pub(crate) async fn resume_tasks(host: &Host) -> Result<()> {
     for task in tasks(host).await {
         if matches!(task.state, TaskState::Paused | TaskState::Stopped) {
             let resumed = host.ask(Command::TaskResume { task: task.task }).await;
             host.scene.tell_of("operator", || match resumed {
                 Ok(_) => format!("task {} ({}) is resumed", task.task, task.kind),
-                Err(error) => format!("task {} ({}) is not resumed: {error}", task.task, task.kind),
+                Err(error) => format!("cannot resume task {} ({}): {error}", task.task, task.kind),
             });
         }
     }
     Ok(())
 }
 
-/// An operator stops every task, and waits until they have ended: those that were begun before go on with a start.
+/// An operator stops every task, and waits until they have ended: a start would continue earlier
+/// ones.
 pub(crate) async fn stop_tasks(host: &Host) {
     for task in tasks(host).await.into_iter().filter(|task| !task.state.is_over()) {
         let stopped = host.ask(Command::TaskStop { task: task.task }).await;
         host.scene.tell_of("operator", || match stopped {
             Ok(_) => format!("task {} ({}) is stopped", task.task, task.kind),
-            Err(error) => format!("task {} ({}) is not stopped: {error}", task.task, task.kind),
+            Err(error) => format!("cannot stop task {} ({}): {error}", task.task, task.kind),
         });
     }
-    // What a task has under way comes to its end first.
+    // A task completes its outstanding work first.
     let end = host.env.now() + PATIENCE;
     while host.env.now() < end && tasks(host).await.iter().any(|task| !task.state.is_over()) {
         host.env.sleep(Duration::from_millis(100)).await;
@@ -187,7 +188,7 @@ pub(crate) async fn tasks(host: &Host) -> Vec<TaskInfo> {
     }
 }
 
-/// What an operator may do at any time.
+/// A random action of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Fail,
@@ -225,16 +226,16 @@ impl Action {
 }
 
 impl Action {
-    /// The drives that several volumes lie on are the business of the first one's operator.
-    fn fit_for(self, place: Place) -> Action {
+    /// Actions on drives of several volumes belong to the first volume's operator.
+    fn fit_for(self, place: VolumeRole) -> Action {
         let is_of_volume =
             matches!(self, Action::Check | Action::Repair | Action::SteerTask | Action::SetPolicy);
-        if is_of_volume || place != Place::SameDrives { self } else { Action::SetPolicy }
+        if is_of_volume || place != VolumeRole::SameDrives { self } else { Action::SetPolicy }
     }
 }
 
 impl Action {
-    /// The order to take a drive out, which is declared failed, taken offline or suspended; that accepts no loss.
+    /// The order to remove a drive: fail, offline or suspend, without accepting a loss.
     pub(crate) fn take_out(self, drive: String, accept_data_loss: bool) -> Command {
         let (accepted, dry_run) = (None, false);
         match self {
@@ -244,33 +245,33 @@ impl Action {
         }
     }
 
-    /// What is counted when that is done.
-    pub(crate) fn deed(self) -> Deed {
+    /// The counted event of the action.
+    pub(crate) fn event(self) -> Event {
         match self {
-            Action::Fail => Deed::OperatorFails,
-            Action::Suspend => Deed::OperatorSuspends,
-            _ => Deed::OperatorTakesOffline,
+            Action::Fail => Event::OperatorFails,
+            Action::Suspend => Event::OperatorSuspends,
+            _ => Event::OperatorTakesOffline,
         }
     }
 }
 
-/// What became of an order to take a drive out.
+/// The result of an order to remove a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
-    /// It was not given: the level does not survive it.
+pub(crate) enum OrderResult {
+    /// No order: the level does not survive it.
     NotGiven,
-    /// It was carried out.
+    /// The order was carried out.
     Done,
-    /// It was refused, as it would lose data and does not accept that.
+    /// Refused: the order would lose data, and does not accept that.
     WouldLoseData,
-    /// It was refused for the state of the volume or the drive.
+    /// Refused because of the state of the volume or the drive.
     Refused,
-    /// It failed otherwise.
+    /// Another error.
     Failed,
 }
 
-/// An operator at work beside requests.
-pub(crate) struct Beside {
+/// The operator's background tasks.
+pub(crate) struct OperatorTasks {
     host: Host,
     shared: Rc<Shared>,
 }
@@ -281,8 +282,8 @@ struct Shared {
     done: Cell<bool>,
 }
 
-impl Beside {
-    /// Waits until he has done what he is doing; he begins nothing more.
+impl OperatorTasks {
+    /// Waits for the end of the current action; no further one begins.
     pub async fn stop(self) {
         self.shared.stopping.set(true);
         while !self.shared.done.get() {
@@ -291,10 +292,10 @@ impl Beside {
     }
 }
 
-/// Has an operator do in this life what was drawn for him; nothing in the last one.
-pub(crate) fn plan(host: &Host, plan: &Plan) -> Beside {
+/// Runs the drawn operator actions of this life; none in the last life.
+pub(crate) fn plan(host: &Host, plan: &Plan) -> OperatorTasks {
     let shared = Rc::new(Shared::default());
-    let beside = Beside { host: host.clone(), shared: shared.clone() };
+    let beside = OperatorTasks { host: host.clone(), shared: shared.clone() };
     let scene = &host.scene;
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "operator", &instance);
@@ -326,17 +327,18 @@ fn stream_of(host: &Host, number: u64) -> Rng {
     Rng::new(host.scene.setup.seed, "operator", &format!("number {number}"))
 }
 
-/// Does one thing. What is refused is refused; whether it was done rightly shows in what the volume holds.
+/// Performs one action. Refusals are allowed; the volume's content shows whether the action was
+/// correct.
 async fn act(host: &Host, number: u64, rng: &mut Rng) {
     let scene = &host.scene;
     let action = Action::draw(rng).fit_for(scene.setup.place);
     let slot = DriveIndex(rng.below(u64::from(scene.layout().drives().0)) as u16);
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of("operator", || format!("{action:?} (incident {number})"));
-    // Nothing but a lost volume keeps these from being asked: the next look tells of that.
+    // Only a lost volume prevents a query: the next check reports it.
     let _ = match action {
         Action::Fail | Action::TakeOffline | Action::Suspend => {
-            // Draws of its own: histories of seeds that were kept stay what they are where the loss is accepted.
+            // A separate random stream: other draws of known seeds do not change.
             let mut own = Rng::new(scene.setup.seed, "acceptance", &format!("number {number}"));
             let accepts = own.chance(1, 2);
             let is_suspended = action == Action::TakeOffline && !accepts && own.chance(1, 2);
@@ -356,17 +358,17 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) {
     };
 }
 
-/// Takes a drive out that serves, where the level survives it. Without a word that accepts a loss, the controller refuses what costs data;
-/// what it does not refuse costs none.
+/// Removes a working drive, if the level survives that. Without accepted loss, the controller
+/// refuses an order that loses data, and carries out one that loses none.
 pub(crate) async fn take_out(
     host: &Host,
     action: Action,
     slot: DriveIndex,
     accept_data_loss: bool,
-) -> Result<Answer> {
+) -> Result<OrderResult> {
     let scene = &host.scene;
     if !scene.is_redundant() || !faults::may_lose(scene, slot) {
-        return Ok(Answer::NotGiven);
+        return Ok(OrderResult::NotGiven);
     }
     let life = scene.machine.life.get();
     let before = scene.array.faults.borrow().clone();
@@ -378,15 +380,15 @@ pub(crate) async fn take_out(
     scene.array.note_losses();
     let answer = match host.ask(action.take_out(host.place(slot), accept_data_loss)).await {
         Ok(_) => {
-            scene.did(action.deed());
-            Answer::Done
+            scene.did(action.event());
+            OrderResult::Done
         }
         Err(error) => {
-            scene.tell_of("operator", || format!("it is refused: {error}"));
-            let answer = Answer::of(scene, &error);
-            if answer == Answer::WouldLoseData {
+            scene.tell_of("operator", || format!("refused: {error}"));
+            let answer = OrderResult::of(scene, &error);
+            if answer == OrderResult::WouldLoseData {
                 if accept_data_loss {
-                    accuse(scene, format!("a loss that is accepted is refused: {error}"));
+                    accuse(scene, format!("the controller refuses an order with accepted loss: {error}"));
                 }
                 scene.array.faults.borrow_mut().was_refused(slot, &before);
             } else {
@@ -413,10 +415,10 @@ async fn add_spare(host: &Host, rng: &mut Rng) -> Result<()> {
     };
     match host.ask(Command::SpareAdd(spare)).await {
         Ok(_) => {
-            scene.did(Deed::OperatorAddsSpare);
+            scene.did(Event::OperatorAddsSpare);
             scene.tell_of("operator", || format!("{name} is a spare"));
         }
-        Err(error) => scene.tell_of("operator", || format!("{name} is no spare: {error}")),
+        Err(error) => scene.tell_of("operator", || format!("cannot add spare {name}: {error}")),
     }
     Ok(())
 }
@@ -429,10 +431,12 @@ async fn remove_spare(host: &Host) -> Result<()> {
     let Some(spare) = spares.into_iter().next() else { return Ok(()) };
     match host.ask(Command::SpareRemove { drive: spare.drive.clone() }).await {
         Ok(_) => {
-            host.scene.did(Deed::OperatorRemovesSpare);
-            host.scene.tell_of("operator", || format!("{} is a spare no longer", spare.drive));
+            host.scene.did(Event::OperatorRemovesSpare);
+            host.scene.tell_of("operator", || format!("{} is no longer a spare", spare.drive));
         }
-        Err(error) => host.scene.tell_of("operator", || format!("{} stays a spare: {error}", spare.drive)),
+        Err(error) => {
+            host.scene.tell_of("operator", || format!("cannot remove spare {}: {error}", spare.drive))
+        }
     }
     Ok(())
 }
@@ -440,8 +444,8 @@ async fn remove_spare(host: &Host) -> Result<()> {
 async fn start(host: &Host, what: Startable) -> Result<()> {
     let volume = (what != Startable::Patrol).then(|| host.scene.setup.name().to_owned());
     match host.ask(Command::TaskStart(StartTask { what, volume, ..StartTask::default() })).await {
-        Ok(_) => host.scene.did(Deed::OperatorChecks),
-        Err(error) => host.scene.tell_of("operator", || format!("it is not begun: {error}")),
+        Ok(_) => host.scene.did(Event::OperatorChecks),
+        Err(error) => host.scene.tell_of("operator", || format!("cannot start it: {error}")),
     }
     Ok(())
 }
@@ -470,7 +474,7 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
     };
     match answer {
         Ok(()) => {
-            host.scene.did(Deed::OperatorSteersTasks);
+            host.scene.did(Event::OperatorSteersTasks);
             host.scene.tell_of("operator", || format!("{what} is done"));
         }
         Err(error) => host.scene.tell_of("operator", || format!("{what} is refused: {error}")),
@@ -497,16 +501,16 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
         start_degraded,
         ..SetPolicy::default()
     };
-    // It may be recorded though the answer never comes.
+    // The policy may take effect without a reply.
     host.scene.array.asks.set(host.scene.array.asks.get() || start_degraded == Some(StartDegraded::Ask));
     match host.ask(Command::VolumePolicy(set)).await {
         Ok(_) => {
-            host.scene.did(Deed::OperatorSetsPolicy);
+            host.scene.did(Event::OperatorSetsPolicy);
             if start_degraded == Some(StartDegraded::Auto) {
                 host.scene.array.asks.set(false);
             }
         }
-        Err(error) => host.scene.tell_of("operator", || format!("it is refused: {error}")),
+        Err(error) => host.scene.tell_of("operator", || format!("refused: {error}")),
     }
     if host.scene.setup.has_cache() {
         set_write_mode(host, rng).await;
@@ -520,48 +524,48 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// An operator has hosts told at another time that their writes are done.
+/// An operator changes when writes are acknowledged.
 async fn set_write_mode(host: &Host, rng: &mut Rng) {
     let setup = &host.scene.setup;
     let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { setup.cached_mode };
     order_write_mode(host, mode).await;
 }
 
-/// An operator says when hosts are told that their writes are done.
+/// An operator sets the write mode.
 pub(crate) async fn order_write_mode(host: &Host, mode: WriteMode) {
     let volume = host.scene.setup.name().to_owned();
     let set = SetPolicy { volume, write_mode: Some(mode), ..SetPolicy::default() };
-    host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
+    host.scene.tell_of("operator", || format!("setting write mode {}", mode.name()));
     host.scene.on_log.answering.begin_change();
     let answer = host.ask(Command::VolumePolicy(set)).await;
     host.scene.on_log.answering.end_change();
     match answer {
         Ok(_) => host.scene.count(|tally| tally.write_modes += 1),
-        Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
+        Err(error) => host.scene.tell_of("operator", || format!("cannot set it: {error}")),
     }
 }
 
-/// An operator has the volume read ahead, or keep what was read, or not.
+/// An operator changes read-ahead and read caching.
 async fn set_reads(host: &Host, rng: &mut Rng) {
     let (read_mode, cache_mode) = ReadsSetup::draw(rng);
     let volume = host.scene.setup.name().to_owned();
     let (read_mode, cache_mode) = (Some(read_mode), Some(cache_mode));
     let set = SetPolicy { volume, read_mode, cache_mode, ..SetPolicy::default() };
-    host.scene.tell_of("operator", || format!("the volume is to be {read_mode:?}, {cache_mode:?}"));
+    host.scene.tell_of("operator", || format!("setting {read_mode:?}, {cache_mode:?}"));
     match host.ask(Command::VolumePolicy(set)).await {
         Ok(_) => host.scene.count(|tally| tally.read_modes += 1),
-        Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
+        Err(error) => host.scene.tell_of("operator", || format!("cannot set it: {error}")),
     }
 }
 
-/// An operator gives the volume a journal, or takes it away.
+/// An operator adds or removes the volume's journal.
 async fn set_write_hole(host: &Host, rng: &mut Rng) -> Result<()> {
     let scene = &host.scene;
     let write_hole = if rng.chance(1, 2) { WriteHole::Journal } else { WriteHole::Resync };
     let volume = scene.setup.name().to_owned();
     let set = SetPolicy { volume, write_hole: Some(write_hole), ..SetPolicy::default() };
-    scene.tell_of("operator", || format!("its write hole is to be {write_hole:?}"));
-    // It may be so though the answer never comes.
+    scene.tell_of("operator", || format!("setting write hole {write_hole:?}"));
+    // The order may take effect without a reply.
     match write_hole {
         WriteHole::Journal => {
             scene.had_journal.set(true);
@@ -576,8 +580,8 @@ async fn set_write_hole(host: &Host, rng: &mut Rng) -> Result<()> {
     let answer = host.ask(Command::VolumePolicy(set)).await;
     scene.gives_up_journal.set(false);
     match answer {
-        Ok(_) => scene.did(Deed::OperatorSetsWriteHole),
-        Err(error) => scene.tell_of("operator", || format!("it is not: {error}")),
+        Ok(_) => scene.did(Event::OperatorSetsWriteHole),
+        Err(error) => scene.tell_of("operator", || format!("cannot set it: {error}")),
     }
     host.show().await.map(|_| ())
 }

@@ -1,65 +1,65 @@
-//! What whoever starts a run may ask for, and what may be left out of a history to make it shorter.
+//! Options of a run, and the parts of a history that can be omitted to shorten it.
 
 use controller::WriteHole;
 use layout::Level;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// A drive that does not keep its word, to prove that the oracle notices.
+/// A drive with a defect that the oracle must notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lie {
-    /// Drives keep their word.
+    /// No drive lies.
     #[default]
     None,
-    /// The first drive acknowledges flushes and does nothing.
+    /// The first drive acknowledges flushes without effect.
     IgnoresFlush,
-    /// The first drive takes durable writes for cached ones.
+    /// The first drive handles durable writes as cached ones.
     IgnoresDurable,
 }
 
-/// Whether a second volume is beside the first one. What a run draws of the first is the same, whatever is said here, but for the
-/// length of drives that the two share.
+/// Whether there is a second volume. All other draws of a run are independent of this option,
+/// except for the length of shared drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Neighbour {
-    /// There is none.
+    /// Never.
     Never,
-    /// In a third of the runs, or in half of them if a cache answers writes.
+    /// In a third of the runs, in half of those with a cache.
     #[default]
     Drawn,
-    /// There is one.
+    /// Always.
     Always,
 }
 
-/// Whether there are log devices, which hold the journals of volumes instead of their members. What a run draws of everything else is the
-/// same, whatever is said here.
+/// Whether there are log devices, which hold the journals instead of the members. All other draws
+/// of a run are independent of this option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Log {
-    /// There are none.
+    /// Never.
     Never,
     /// In a quarter of the runs whose first volume has parity.
     #[default]
     Drawn,
-    /// There are some.
+    /// Always.
     Always,
 }
 
-/// Whether what was read is kept, and streams are read ahead.
+/// Whether there are a read cache and read-ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Reads {
-    /// Nothing is.
+    /// Never.
     Never,
     /// In some runs.
     #[default]
     Drawn,
-    /// In every run that no drive lies in.
+    /// In every run without a lying drive.
     Always,
 }
 
-/// Whether volumes whose writes a cache answers tell hosts so only when a log device has them (`logged-write-back`). What a run draws of everything
-/// else is the same, whatever is said here.
+/// Whether cached volumes acknowledge writes only when a log device has them (`logged-write-back`).
+/// All other draws of a run are independent of this option.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Logged {
-    /// None does.
+    /// Never.
     Never,
     /// In a third of the runs.
     #[default]
@@ -68,47 +68,49 @@ pub enum Logged {
     Always,
 }
 
-/// Whether volumes go to other layouts. What a run draws of everything else is the same, whatever is said here.
+/// Whether volumes are reshaped. All other draws of a run are independent of this option.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Migrations {
-    /// None does.
+    /// Never.
     Never,
-    /// In a quarter of the runs whose first volume can be moved.
+    /// In a quarter of the runs whose first volume can be reshaped.
     #[default]
     Drawn,
-    /// In every run whose first volume can be moved.
+    /// In every run whose first volume can be reshaped.
     Always,
-    /// As well; and each move is ordered as soon as the one before has come to its end, also the last one, which leads to less.
+    /// Like `Always`; each reshape is ordered as soon as the last one has ended, also the last one,
+    /// which shrinks.
     AtOnce,
 }
 
-/// Whether the drives of the first volume become larger while they are used. What a run draws of everything else is the same, whatever is said here, but for how
-/// long drives can be.
+/// Whether the first volume's drives become larger in use. All other draws of a run are independent
+/// of this option, except for the maximum length of drives.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Larger {
-    /// None does.
+    /// Never.
     Never,
-    /// In a third of the runs in which volumes go to other layouts.
+    /// In a third of the runs with reshapes.
     #[default]
     Drawn,
-    /// In every run whose volume can become longer, on drives that the controller does not make.
+    /// In every run whose volume can expand, on drives that the controller does not create.
     Always,
 }
 
-/// What whoever starts a run may ask for. A run is a function of it and of its seed.
+/// The options of a run. A run is a function of its options and its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How many requests a run sends to its volume, at least, if nothing is left out.
+    /// The minimum number of requests to the first volume, without omissions.
     pub ops: u64,
     /// The levels to draw from; empty: all, parity more often than others.
     pub levels: Vec<Level>,
-    /// A drive that lies.
+    /// A lying drive.
     pub lie: Lie,
-    /// How volumes with parity mend a stripe whose write was cut off; drawn if it is not said.
+    /// How volumes with parity close the write hole; `None`: drawn.
     pub write_hole: Option<WriteHole>,
-    /// Whether a cache answers writes, in memory that outlives the process: a power cut takes what was not flushed.
+    /// Whether there is a write-back cache in memory that survives the process; a power cut loses
+    /// unflushed writes.
     pub write_back: bool,
-    /// Whether it does so when a log device has them.
+    /// Whether the cache acknowledges writes when a log device has them.
     pub logged: Logged,
     /// Whether there is a second volume.
     pub neighbour: Neighbour,
@@ -116,11 +118,11 @@ pub struct Options {
     pub log: Log,
     /// Whether there is a read cache.
     pub reads: Reads,
-    /// Whether the volume goes to other layouts.
+    /// Whether the volume is reshaped.
     pub migrations: Migrations,
     /// Whether drives become larger.
     pub larger: Larger,
-    /// What is left out.
+    /// The omissions.
     pub without: Without,
 }
 
@@ -143,14 +145,14 @@ impl Default for Options {
     }
 }
 
-/// A request, as the story names it: `LIFE.WORKER.NUMBER`. It says the same whichever others are left out.
+/// A request's name in the story: `LIFE.WORKER.NUMBER`. It is independent of omitted requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestName {
-    /// In which life it is sent.
+    /// The life.
     pub life: u64,
-    /// By which worker.
+    /// The worker.
     pub worker: u64,
-    /// How many that one drew before, in this life.
+    /// The number of earlier requests of that worker in this life.
     pub number: u64,
 }
 
@@ -160,17 +162,17 @@ impl fmt::Display for RequestName {
     }
 }
 
-/// What is left out of a history. Everything else is drawn as before; what follows happens at other times, so that a
-/// failure may go away.
+/// The omitted parts of a history. The other draws do not change, but later events happen at other
+/// times, so a failure may disappear.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Without {
-    /// Lives that are not lived.
+    /// Omitted lives.
     pub lives: BTreeSet<u64>,
-    /// Faults and operators' actions that do not happen, by their numbers.
+    /// Omitted faults and operator actions, by their numbers.
     pub incidents: BTreeSet<u64>,
-    /// The only requests that are sent; all, if there is no such set.
+    /// The only requests to send; `None`: all.
     pub all_requests_but: Option<BTreeSet<RequestName>>,
-    /// Whether nobody looks at copies of the drives after a crash.
+    /// Whether checks of copies after crashes are omitted.
     pub inquests: bool,
 }
 
@@ -180,7 +182,7 @@ impl Without {
         self.all_requests_but.as_ref().is_none_or(|only| only.contains(&request))
     }
 
-    /// The options of the command line that say the same, each with a space before it.
+    /// The equivalent command line options, each after a space.
     pub fn arguments(&self) -> String {
         let list = |set: &BTreeSet<u64>| set.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut text = String::new();
@@ -200,7 +202,7 @@ impl Without {
     }
 }
 
-/// Requests in a row as one item, `LIFE.WORKER.FIRST-LAST`; none at all as `none`.
+/// Consecutive requests as one item, `LIFE.WORKER.FIRST-LAST`; no requests as `none`.
 fn requests_as_text(requests: &BTreeSet<RequestName>) -> String {
     let mut runs: Vec<(RequestName, u64)> = Vec::new();
     for request in requests {
@@ -224,10 +226,10 @@ fn requests_as_text(requests: &BTreeSet<RequestName>) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// Reads what [`Without::arguments`] says of requests.
+/// Parses the requests in [`Without::arguments`].
 ///
 /// # Errors
-/// A sentence that names what is not a request.
+/// A message that names the wrong item.
 pub fn parse_requests(text: &str) -> Result<BTreeSet<RequestName>, String> {
     if text == "none" {
         return Ok(BTreeSet::new());

@@ -1,24 +1,27 @@
-//! What every sector of the volume may hold.
+//! The allowed values of every sector of the volume.
 //!
 //! # The model
-//! Every write, zeroing and trim leaves an *entry* with each sector it touches. An entry is *issued*, then
-//! *finished*: acknowledged, failed, or cut off by a crash. Of two entries, one that finished before the other
-//! was issued is the earlier; otherwise either may be.
+//! Every write, zeroing and trim leaves an *entry* at each sector it touches. An entry is *issued*,
+//! then *finished*: acknowledged, failed, or cut off by a crash. An entry that finished before
+//! another one was issued is earlier; otherwise their order is open.
 //!
-//! - An acknowledged write *supersedes* what is earlier. A read may find what was not superseded when it began.
-//! - A read that finds one of several candidates, with nothing under way, settles the matter: it supersedes the
-//!   others. (Not while mirrors or parity may still disagree after a crash: see [`Oracle::settle`].)
-//! - What was superseded before a flush began is *gone* when the flush is acknowledged; what is earlier than an
-//!   acknowledged durable write is gone at once.
-//! - The death of the process leaves everything as it is, but what was under way is as finished as it gets.
-//! - A power cut leaves, of each sector by itself, anything that is not gone.
+//! - An acknowledged write *supersedes* earlier entries. A read may find entries that were not
+//!   superseded when it began.
+//! - A read that finds one of several candidates, with no other operation outstanding, supersedes
+//!   the others. (Not while mirrors or parity may be inconsistent after a crash: see
+//!   [`Oracle::settle`].)
+//! - Entries superseded before a flush began are *gone* when the flush is acknowledged; an
+//!   acknowledged durable write removes earlier entries immediately.
+//! - A kill changes nothing; outstanding operations finish.
+//! - A power cut leaves, for each sector independently, any entry that is not gone.
 //!
-//! - What nobody ever wrote reads the same for ever, whichever drives are out, from the moment on that all redundancy
-//!   agreed; a power cut may take that back, if no flush came since.
+//! - An unwritten sector reads the same from the end of the resync on, without any drives. A power
+//!   cut may undo that, unless a flush followed.
 //!
-//! A trim, a failed write and one cut off by a crash supersede nothing: their content is one more candidate.
+//! A trim, a failed write and an interrupted write supersede nothing: their content is one more
+//! candidate.
 //!
-//! A sector that a drive changed without telling anybody is *excused*: nothing is said of it any more.
+//! A silently corrupted sector is *excused*: it may have any value.
 
 mod entry;
 mod look;
@@ -32,15 +35,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// A point in the order of things: every issue and every end has its own.
+/// A point in the order of events: every issue and every end has its own.
 pub type Tick = u64;
 
-/// A read found what it must not.
+/// A read found a value that is not allowed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Where.
+    /// The sector.
     pub sector: Sector,
-    /// What, in people's words, with what was allowed.
+    /// The value and the allowed values, for people.
     pub text: String,
 }
 
@@ -50,9 +53,9 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A write, zeroing or trim that was issued.
+/// An issued write, zeroing or trim.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "what was issued is finished some time"]
+#[must_use = "an issued operation must be finished"]
 pub struct Issued {
     /// Its number.
     pub generation: Generation,
@@ -62,9 +65,9 @@ pub struct Issued {
     end: u64,
 }
 
-/// A read or a flush that has begun.
+/// A read or a flush in progress.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "what has begun ends some time"]
+#[must_use = "a begun operation must be ended"]
 pub struct Begun(Tick);
 
 /// See the [module](self).
@@ -72,38 +75,41 @@ pub struct Begun(Tick);
 pub struct Oracle {
     sector: ByteCount,
     sectors: u64,
-    /// Sectors of a stripe, by each layout that the volume may have.
+    /// Sectors per stripe, for each possible layout of the volume.
     stripes: Vec<u64>,
     beginning: Value,
-    /// Whether a trim may leave anything at all; otherwise it leaves zeroes or nothing happens.
+    /// Whether a trim may leave any value; otherwise it leaves zeroes or the old value.
     trims_leave_anything: bool,
     clock: Tick,
     next_generation: u64,
     touched: Cells,
-    /// Reads under way: what they may still find is kept for messages and checks.
+    /// Reads in progress: their possible values are kept for messages and checks.
     reads: Vec<Tick>,
-    /// Since when, in this life, all redundancy agrees.
+    /// Since when, in this life, all redundancy is consistent.
     agrees_since: Option<Tick>,
-    /// Sectors of which nobody knew what they held at the beginning, and what a read found when redundancy agreed.
+    /// Sectors with an unknown first value, and the value that a read found with consistent
+    /// redundancy.
     unwritten: BTreeMap<u64, Seen>,
     excused: BTreeSet<u64>,
-    /// Whether writes are acknowledged before they are on the drives.
+    /// Whether writes are acknowledged before the drives have them.
     answers_early: bool,
-    /// Whether it is remembered what durable writes alone took the place of: see [`Oracle::without_promises`].
+    /// Whether entries superseded only by durable writes are kept: see
+    /// [`Oracle::without_promises`].
     remembers: bool,
 }
 
-/// What a sector held that nobody had written.
+/// The value of an unwritten sector.
 #[derive(Clone, Debug)]
 struct Seen {
     bytes: Rc<[u8]>,
     at: Tick,
-    /// Not even a power cut changes it any more.
+    /// Durable: a power cut does not change it.
     certain: bool,
 }
 
 impl Oracle {
-    /// Of a volume of which nothing was written: it holds `beginning`. `stripes`: the length of its stripes, by each layout that it may have.
+    /// The oracle of an unwritten volume: it holds `beginning`. `stripes`: the stripe lengths of
+    /// its possible layouts.
     pub fn new(
         sector: SectorSize,
         capacity: ByteCount,
@@ -130,41 +136,41 @@ impl Oracle {
         }
     }
 
-    /// The same of a volume whose writes are acknowledged before they are on the drives.
+    /// Sets whether writes are acknowledged before the drives have them.
     #[must_use]
     pub fn answering_early(self, answers_early: bool) -> Oracle {
         Oracle { answers_early, ..self }
     }
 
-    /// The same of a volume whose durable writes may be promised by a log alone, which may be given up.
+    /// Sets whether durable writes may be durable only by a log that may be discarded.
     #[must_use]
     pub fn remembering(self, remembers: bool) -> Oracle {
         Oracle { remembers, ..self }
     }
 
-    /// Whether it is: see [`Oracle::remembering`].
+    /// See [`Oracle::remembering`].
     pub fn remembers(&self) -> bool {
         self.remembers
     }
 
-    /// The same of a volume whose writes have numbers from there on.
+    /// Sets the number of the first write.
     #[must_use]
     pub fn numbered_from(self, generation: u64) -> Oracle {
         Oracle { next_generation: generation, ..self }
     }
 
-    /// The same of a volume of which there was another one before: no write of the two has the same number.
+    /// Continues the numbers of an earlier volume: no write of the two has the same number.
     #[must_use]
     pub fn after(self, before: &Oracle) -> Oracle {
         Oracle { clock: before.clock, next_generation: before.next_generation, ..self }
     }
 
-    /// The volume's sector.
+    /// The volume's sector size.
     pub fn sector(&self) -> ByteCount {
         self.sector
     }
 
-    /// How many sectors there are.
+    /// The number of sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
@@ -174,10 +180,10 @@ impl Oracle {
         self.clock
     }
 
-    // What is done to the volume.
+    // Operations on the volume.
 
-    /// Whether a write may be issued now: no part of a sector is being rewritten in this range, whose outcome
-    /// would depend on the order of the two.
+    /// Whether a write may be issued now: no partial write of a sector in this range is
+    /// outstanding, because the result would depend on their order.
     pub fn may_write(&self, first: Sector, count: u64) -> bool {
         !self.touched.of(first.0..first.0 + count).any(|cell| {
             let is_patch = |entry: &Entry| matches!(entry.value, Value::Patched(_));
@@ -200,8 +206,8 @@ impl Oracle {
         operation
     }
 
-    /// Writes that are outstanding together, or wait in a cache together, may go to the drives together: where they make up a
-    /// whole stripe, it is written as one, as if one operation had covered it.
+    /// Writes that are outstanding or cached together may reach the drives together: if they cover
+    /// a whole stripe, it may be written as one full-stripe write.
     fn note_joined(&mut self, operation: &Issued) {
         let (operation, sectors) = (*operation, self.sectors);
         let stripes = self.stripes.clone().into_iter().flat_map(|len| {
@@ -215,7 +221,8 @@ impl Oracle {
                 entry.kind != Kind::Trim && (entry.finished.is_none() || may_wait)
             };
             let cells = self.touched.of(stripe.clone()).filter(|cell| {
-                // Where there is one thing alone, it is on the drives. What a log has promised alone is in the cache still, perhaps.
+                // A sector with a single candidate is on the drives. A write that is durable only
+                // by a log may still be in the cache.
                 let entries = cell.entries.iter();
                 entries.clone().any(is_open)
                     && (entries.clone().count() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
@@ -232,7 +239,7 @@ impl Oracle {
         }
     }
 
-    /// The sectors of the stripes that an operation covers as a whole, by any layout that the volume may have.
+    /// The sectors of the stripes that an operation covers completely, by any possible layout.
     pub fn whole_stripes(&self, operation: &Issued) -> Range<u64> {
         let whole = |len: &u64| (operation.first.next_multiple_of(*len), operation.end / len * len);
         let mut all = self.stripes.iter().map(whole).filter(|(start, end)| start < end);
@@ -241,7 +248,7 @@ impl Oracle {
         start..end
     }
 
-    /// Issues a write of whole sectors, each to be filled with its stamp.
+    /// Issues a write of whole sectors, each with its stamp.
     pub fn write(&mut self, first: Sector, count: u64) -> Issued {
         self.issue(Kind::Write, first, count, &Value::Stamp)
     }
@@ -257,8 +264,9 @@ impl Oracle {
         self.issue(Kind::Trim, first, count, &value)
     }
 
-    /// Issues a write of any bytes. Sectors that it covers whole get their stamp, of the others the part; gives
-    /// the payload with it. `None` if it is not known what the other parts hold, or somebody writes there.
+    /// Issues a write of any byte range: whole sectors get their stamp, others a part of it.
+    /// Returns the payload as well. `None` if the rest of a partial sector is unknown, or being
+    /// written.
     pub fn write_bytes(&mut self, range: ByteRange) -> Option<(Issued, Vec<u8>)> {
         let (first, end) = self.sectors_around(range);
         if !self.may_write(Sector(first), end - first) {
@@ -297,7 +305,7 @@ impl Oracle {
         (range.start.0 / self.sector.0, range.end().0.div_ceil(self.sector.0))
     }
 
-    /// What a sector holds, if that is one thing and nobody is changing it.
+    /// The value of a sector, if it is certain and no write is outstanding.
     fn known_content(&mut self, sector: u64) -> Option<Vec<u8>> {
         if self.excused.contains(&sector) {
             return None;
@@ -310,7 +318,7 @@ impl Oracle {
         only.content(Sector(sector), size)
     }
 
-    /// An operation was acknowledged. `durable`: with the promise that a power cut cannot take it back.
+    /// An operation was acknowledged. `durable`: it survives a power cut.
     pub fn acknowledge(&mut self, operation: &Issued, durable: bool) {
         let end = if operation.kind == Kind::Trim { End::Perhaps } else { End::Acknowledged };
         let now = self.finish(operation, end);
@@ -328,7 +336,7 @@ impl Oracle {
         });
     }
 
-    /// An operation failed: its range holds old, new or both.
+    /// An operation failed: its range has old data, new data or both.
     pub fn fail(&mut self, operation: &Issued) {
         self.finish(operation, End::Failed);
         self.touched.each(operation.first..operation.end, |entries| {
@@ -352,7 +360,8 @@ impl Oracle {
         Begun(self.tick())
     }
 
-    /// A flush was acknowledged. `may_be_by_log`: perhaps what it covers is on log devices alone.
+    /// A flush was acknowledged. `may_be_by_log`: possibly only log devices have the covered
+    /// writes.
     pub fn acknowledge_flush(&mut self, flush: Begun, may_be_by_log: bool) {
         let by_log = may_be_by_log && self.remembers;
         let oldest = self.oldest_read();
@@ -368,25 +377,26 @@ impl Oracle {
         self.unwritten.values_mut().for_each(|seen| seen.certain |= seen.at < flush.0);
     }
 
-    /// When the oldest of the reads under way began.
+    /// The start of the oldest read in progress.
     fn oldest_read(&self) -> Tick {
         self.reads.iter().min().copied().unwrap_or(Tick::MAX)
     }
 
-    // What happens to it.
+    // External events.
 
-    /// The process died. Sectors of whole stripes that were being written.
+    /// A kill. Returns the sectors of outstanding full-stripe writes.
     pub fn kill(&mut self) -> Vec<Sector> {
-        // What was read before stays read: but of several candidates the mirrors may hold different ones.
+        // Values that were read stay, but mirrors may hold different candidates.
         let now = self.crash(|_| {});
         self.torn_stripes(|entry| entry.finished == Some((now, End::CutOff)))
     }
 
-    /// The power went. Sectors of whole stripes that were being written, or of which the drives may have lost some.
+    /// A power cut. Returns the sectors of full-stripe writes that were outstanding, or that drives
+    /// may have lost partly.
     pub fn power_cut(&mut self) -> Vec<Sector> {
         self.unwritten.retain(|_, seen| seen.certain);
         self.crash(|entries| {
-            // What a log alone promised may be in a cache once it was carried out, until its log is given up.
+            // A write that was durable by a log may be in a cache until its log is discarded.
             entries.retain(|entry| !entry.gone || entry.is_promised_away);
             let left = entries.iter_mut().filter(|entry| !entry.gone);
             left.for_each(|entry| entry.superseded = None);
@@ -394,8 +404,8 @@ impl Oracle {
         self.torn_stripes(|_| true)
     }
 
-    /// From now on it is as if durable writes had been promised no more than others, but for what a flush has covered: what promised
-    /// them is lost.
+    /// The log with durable writes is lost: from now on, durable writes count as cached ones,
+    /// unless a flush covered them.
     pub fn without_promises(&mut self) {
         self.touched.each_of_several(|entries| {
             for entry in entries.iter_mut().filter(|entry| entry.is_promised_away) {
@@ -404,7 +414,8 @@ impl Oracle {
         });
     }
 
-    /// Sectors that may hold one of several things, one of which was written with the whole stripe, and may be on some drives alone.
+    /// Sectors with several candidates, one of them from a full-stripe write that only some drives
+    /// may have.
     fn torn_stripes(&self, may_be_torn: impl Fn(&Entry) -> bool) -> Vec<Sector> {
         let is_one = |entry: &Entry| entry.of_whole_stripe && may_be_torn(entry);
         let torn = self.touched.several().filter(|cell| cell.candidates() > 1);
@@ -428,14 +439,14 @@ impl Oracle {
         now
     }
 
-    /// All redundancy agrees with the data again: what a read finds from now on, it finds again.
+    /// Redundancy is consistent again: the value that a read finds from now on is final.
     pub fn settle(&mut self) {
         let now = self.tick();
         self.agrees_since.get_or_insert(now);
         self.touched.each_of_several(|entries| entries.iter_mut().for_each(|entry| entry.unsettled = false));
     }
 
-    /// What these sectors hold is lost, and the operator knows: from now on they may hold anything.
+    /// An operator accepted the loss of these sectors: they may have any value.
     pub fn give_up(&mut self, first: Sector, count: u64) {
         let operation = self.issue(Kind::GivenUp, first, count, &Value::Anything);
         self.finish(&operation, End::Acknowledged);
@@ -444,29 +455,30 @@ impl Oracle {
         });
     }
 
-    /// Nothing is said of a sector any more, whatever is written to it: a drive changed it, or what redundancy says of
-    /// it, and told nobody.
+    /// A sector may have any value from now on, even after writes: a drive silently corrupted it or
+    /// its redundancy.
     pub fn excuse(&mut self, sector: Sector) {
         self.excused.insert(sector.0);
     }
 
-    /// Knows what was known by another one, made before. What drives changed since, without telling anybody, they changed all the same.
+    /// Returns to an earlier oracle, but keeps the silent corruption since then.
     pub fn become_what_was_known(&mut self, before: Oracle) {
         let since = std::mem::replace(self, before);
         self.excused.extend(since.excused);
     }
 
-    /// How many sectors nothing is said of any more.
+    /// The number of excused sectors.
     pub fn excused(&self) -> u64 {
         self.excused.len() as u64
     }
 
-    /// Sectors of which it is not certain what they hold.
+    /// Sectors with several candidates.
     pub fn undecided(&self) -> Vec<Sector> {
         self.several_where(|cell| cell.candidates() > 1)
     }
 
-    /// Sectors of which the drives may hold something older than what was acknowledged, or be about to be given that.
+    /// Sectors whose drives may have an older value than the acknowledged one, or are about to be
+    /// written.
     pub fn underway(&self) -> Vec<Sector> {
         let is_one = |cell: &Cell| cell.entries.iter().filter(|entry| !entry.is_promised_away).count() > 1;
         self.several_where(|cell| self.answers_early && (!self.remembers || is_one(cell)))
@@ -480,7 +492,7 @@ impl Oracle {
     }
 }
 
-/// Forgets what is gone and no read under way may still find; the oldest of them began at `oldest`.
+/// Removes gone entries that no read in progress may find; the oldest read began at `oldest`.
 fn forget(entries: &mut Vec<Entry>, oldest: Tick) {
     if entries.len() > 1 {
         let is_kept = |entry: &Entry| !entry.gone || entry.is_promised_away;

@@ -1,16 +1,17 @@
-//! Orders to take a drive out that would cost data, by an operator who accepts no loss.
+//! Orders to remove a drive that would lose data, by an operator who accepts no loss.
 //!
-//! # What must hold
-//! Such an order is refused, and nothing has changed: the drive serves as before, and no request fails. If it is carried out, redundancy
-//! came back meanwhile, and no data are lost. All draws are from a stream of their own.
+//! # Invariants
+//! The controller refuses such an order without side effects: the drive keeps working, and no
+//! request fails. If it carries the order out, redundancy returned meanwhile, and no data is lost.
+//! The draws have their own random stream.
 
 use crate::error::{Error, Result};
 use crate::faults;
 use crate::host::{Host, out_of, rebuilt};
 use crate::life::Plan;
-use crate::operator::{Action, Answer, AtWork, take_out};
+use crate::operator::{Action, OperatorTask, OrderResult, take_out};
 use crate::scene::{Presence, Scene};
-use crate::setup::Place;
+use crate::setup::VolumeRole;
 use controller::{DriveState, ErrorKind, VolumeInfo};
 use layout::Level;
 use platform_sim::{Rng, SimDrive};
@@ -18,22 +19,22 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
 
-/// The number of the order in a life, counted from the life's first incident.
+/// The incident number of the order in a life, counted from the life's first incident.
 const OF_REFUSALS: u64 = 45;
 
-/// How long the operator waits for a moment in which the loss of some drive costs data.
+/// How long the operator waits for a moment when the loss of some drive loses data.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-/// Has an operator give such an order in half of the lives.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
-    let at_work = AtWork::of(host);
+/// Gives such an order in half of the lives.
+pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
+    let at_work = OperatorTask::of(host);
     let scene = &host.scene;
     let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "costly orders", &life.to_string());
     let number = scene.setup.first_incident(life) + OF_REFUSALS;
     let is_left_out = plan.is_last
         || plan.goes_on
-        || scene.setup.place == Place::SameDrives
+        || scene.setup.place == VolumeRole::SameDrives
         || scene.setup.without.incidents.contains(&number)
         || !rng.chance(1, 2);
     if is_left_out {
@@ -43,7 +44,7 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     let (host, is_stopping, is_done) = (host.clone(), at_work.is_stopping.clone(), at_work.is_done.clone());
     at_work.host.env.spawn("costly order", async move {
         let operator = Operator { host: &host, is_stopping: &is_stopping };
-        // Nothing but a lost volume keeps it from being asked: the next look tells of that.
+        // Only a lost volume prevents a query: the next check reports it.
         let _ = operator.order(number, &mut rng).await;
         is_done.set(true);
     });
@@ -73,16 +74,16 @@ impl Operator<'_> {
         let Some(slot) = all.get(nth as usize % all.len().max(1)).copied() else { return Ok(()) };
         scene.machine.story.incidents.borrow_mut().insert(number);
         scene.tell_of("operator", || {
-            format!("{action:?} of drive {}, at no cost (incident {number})", slot.0)
+            format!("{action:?} of drive {}, without data loss (incident {number})", slot.0)
         });
         let is_unsynced = survives(scene, &out_of(&shown).with(slot));
         let answer = match is_unsynced {
-            // The level survives it, and parity is not known to agree yet.
+            // The level survives it, but parity may be inconsistent.
             true => take_out(self.host, action, slot, false).await?,
             false => self.order_what_cannot_be(action, slot).await?,
         };
         scene.array.faults.borrow_mut().answered(slot);
-        if matches!(answer, Answer::WouldLoseData | Answer::Refused) {
+        if matches!(answer, OrderResult::WouldLoseData | OrderResult::Refused) {
             is_as_before(self.host, slot, &shown).await?;
             if repeats {
                 self.repeat(action, slot).await?;
@@ -91,8 +92,8 @@ impl Operator<'_> {
         Ok(())
     }
 
-    /// Gives an order that the level does not survive, as the controller shows its drives.
-    async fn order_what_cannot_be(&self, action: Action, slot: DriveIndex) -> Result<Answer> {
+    /// Gives an order that the level does not survive, according to the reported drives.
+    async fn order_what_cannot_be(&self, action: Action, slot: DriveIndex) -> Result<OrderResult> {
         let (host, scene) = (self.host, &self.host.scene);
         let faults = &scene.array.faults;
         let before = faults.borrow().clone();
@@ -102,14 +103,15 @@ impl Operator<'_> {
         let shown = host.show().await?;
         match answered {
             Ok(_) => {
-                scene.did(action.deed());
-                // One that is rebuilt may miss nothing that a host wrote, or have become current before the order was carried out.
+                scene.did(action.event());
+                // A rebuilding drive may have all written data, or have become current before the
+                // order.
                 let out = out_of(&shown).minus(&rebuilt(&shown));
-                // A layout that the volume was ordered to meanwhile may survive less; it is not there yet.
+                // The layout of a reshape ordered meanwhile may survive less; it is not active yet.
                 if !scene.array.may_move() && !survives(scene, &out) {
                     accuse(
                         scene,
-                        format!("an order that costs data was carried out, and drives {out:?} are out"),
+                        format!("an order that loses data was carried out; drives {out:?} are not in use"),
                     );
                 }
                 faults.borrow_mut().suspect(slot, scene.machine.life.get());
@@ -117,12 +119,12 @@ impl Operator<'_> {
                     faults.borrow_mut().vouch(slot);
                 }
                 scene.array.note_losses();
-                Ok(Answer::Done)
+                Ok(OrderResult::Done)
             }
             Err(error) => {
-                scene.tell_of("operator", || format!("it is refused: {error}"));
-                let answer = Answer::of(scene, &error);
-                if answer == Answer::Failed {
+                scene.tell_of("operator", || format!("refused: {error}"));
+                let answer = OrderResult::of(scene, &error);
+                if answer == OrderResult::Failed {
                     faults.borrow_mut().suspect(slot, scene.machine.life.get());
                     scene.array.note_losses();
                 } else {
@@ -133,7 +135,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Waits until redundancy is back, and gives the order once more.
+    /// Waits until redundancy is back, and repeats the order.
     async fn repeat(&self, action: Action, slot: DriveIndex) -> Result<()> {
         let (scene, env) = (&self.host.scene, &self.host.env);
         while !self.is_stopping.get() {
@@ -149,7 +151,8 @@ impl Operator<'_> {
     }
 }
 
-/// Whether every volume that is there survives that these drives are lost: one that is not there yet has nothing to lose.
+/// Whether every existing volume survives the loss of these drives; a volume that does not exist
+/// yet has no data.
 fn survives(scene: &Scene, lost: &DriveSet) -> bool {
     let volumes = scene.array.volumes();
     volumes
@@ -158,12 +161,14 @@ fn survives(scene: &Scene, lost: &DriveSet) -> bool {
         .all(|volume| volume.survives(lost))
 }
 
-/// Drives whose loss costs data, where those in `out` are not used: the level does not survive it, or parity is not known to agree with the data.
+/// Drives whose loss loses data while those in `out` are not used: the level does not survive it,
+/// or parity may be inconsistent.
 fn costly(scene: &Scene, out: &DriveSet) -> DriveSet {
-    // What a volume on its way survives, and what a distributed spare has, is not known here.
+    // The fault tolerance during a reshape, and the content of a distributed spare, are unknown
+    // here.
     let has_spare = |volume: &Rc<Scene>| volume.layouts().any(|layout| layout.level() == Level::Raid5ee);
     let is_unknown = scene.array.volumes().iter().any(|volume| volume.may_be_there() && has_spare(volume));
-    // That a file was deleted the controller knows when it has looked, within half a minute; until then it counts on it.
+    // The controller notices a deleted file within 30 s; until then it relies on the drive.
     let is_unnoticed = scene.array.drives.borrow().iter().any(SimDrive::is_deleted);
     if !scene.is_redundant() || scene.array.may_move() || is_unknown || is_unnoticed {
         return DriveSet::EMPTY;
@@ -174,7 +179,7 @@ fn costly(scene: &Scene, out: &DriveSet) -> DriveSet {
     serving.filter(|slot| is_unsynced || !survives(scene, &out.with(*slot))).collect()
 }
 
-/// After a refusal the drive serves as before, unless something else happened to it.
+/// After a refusal the drive works as before, unless another fault happened.
 async fn is_as_before(host: &Host, slot: DriveIndex, before: &VolumeInfo) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
@@ -184,31 +189,31 @@ async fn is_as_before(host: &Host, slot: DriveIndex, before: &VolumeInfo) -> Res
     let (Some((was, uuid)), Some((is, uuid_now))) = (of_slot(before), of_slot(&shown)) else { return Ok(()) };
     let is_same = was == DriveState::Online && uuid == uuid_now;
     if is_same && is != DriveState::Online && !scene.array.faults.borrow().bad().contains(slot) {
-        accuse(scene, format!("drive {} is {is:?} after an order for it was refused", slot.0));
+        accuse(scene, format!("drive {} is {is:?} after a refused order", slot.0));
     }
     Ok(())
 }
 
-/// The controller did what it must not: the run ends with that.
+/// The controller violated an invariant: the run ends with this error.
 pub(crate) fn accuse(scene: &Scene, sentence: String) {
     scene.tell(|| sentence.clone());
     scene.untrue.borrow_mut().get_or_insert(Error::new(crate::ErrorKind::WrongState, sentence));
 }
 
-impl Answer {
-    /// What a refusal or a failure says, which is counted.
-    pub(crate) fn of(scene: &Scene, error: &controller::Error) -> Answer {
-        use crate::tally::Deed;
+impl OrderResult {
+    /// The counted result of a refusal or an error.
+    pub(crate) fn of(scene: &Scene, error: &controller::Error) -> OrderResult {
+        use crate::tally::Event;
         match error.kind {
             ErrorKind::LosesData => {
-                scene.did(Deed::OperatorIsTold);
-                Answer::WouldLoseData
+                scene.did(Event::OperatorIsTold);
+                OrderResult::WouldLoseData
             }
             ErrorKind::WrongState => {
-                scene.did(Deed::OperatorIsRefused);
-                Answer::Refused
+                scene.did(Event::OperatorIsRefused);
+                OrderResult::Refused
             }
-            _ => Answer::Failed,
+            _ => OrderResult::Failed,
         }
     }
 }

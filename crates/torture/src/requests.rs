@@ -1,8 +1,8 @@
-//! What is asked of the volume: requests of awkward sizes at awkward places, each a function of the seed, the life, the
-//! worker and its number, so that one can be left out and the others stay what they are.
+//! The requests to the volume, of unusual sizes at unusual places. Each is a function of the seed,
+//! the life, the worker and its number, so that omissions do not change the others.
 //!
-//! Every worker has a habit for a life: it roams; it meets all others on one stripe; it writes or reads one strip, or one
-//! stripe, after the other.
+//! In a life every worker has a pattern: random; all workers on one stripe; or sequential writes or
+//! reads of one strip or stripe at a time.
 
 use crate::options::RequestName;
 use crate::setup::Setup;
@@ -14,14 +14,14 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What is to be done.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum Operation {
     Read,
-    /// Where there is data, and where zeros.
+    /// A block status query.
     Status,
     Write,
-    /// `as_payload`: as a write of zeroes that need no memory.
+    /// `as_payload`: as a write of zeroes without memory.
     WriteZeroes {
         as_payload: bool,
     },
@@ -29,24 +29,24 @@ pub(crate) enum What {
     Flush,
 }
 
-/// A request that was drawn.
+/// A drawn request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub name: RequestName,
-    pub what: What,
+    pub what: Operation,
     pub first: Sector,
     pub count: u64,
-    /// Bytes among those sectors, if not all.
+    /// The byte range within these sectors, if not all.
     pub part: Option<ByteRange>,
     pub durability: Durability,
-    /// What the worker waits before.
+    /// The worker's pause before the request.
     pub pause: Option<Duration>,
-    /// Bytes of a sector.
+    /// The sector size in bytes.
     pub sector: u64,
 }
 
 impl Request {
-    /// The bytes it is about.
+    /// The byte range of the request.
     pub fn range(&self) -> ByteRange {
         let whole =
             ByteRange::new(ByteOffset(self.first.0 * self.sector), ByteCount(self.count * self.sector));
@@ -67,64 +67,65 @@ impl fmt::Display for Request {
     }
 }
 
-/// Where the requests of a life go, for all workers.
+/// The targets of a life's requests, for all workers.
 #[derive(Clone)]
-pub(crate) struct Places {
-    /// By zone: its first sector, and how many it has.
+pub(crate) struct Targets {
+    /// By zone: its first sector, and its number of sectors.
     zones: Rc<[(u64, u64)]>,
-    /// The stripe on which some workers meet: its first sector.
+    /// The first sector of the stripe that several workers use.
     hot: u64,
     strip: u64,
     stripe: u64,
     sector: u64,
 }
 
-impl Places {
-    pub fn new(setup: &Setup, rng: &mut Rng) -> Places {
+impl Targets {
+    pub fn new(setup: &Setup, rng: &mut Rng) -> Targets {
         let sector = setup.sector().bytes().0;
         let zones: Rc<[(u64, u64)]> =
             setup.zones.iter().map(|zone| (zone.start.0 / sector, zone.len.0 / sector)).collect();
         let stripe = setup.geometry.stripe_bytes().0 / sector;
         let (first, count) = zones[rng.below(zones.len() as u64) as usize];
         let hot = ((first + rng.below(count)) / stripe * stripe).clamp(first, first + count - 1);
-        Places { zones, hot, strip: setup.strip.bytes().0 / sector, stripe, sector }
+        Targets { zones, hot, strip: setup.strip.bytes().0 / sector, stripe, sector }
     }
 }
 
-/// What a worker is used to do.
+/// A worker's access pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Habit {
-    /// Anything, anywhere.
+enum AccessPattern {
+    /// Any request at any place.
     Roams,
-    /// Anything, on the stripe where others are.
+    /// Any request on the shared stripe.
     Crowds,
-    /// One piece after the other: writes, or reads.
-    Streams { what: What, count: u64 },
+    /// Sequential writes, or sequential reads.
+    Streams { what: Operation, count: u64 },
 }
 
 /// The requests of one worker in one life.
 pub(crate) struct Requests {
-    places: Places,
+    places: Targets,
     rng: Rng,
-    /// Which reads become questions for the status: drawn by itself, so that all else is what it was before there were any.
+    /// Selects reads that become status queries: a separate stream, which leaves other draws
+    /// unchanged.
     statuses: Rng,
-    habit: Habit,
+    habit: AccessPattern,
     next: RequestName,
-    /// Where the stream goes on.
+    /// The next position of the stream.
     at: u64,
     zone: (u64, u64),
     usual_time: Duration,
 }
 
 impl Requests {
-    pub fn new(places: &Places, setup: &Setup, life: u64, worker: u64) -> Requests {
+    pub fn new(places: &Targets, setup: &Setup, life: u64, worker: u64) -> Requests {
         let mut rng = Rng::new(setup.seed, "worker", &format!("{life}.{worker}"));
         let statuses = Rng::new(setup.seed, "status", &format!("{life}.{worker}"));
         let habit = match rng.below(8) {
-            0..=4 => Habit::Roams,
-            5..=6 => Habit::Crowds,
-            _ => Habit::Streams {
-                what: if rng.chance(3, 4) { What::Write } else { What::Read },
+            0..=4 => AccessPattern::Roams,
+            5..=6 => AccessPattern::Crowds,
+            _ => AccessPattern::Streams {
+                what: if rng.chance(3, 4) { Operation::Write } else { Operation::Read },
                 count: match rng.below(4) {
                     0 => places.stripe,
                     1 => places.strip,
@@ -140,7 +141,7 @@ impl Requests {
         Requests { places: places.clone(), rng, statuses, habit, next, at, zone, usual_time }
     }
 
-    /// About how long a request takes.
+    /// The approximate duration of a request.
     pub fn usual_time(&self) -> Duration {
         self.usual_time
     }
@@ -153,16 +154,16 @@ impl Requests {
         let pause = rng.chance(1, 4).then(|| Duration::from_micros(rng.between(1, 2000)));
         let durability = if rng.chance(1, 4) { Durability::Durable } else { Durability::Cached };
         let what = match (rng.below(100), self.habit) {
-            (92.., _) => What::Flush,
-            (_, Habit::Streams { what, .. }) => what,
-            (0..=29, _) => What::Read,
-            (30..=75, _) => What::Write,
-            (76..=83, _) => What::WriteZeroes { as_payload: rng.chance(1, 2) },
-            _ => What::Trim,
+            (92.., _) => Operation::Flush,
+            (_, AccessPattern::Streams { what, .. }) => what,
+            (0..=29, _) => Operation::Read,
+            (30..=75, _) => Operation::Write,
+            (76..=83, _) => Operation::WriteZeroes { as_payload: rng.chance(1, 2) },
+            _ => Operation::Trim,
         };
         let in_part = match what {
-            What::Read => rng.chance(1, 4),
-            What::Write => rng.chance(1, 4) && !matches!(self.habit, Habit::Streams { .. }),
+            Operation::Read => rng.chance(1, 4),
+            Operation::Write => rng.chance(1, 4) && !matches!(self.habit, AccessPattern::Streams { .. }),
             _ => false,
         };
         let (first, count) = self.sectors();
@@ -176,25 +177,25 @@ impl Requests {
             let part = ByteRange::new(whole.start + ByteCount(skip), ByteCount(len));
             request.part = (part != whole && !part.is_aligned(ByteCount(sector))).then_some(part);
         }
-        if what == What::Read && self.statuses.chance(1, 5) {
-            (request.what, request.part) = (What::Status, None);
+        if what == Operation::Read && self.statuses.chance(1, 5) {
+            (request.what, request.part) = (Operation::Status, None);
         }
         request
     }
 
-    /// A run of sectors: mostly short, and often where others are.
+    /// A range of sectors: usually short, and often at the shared stripe.
     fn sectors(&mut self) -> (u64, u64) {
-        let Places { strip, stripe, sector, hot, .. } = self.places;
+        let Targets { strip, stripe, sector, hot, .. } = self.places;
         let (zone_first, zone_sectors) = match self.habit {
-            Habit::Roams => {
+            AccessPattern::Roams => {
                 let zones = &self.places.zones;
                 zones[self.rng.below(zones.len() as u64) as usize]
             }
-            Habit::Crowds | Habit::Streams { .. } => self.zone,
+            AccessPattern::Crowds | AccessPattern::Streams { .. } => self.zone,
         };
-        // Half a mebibyte at most: the smallest memory of a shard holds some of these.
+        // At most 512 KiB: the smallest memory of a shard holds some of these.
         let most = zone_sectors.min((512 << 10) / sector);
-        if let Habit::Streams { count, .. } = self.habit {
+        if let AccessPattern::Streams { count, .. } = self.habit {
             let count = count.min(most);
             if self.at + count > zone_first + zone_sectors {
                 self.at = zone_first;
@@ -204,7 +205,7 @@ impl Requests {
             return (first, count);
         }
         let rng = &mut self.rng;
-        if self.habit == Habit::Crowds {
+        if self.habit == AccessPattern::Crowds {
             let room = stripe
                 .min(self.places.zones.iter().map(|(first, count)| first + count).max().unwrap_or(0) - hot);
             let at = rng.below(room);

@@ -1,9 +1,9 @@
-//! A run: the lives of one volume, one after the other, each but the last cut off somewhere.
+//! A run: the lives of one volume in sequence, each but the last cut off.
 //!
-//! Safety first: whatever happens, sectors hold what they may. Then liveness: faults stop, what can be repaired is,
-//! and everything must come to its end and be well. After every crash, and last, copies of the drives are looked at
-//! ([`crate::inquest`]). In the end drives change what they hold and tell nobody ([`crate::silent`]),
-//! and the volume is deleted while drives hang ([`crate::giving_up`]).
+//! Safety first: at any time, sectors have allowed values. Then liveness: faults end, repairs are
+//! made, and everything must finish and recover. After every crash and at the end, copies of the
+//! drives are checked ([`crate::inquest`]). At the end, drives are corrupted silently
+//! ([`crate::silent`]), and the volume is deleted while drives hang ([`crate::giving_up`]).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults;
@@ -11,11 +11,11 @@ use crate::life::{self, Outcome, Plan};
 use crate::log_devices;
 use crate::options::{Lie, Options};
 use crate::scene::Scene;
-use crate::script::{Cut, Fate, Script};
-use crate::setup::{MigrationsSetup, Place, Setup};
+use crate::script::{Cut, LifeEnd, Script};
+use crate::setup::{MigrationsSetup, Setup, VolumeRole};
 use crate::state_files;
 use crate::story::Story;
-use crate::tally::{Deed, Tally};
+use crate::tally::{Event, Tally};
 use layout::Level;
 use platform::Env;
 use platform_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
@@ -25,38 +25,38 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Where the controller remembers its drives.
+/// The controller's record of its drives.
 pub(crate) const REMEMBERED_DRIVES: &str = "drives.toml";
 
-/// More virtual time than this in one run is taken for a controller that does not come to an end.
+/// The limit of virtual time per run: more indicates a controller without progress.
 const TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// More events than this without a line of the story are taken for a run that does not end: some seconds of a processor. Moving the largest
-/// volumes takes a tenth.
+/// The limit of events without a line of the story: some seconds of processor time. The reshape of
+/// the largest volumes takes a tenth.
 const EVENTS_WITHOUT_PROGRESS: u64 = 4_000_000;
 
-/// What a run came to, and the hash of everything that happened in it.
+/// The result of a run, and the hash of all its events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The level of its volume.
     pub level: Level,
-    /// The sum of it.
+    /// The totals.
     pub tally: Tally,
-    /// The sum of what was done to the volumes beside it.
+    /// The totals of the neighbours.
     pub neighbours: Tally,
-    /// Of every event, in order: a function of the seed.
+    /// Covers every event, in order: a function of the seed.
     pub hash: u64,
 }
 
-/// Runs `seed` once. `aloud`: tells the story while it happens, down to every drive operation.
+/// Runs `seed` once. `aloud`: prints the story at once, including every drive operation.
 ///
 /// # Errors
-/// The first broken promise, with the story before it.
+/// The first violated invariant, with the story before it.
 pub fn run(seed: u64, options: &Options, aloud: bool) -> Result<Report> {
     run_as(seed, options, &Rc::new(Story::new(aloud)))
 }
 
-/// Runs `seed` once; what happens is told as that story.
+/// Runs `seed` once, with that story.
 pub(crate) fn run_as(seed: u64, options: &Options, story: &Rc<Story>) -> Result<Report> {
     let setup = Setup::draw(seed, options);
     let mut run = Run::new(setup, story.clone());
@@ -68,14 +68,14 @@ pub(crate) fn run_as(seed: u64, options: &Options, story: &Rc<Story>) -> Result<
 pub(crate) struct Run {
     pub sim: Sim,
     pub scene: Rc<Scene>,
-    /// The hashes of the simulations in which copies were looked at.
+    /// The hashes of the simulations over copies.
     pub hash_of_copies: u64,
-    /// How many of those there were.
+    /// The number of these simulations.
     pub copies: Cell<u64>,
 }
 
-/// A simulated machine for a setup's controller. `number`: 0 of the first; every other one of a run needs its own, or it
-/// would draw the same identities for drives again.
+/// A simulated machine for a setup's controller. `number`: 0 for the first; each further one of a
+/// run needs its own, or drives would get the same identities again.
 pub(crate) fn simulation(setup: &Setup, number: u64) -> Sim {
     Sim::new(SimOptions {
         shards: usize::from(setup.shards),
@@ -94,7 +94,7 @@ pub(crate) fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
 impl Run {
     fn new(setup: Setup, story: Rc<Story>) -> Run {
         let mut sim = simulation(&setup, 0);
-        let of_own = setup.beside.iter().filter(|other| other.place == Place::OwnDrives);
+        let of_own = setup.beside.iter().filter(|other| other.place == VolumeRole::OwnDrives);
         for setup in std::iter::once(&setup).chain(of_own).filter(|setup| !setup.drives_are_made) {
             for (name, drive) in setup.names().iter().zip(&setup.drives) {
                 let made = sim.add_drive(name, drive.clone());
@@ -124,7 +124,7 @@ impl Run {
         *scene.machine.additions.borrow_mut() = added;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
         for other in &scene.beside {
-            other.tell(|| format!("beside it {}", other.setup.describe()));
+            other.tell(|| format!("neighbour: {}", other.setup.describe()));
         }
         if let Some(log) = &scene.setup.log {
             scene.tell(|| log.describe());
@@ -153,7 +153,7 @@ impl Run {
         }
     }
 
-    /// Looks for the drives: those that the controller makes come to be in its first life.
+    /// Records the drives: those that the controller creates appear in its first life.
     fn find_drives(&self) {
         for scene in self.scene.arrays() {
             self.find_drives_of(&scene);
@@ -164,7 +164,8 @@ impl Run {
         if !scene.array.drives.borrow().is_empty() {
             return;
         }
-        // In that life another drive may have taken a slot already; the one before it is there all the same.
+        // In that life another drive may have taken a slot already; the replaced drive still
+        // exists.
         let (first, now) = (scene.setup.names(), scene.array.names.borrow().clone());
         let all = |names: &[String]| -> Option<Vec<SimDrive>> {
             names.iter().map(|name| self.sim.drive(name)).collect()
@@ -196,7 +197,7 @@ impl Run {
         self.give_up()
     }
 
-    /// One life, with faults, to its end or to where it is cut off.
+    /// One life with faults, to its end or its cut.
     fn live(&mut self, life: u64) -> Result<()> {
         self.scene.machine.life.set(life);
         self.find_drives();
@@ -209,7 +210,7 @@ impl Run {
         log_devices::plan(&self.scene);
         let stop = match cut {
             Cut::AtEvent(event) => Some(self.sim.events() + event),
-            // Nobody waits for ever: a life that does not come to that request is cut off as well.
+            // A time limit: a life that never reaches the request is cut off as well.
             Cut::AtRequest(..) | Cut::Never => None,
         };
         self.sim.stop_at_event(stop);
@@ -229,7 +230,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is done between lives to drives that only neighbours have.
+    /// The repairs between lives on drives of neighbours only.
     fn repair_beside(&self, all: bool) {
         for scene in self.scene.arrays().iter().skip(1) {
             let life = scene.machine.life.get();
@@ -239,14 +240,15 @@ impl Run {
         }
     }
 
-    /// The drives to name to the controller. It may have to find them by itself, or under other names, also under one
-    /// another's.
+    /// The drives to name to the controller. Sometimes it must find them itself, or under other
+    /// names, also exchanged ones.
     fn given(&mut self, rng: &mut Rng) -> Vec<String> {
         if !self.scene.is_there() {
             return Vec::new();
         }
         let way = rng.below(4);
-        // How large a drive was is remembered by its name: an operator who gives it another one while it becomes larger has to tell.
+        // The size of a drive is recorded by name: an operator who renames a larger drive would
+        // have to enter it.
         let way = if self.scene.setup.larger.is_some() { way % 2 } else { way };
         if way >= 2 {
             self.exchange_paths(rng);
@@ -264,18 +266,18 @@ impl Run {
         }
     }
 
-    /// A name for each drive that may be the volume's: the one under which it is found now.
+    /// The current path of each possible drive of the volume.
     pub(crate) fn paths(&self) -> Vec<String> {
         let machine = &self.scene.machine;
         let mut paths: Vec<String> =
             self.scene.all_names().into_iter().map(|name| machine.path_of(name)).collect();
-        // Where a drive died another one may be found: that is named once.
+        // A replacement may have the path of a dead drive: that path appears once.
         paths.sort();
         paths.dedup();
         paths
     }
 
-    /// Every drive is plugged in elsewhere: what was one's name becomes another one's.
+    /// Reconnects every drive elsewhere: paths are exchanged.
     fn exchange_paths(&mut self, rng: &mut Rng) {
         let known = self.scene.machine.known.borrow();
         let mut places: Vec<usize> = (0..known.len()).collect();
@@ -287,14 +289,14 @@ impl Run {
             self.sim.alias_drive(drive, &path);
             paths.insert(path, name.clone());
         }
-        self.scene.did(Deed::PathsExchanged);
+        self.scene.did(Event::PathsExchanged);
         self.scene.tell(|| {
             let list: Vec<String> = paths.iter().map(|(path, name)| format!("{path} is {name}")).collect();
-            format!("the drives are plugged in elsewhere: {}", list.join(", "))
+            format!("the drives have other paths: {}", list.join(", "))
         });
     }
 
-    /// Where a drive died, another one may be found from now on.
+    /// A replacement may appear at the path of a dead drive.
     fn swap_dead(&mut self, rng: &mut Rng) {
         let scene = &self.scene;
         for slot in scene.array.faults.borrow().dead().iter() {
@@ -309,12 +311,12 @@ impl Run {
             self.sim.alias_drive(&drive, &path);
             paths.insert(path.clone(), name.clone());
             scene.machine.known.borrow_mut().push((name.clone(), drive));
-            scene.did(Deed::Swapped);
+            scene.did(Event::Swapped);
             scene.tell(|| format!("{dead}, which is dead, is pulled out; {name} is plugged in as {path}"));
         }
     }
 
-    /// Whether the controller remembers every drive by a name under which it is found now.
+    /// Whether the controller has a record of every drive's current path.
     fn remembers_all(&self, paths: &[String]) -> bool {
         let text = self.sim.stored(REMEMBERED_DRIVES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -333,29 +335,29 @@ impl Run {
         }
     }
 
-    fn crash(&mut self, fate: Fate) {
+    fn crash(&mut self, fate: LifeEnd) {
         let events = self.sim.events();
-        // What nobody read any more before the crash went astray all the same.
+        // Misdirected writes that were not read before the crash count as well.
         crate::silent::note_strays(&self.scene);
         for scene in self.scene.volumes() {
             scene.array.faults.borrow_mut().crash(scene.machine.life.get());
             scene.crash(fate);
         }
         match fate {
-            Fate::Kill => {
+            LifeEnd::Kill => {
                 self.sim.kill();
-                self.scene.did(Deed::Kill);
+                self.scene.did(Event::Kill);
                 self.scene.tell(|| format!("the process is killed, at event {events}"));
             }
-            Fate::PowerCut => {
+            LifeEnd::PowerCut => {
                 self.sim.power_cut();
-                self.scene.did(Deed::PowerCut);
+                self.scene.did(Event::PowerCut);
                 self.scene.tell(|| format!("the power is cut, at event {events}"));
             }
         }
     }
 
-    /// The last life: nothing goes wrong any more, and everything must get well.
+    /// The last life: no more faults, and everything must recover.
     fn last_life(&mut self) -> Result<()> {
         let setup = &self.scene.setup;
         self.find_drives();
@@ -364,7 +366,7 @@ impl Run {
         log_devices::repair(&self.scene, true);
         self.repair_beside(true);
         self.scene.machine.life.set(setup.lives);
-        self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());
+        self.scene.tell(|| "the last life begins, without faults".to_owned());
         let sent = self.scene.machine.story.tally().ops;
         let plan = Plan {
             given: self.paths(),
@@ -383,12 +385,12 @@ impl Run {
         self.find_drives();
         match outcome {
             Some(Outcome::Done) => Ok(()),
-            _ => Error::wrong_state("the volume is offline although every drive that can be there is"),
+            _ => Error::wrong_state("the volume is offline although all of its drives are present"),
         }
     }
 }
 
-/// Tells every operation of a simulation's drives, if the story is told aloud.
+/// Traces every drive operation of a simulation, if the story is printed.
 pub(crate) fn trace(scene: &Rc<Scene>, sim: &mut Sim) {
     if !scene.machine.story.is_aloud() {
         return;

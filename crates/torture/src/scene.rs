@@ -1,7 +1,8 @@
-//! What the harness knows of a volume under test, besides the simulation: what its sectors may hold, and what is excused.
+//! The harness's knowledge of a volume under test: the allowed values of its sectors, and the
+//! excused ones.
 //!
-//! It belongs to nobody that can be killed; every task of every life sees the same one. A run is about one volume, which knows those
-//! beside it.
+//! It survives kills; every task of every life shares it. A run is about one volume, which knows
+//! its neighbours.
 
 mod failing;
 mod places;
@@ -9,14 +10,14 @@ mod places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log_devices::OnLog;
 use crate::machine::{Array, Machine};
-use crate::migrations::Way;
+use crate::migrations::ReshapeState;
 use crate::oracle::{Issued, Oracle, Value, Violation};
-use crate::script::Fate;
-use crate::setup::{Place, Setup};
+use crate::script::LifeEnd;
+use crate::setup::{Setup, VolumeRole};
 use crate::silent::note_strays;
 use crate::stamp::Sector;
 use crate::story::Story;
-use crate::tally::{Deed, Tally};
+use crate::tally::{Event, Tally};
 use controller::WriteHole;
 use platform::{IoError, IoErrorKind};
 use platform_sim::{SimDrive, SimHandle, Trimmed};
@@ -25,12 +26,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
 
-/// Sectors of which redundancy may not tell the truth until it agrees.
+/// Sectors whose redundancy may be wrong until it is consistent.
 #[derive(Clone, Debug, Default)]
 pub struct Unsettled {
-    /// They are.
+    /// The current sectors.
     pub now: BTreeSet<u64>,
-    /// They were until redundancy agreed, which no flush has made certain yet: a power cut takes it back.
+    /// Sectors until the last resync, which no flush has made durable: a power cut undoes it.
     settled: BTreeSet<u64>,
 }
 
@@ -61,26 +62,26 @@ fn new_oracle(setup: &Setup, beginning: Value, has_log: bool) -> Oracle {
     let oracle = Oracle::new(setup.sector(), capacity, &stripes, beginning, trims_leave_anything);
     let has_parity = setup.layouts().any(|layout| layout.parity_strips() > 0);
     let oracle = oracle.answering_early(setup.has_cache()).remembering(has_log && has_parity);
-    // No two volumes have a write of the same number: what one holds of the other gives itself away.
+    // No two volumes have a write of the same number: data of another volume is recognised.
     if setup.is_neighbour() { oracle.numbered_from(1 << 40) } else { oracle }
 }
 
-/// Whether the volume is there, as far as anybody was told.
+/// Whether the volume exists, according to replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
-    /// Nobody ever asked for it.
+    /// Never requested.
     Never,
-    /// It was asked for, and nobody was told that it is there.
+    /// Creation requested, without a reply.
     Asked,
-    /// It was created: somebody was told so.
+    /// Creation confirmed.
     There,
-    /// Its deletion was asked for, and nobody was told that it is gone.
+    /// Deletion requested, without a reply.
     Leaving,
-    /// It was deleted: somebody was told so.
+    /// Deletion confirmed.
     Gone,
 }
 
-/// When a request began: [`Scene::begin_request`].
+/// The state at the begin of a request: [`Scene::begin_request`].
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     ended_failing: u64,
@@ -89,69 +90,70 @@ pub struct Begun {
 
 /// One volume under test. See the [module](self).
 pub struct Scene {
-    /// What was drawn.
+    /// The drawn setup.
     pub setup: Setup,
-    /// The machine that it is on.
+    /// The machine.
     pub machine: Rc<Machine>,
-    /// The drives that it lies on.
+    /// The array.
     pub array: Rc<Array>,
-    /// The volumes beside it.
+    /// The neighbours.
     pub beside: Vec<Rc<Scene>>,
-    /// What every sector may hold.
+    /// The allowed values of every sector.
     pub oracle: RefCell<Oracle>,
-    /// Where it is among the layouts that it is to have.
-    pub way: Way,
-    /// What is known of its journal that may lie on log devices.
+    /// The position in its sequence of layouts.
+    pub way: ReshapeState,
+    /// The known state of its journal on log devices.
     pub on_log: OnLog,
-    /// What every sector may hold if what its log has is given up; none if that is the same.
+    /// The oracle for the case that its log is discarded; `None` if that is the same.
     without_log: RefCell<Option<Oracle>>,
-    /// `explain` said something of the volume that is not so.
+    /// `explain` reported something wrong about the volume.
     pub untrue: RefCell<Option<crate::error::Error>>,
-    /// Whether it is there.
+    /// Whether the volume exists.
     pub presence: Cell<Presence>,
-    /// Whether nobody looks at it: so much is lost of copies of its drives that it may be anything.
+    /// Whether checks are skipped: too much of its copied drives is lost.
     pub is_ignored: Cell<bool>,
-    /// Whether all redundancy agrees with the data, as the controller said in this life.
+    /// Whether all redundancy is consistent, as reported in this life.
     pub synced: Cell<bool>,
-    /// How often redundancy came to agree while requests could fail until then: one that began before may still say so.
+    /// The number of resyncs that ended while requests could fail: earlier requests may still fail.
     ended_failing: Cell<u64>,
-    /// Whether the controller says that its journal covers what a crash can interrupt: from the moment on that all redundancy agrees.
+    /// Whether the journal covers interrupted writes, as reported: since all redundancy is
+    /// consistent.
     pub covered: Cell<bool>,
-    /// Whether it was deleted, and a drive of it could not be told.
+    /// Whether it was deleted while a drive could not be updated.
     pub untold: Cell<bool>,
     /// Whether it may ever have had a journal.
     pub had_journal: Cell<bool>,
-    /// Whether an operator has asked that it have none, and was not answered in this life.
+    /// Whether an operator requested to remove the journal, without a reply in this life.
     pub gives_up_journal: Cell<bool>,
-    /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
-    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator forced it, or they
-    /// were lost with their drive meanwhile.
+    /// Sectors whose parity may be wrong until the next resync: they were written while a missing
+    /// drive prevented both use and repair of parity; or a write to them was interrupted, and an
+    /// operator accepted the stale parity, or their drive was lost meanwhile.
     pub without_parity: RefCell<Unsettled>,
-    /// With a journal: sectors that redundancy does not give back until it agrees. They were written with the whole
-    /// stripe, which is not kept, and a crash may have left that on some drives alone.
+    /// With a journal: sectors that cannot be reconstructed until the next resync. Full-stripe
+    /// writes are not in the journal, and a crash may have left one on some drives only.
     torn: RefCell<Unsettled>,
-    /// Whether the controller ever listed blocks whose content is lost: requests for those fail from then on.
+    /// Whether the controller ever listed punctured blocks: requests for these fail.
     pub has_lost_blocks: Cell<bool>,
-    /// Whether a request ever failed, since more was wrong than the level survives.
+    /// Whether a request ever failed because of too many faults.
     pub has_failed: Cell<bool>,
-    /// Drives of which an operator forced, in this life, what redundancy says of them.
+    /// Drives whose stale parity an operator accepted in this life.
     pub forced: Cell<DriveSet>,
-    /// Drives whose strips may be in the distributed spare: they could not be relied on, and the controller did not say since that all of its drives have
-    /// what is theirs.
+    /// Drives whose strips may be in the distributed spare: they were unreliable, and the
+    /// controller has not reported since that all drives have their own strips.
     in_spare: Cell<DriveSet>,
-    /// Stripes of which a drive changed something without telling anybody, and which drives did.
+    /// Silently corrupted stripes, and the drives.
     pub tainted: RefCell<BTreeMap<u64, DriveSet>>,
 }
 
 impl Scene {
-    /// Of a run that has just begun.
+    /// The scene of a new run.
     pub fn new(setup: Setup, time: SimHandle, story: Rc<Story>) -> Rc<Scene> {
         let machine = Rc::new(Machine::new(time, story));
         let array = Rc::new(Array::new(&setup));
         let beside = setup.beside.iter().map(|other| {
             let array = match other.place {
-                Place::OwnDrives => Rc::new(Array::new(other)),
-                Place::First | Place::SameDrives => array.clone(),
+                VolumeRole::OwnDrives => Rc::new(Array::new(other)),
+                VolumeRole::First | VolumeRole::SameDrives => array.clone(),
             };
             Scene::on(&machine, array, other.clone(), Vec::new(), setup.log.is_some())
         });
@@ -177,7 +179,7 @@ impl Scene {
             array,
             beside,
             oracle: RefCell::new(oracle),
-            way: Way::default(),
+            way: ReshapeState::default(),
             on_log: OnLog::default(),
             without_log: RefCell::default(),
             untrue: RefCell::default(),
@@ -199,7 +201,8 @@ impl Scene {
         scene
     }
 
-    /// The same knowledge over copies of the drives, in another simulation: what happens there teaches this scene nothing.
+    /// The same knowledge over copies of the drives, in another simulation that does not affect
+    /// this scene.
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Rc<Scene> {
         let machine = Rc::new(self.machine.copy(time, known));
         let array = Rc::new(self.array.copy());
@@ -245,7 +248,7 @@ impl Scene {
         scene
     }
 
-    /// Knows what another scene found out: which drives are in the slots, what is wrong with them, what was read.
+    /// Takes over results from a scene over copies: drives of the slots, faults, values.
     pub fn adopt(&self, other: &Scene) {
         self.array.adopt(&other.array);
         self.way.adopt(&other.way);
@@ -260,31 +263,31 @@ impl Scene {
         self.beside.iter().zip(&other.beside).for_each(|(own, other)| own.adopt(other));
     }
 
-    /// It and the volumes beside it.
+    /// The volume and its neighbours.
     pub fn volumes(self: &Rc<Self>) -> Vec<Rc<Scene>> {
         std::iter::once(self).chain(&self.beside).cloned().collect()
     }
 
-    /// The same, but of volumes that lie on the same drives only the first one.
+    /// The same, but only the first volume of each array.
     pub fn arrays(self: &Rc<Self>) -> Vec<Rc<Scene>> {
-        let on_own = |scene: &Rc<Scene>| scene.setup.place != Place::SameDrives;
+        let on_own = |scene: &Rc<Scene>| scene.setup.place != VolumeRole::SameDrives;
         self.volumes().into_iter().filter(on_own).collect()
     }
 
-    /// Whether it was created, and not deleted: somebody was told so.
+    /// Whether its creation is confirmed, and its deletion is not.
     pub fn is_there(&self) -> bool {
         matches!(self.presence.get(), Presence::There | Presence::Leaving)
     }
 
-    /// Whether it is there, or may be though nobody was told.
+    /// Whether it exists, or may exist without a reply.
     pub fn may_be_there(&self) -> bool {
         !matches!(self.presence.get(), Presence::Never | Presence::Gone)
     }
 
-    /// It is created anew. What it holds was never written by a host of this one, but perhaps by one of a volume before it.
+    /// It is created again. Its unwritten sectors may hold data of an earlier volume.
     pub fn begins_anew(&self) {
         self.comes_beside();
-        // What drives held that were added to the array is anything.
+        // Added drives may hold any data.
         let is_as_drawn =
             self.array.faults.borrow().ever().is_empty() && self.way.done() == 0 && !self.may_move();
         let is_first = self.presence.get() == Presence::Never && is_as_drawn;
@@ -307,13 +310,13 @@ impl Scene {
         self.presence.set(Presence::Asked);
     }
 
-    /// Lets go of everything that belongs to a simulation.
+    /// Drops all objects of a simulation.
     pub fn let_go(self: &Rc<Self>) {
         self.machine.let_go();
         self.arrays().iter().for_each(|scene| drop(scene.array.drives.take()));
     }
 
-    /// The names of all drives that may be a volume's.
+    /// The names of all possible drives of the volume.
     pub fn all_names(self: &Rc<Self>) -> Vec<String> {
         let of_slots = self.arrays().into_iter().flat_map(|scene| scene.array.names.borrow().clone());
         let mut names: Vec<String> = of_slots.collect();
@@ -325,7 +328,7 @@ impl Scene {
         names
     }
 
-    /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
+    /// Records the reported drive of a slot: another one may have taken it.
     pub fn note_drive(&self, slot: DriveIndex, shown: &controller::DriveInfo) {
         let first_name = self.machine.drive_at(&shown.name);
         let known = self.machine.known.borrow();
@@ -338,15 +341,15 @@ impl Scene {
             members.insert(slot, uuid);
             return;
         }
-        // One that is about to take the slot is shown before that is recorded.
+        // A drive that is about to take the slot is listed before that is recorded.
         let Some(before) = before.filter(|_| !is_known) else { return };
         members.insert(slot, uuid);
         drop(members);
-        self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
+        self.tell(|| format!("{name} is now drive {}, instead of {before}", slot.0));
         note_strays(self);
         self.array.names.borrow_mut()[slot.as_usize()].clone_from(name);
         if let Some(seat) = self.array.drives.borrow_mut().get_mut(slot.as_usize()) {
-            // What it was to lose was this array's, and it may get to another one.
+            // Its pending lost writes belong to this array; another array may get the drive.
             seat.keep_writes();
             *seat = drive.clone();
         }
@@ -354,41 +357,41 @@ impl Scene {
             self.machine.taken_smaller.borrow_mut().insert(name.clone());
         }
         self.array.faults.borrow_mut().replaced(slot, drive);
-        // One that was filled before it took the slot has all that it should.
+        // A drive that was filled before it took the slot is current.
         if shown.state != controller::DriveState::Online {
             self.array.out.set(self.array.out.get().with(slot));
         }
         self.array.note_losses();
     }
 
-    /// Tells what the harness does or sees.
+    /// Adds an event of the harness to the story.
     pub fn tell(&self, line: impl FnOnce() -> String) {
         self.tell_of("run", line);
     }
 
-    /// Tells what `who` does, or what happens to it.
+    /// Adds an event of `who` to the story.
     pub fn tell_of(&self, who: &str, line: impl FnOnce() -> String) {
         self.machine.time.progress();
         let of = if self.setup.is_neighbour() { "w/" } else { "" };
         self.machine.story.tell(self.machine.time.now(), &format!("{of}{who}"), &line());
     }
 
-    /// Counts.
+    /// Updates the totals.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
         self.machine.story.count(self.setup.is_neighbour(), change);
     }
 
-    /// Counts a deed that really happened.
-    pub fn did(&self, deed: Deed) {
-        self.count(|tally| tally.did(deed));
+    /// Counts an event that happened.
+    pub fn did(&self, event: Event) {
+        self.count(|tally| tally.did(event));
     }
 
-    /// Whether parity may not agree with the data after a crash.
+    /// Whether parity may be inconsistent after a crash.
     pub fn parity_may_lie(&self) -> bool {
         self.has_parity() && !self.covered.get()
     }
 
-    /// The controller says that redundancy agrees with the data.
+    /// The controller reported that redundancy is consistent.
     pub fn settle(&self) {
         self.array.note_losses();
         self.ended_failing.update(|ended| ended + u64::from(self.may_fail()));
@@ -398,40 +401,41 @@ impl Scene {
         self.oracle.borrow_mut().settle();
     }
 
-    /// What is settled now; a flush that begins now makes that certain.
+    /// The resynced sectors; a flush that begins now makes that durable.
     pub fn settled(&self) -> [Vec<u64>; 2] {
         [self.without_parity.borrow().settled(), self.torn.borrow().settled()]
     }
 
-    /// A flush was acknowledged, before which these were settled.
+    /// A flush was acknowledged that began after [`Scene::settled`].
     pub fn flushed(&self, [without_parity, torn]: &[Vec<u64>; 2]) {
         self.without_parity.borrow_mut().flushed(without_parity);
         self.torn.borrow_mut().flushed(torn);
     }
 
-    /// What becomes of it in a crash if what its log has is given up.
-    fn crash_without_log(&self, fate: Fate) {
+    /// Applies a crash to the oracle without the log.
+    fn crash_without_log(&self, fate: LifeEnd) {
         if !self.oracle.borrow().remembers() {
             return;
         }
         let mut kept = self.without_log.borrow_mut();
         match fate {
-            Fate::Kill => drop(kept.as_mut().map(Oracle::kill)),
-            Fate::PowerCut => {
+            LifeEnd::Kill => drop(kept.as_mut().map(Oracle::kill)),
+            LifeEnd::PowerCut => {
                 let without = kept.get_or_insert_with(|| self.oracle.borrow().clone());
                 without.without_promises();
                 let left = without.clone();
                 without.power_cut();
                 if self.on_log.is_lost() {
-                    // It was kept at an earlier crash if nobody served the volume since: drives may have changed something meanwhile.
+                    // It was kept at an earlier crash if the volume was not served since; silent
+                    // corruption since then counts.
                     self.oracle.borrow_mut().become_what_was_known(left);
                 }
             }
         }
     }
 
-    /// Nobody can rely any more on what its log has. Before it is served after a power cut, that may be all that promised durable
-    /// writes.
+    /// The log may be lost. Until the volume is served after a power cut, only the log may have
+    /// made writes durable.
     pub(crate) fn log_is_lost(&self) {
         if let Some(without) = self.without_log.take() {
             self.oracle.borrow_mut().become_what_was_known(without);
@@ -439,7 +443,7 @@ impl Scene {
         self.covered.set(false);
     }
 
-    /// An operator gives up what its log has. With that goes what the cache has.
+    /// An operator discards the log, and with it the cache.
     pub(crate) fn discard_log(&self) {
         if let Some(without) = self.without_log.take() {
             self.oracle.borrow_mut().become_what_was_known(without);
@@ -453,22 +457,23 @@ impl Scene {
         self.on_log.give_up();
     }
 
-    /// It is served: what its log has was carried out, or given up.
+    /// The volume is served: its log was replayed or discarded.
     pub(crate) fn is_served(&self) {
         self.without_log.take();
     }
 
-    /// The process died, or the power was cut.
-    pub(crate) fn crash(&self, fate: Fate) {
+    /// A kill or a power cut.
+    pub(crate) fn crash(&self, fate: LifeEnd) {
         self.crash_without_log(fate);
         let torn = match fate {
-            Fate::Kill => {
-                // What the cache was writing may be on some drives of its stripe: what parity says beside it, nobody knows.
+            LifeEnd::Kill => {
+                // A destage may have reached some drives of its stripe only: parity is uncertain
+                // there.
                 let underway = self.oracle.borrow().underway();
                 self.without_parity.borrow_mut().now.extend(underway.into_iter().map(|sector| sector.0));
                 self.oracle.borrow_mut().kill()
             }
-            Fate::PowerCut => {
+            LifeEnd::PowerCut => {
                 self.without_parity.borrow_mut().power_cut();
                 self.torn.borrow_mut().power_cut();
                 self.oracle.borrow_mut().power_cut()
@@ -480,7 +485,7 @@ impl Scene {
         }
     }
 
-    /// A write failed in the middle.
+    /// A write failed midway.
     pub fn failed(&self, operation: &Issued) {
         let mut oracle = self.oracle.borrow_mut();
         oracle.fail(operation);
@@ -489,12 +494,12 @@ impl Scene {
         }
     }
 
-    /// Drives cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
+    /// Drives became unreliable: data that needs inconsistent redundancy is lost.
     pub fn lose(&self, lost: &DriveSet) {
         self.in_spare.set(self.in_spare.get().union(lost));
         if self.parity_may_lie() && self.is_too_much_lost() {
-            // What the cache has acknowledged and not written yet is written from now on as what hosts write (`note_write`): without
-            // parity, since that neither tells what the drive has that is out, nor is made to agree without it.
+            // Dirty cache blocks are written from now on without parity (`note_write`): parity is
+            // neither valid for the missing drive, nor repaired without it.
             self.without_parity
                 .borrow_mut()
                 .now
@@ -508,13 +513,14 @@ impl Scene {
         torn.now = left;
         let gone: BTreeSet<u64> = gone;
         let mut oracle = self.oracle.borrow_mut();
-        // The oracle takes what is given up for one thing, that may be anything; parity did not follow it for that.
+        // For the oracle, an excused sector has one value that may be anything; parity does not
+        // match it.
         let undecided = oracle.undecided().into_iter().map(|undecided| undecided.0);
         self.without_parity.borrow_mut().now.extend(undecided.filter(|sector| gone.contains(sector)));
         self.give_up(&mut oracle, &gone);
     }
 
-    /// Sectors may hold anything, also if what its log has turns out to be lost.
+    /// Sectors may have any value, also if their log is lost later.
     fn give_up(&self, oracle: &mut Oracle, sectors: &BTreeSet<u64>) {
         let mut without_log = self.without_log.borrow_mut();
         for oracle in without_log.iter_mut().chain([oracle]) {
@@ -522,9 +528,9 @@ impl Scene {
         }
     }
 
-    /// The sectors of drives that are out which stale parity may compute wrongly, in the volume's
-    /// present layout: those in a stripe with a sector whose content is uncertain or not yet
-    /// counted by parity.
+    /// The sectors of missing drives that stale parity may reconstruct wrongly in the present
+    /// layout: those in a stripe with a sector whose value is uncertain or not yet covered by
+    /// parity.
     pub fn untold(&self, out: &DriveSet) -> BTreeSet<u64> {
         let oracle = self.oracle.borrow();
         let mut uncertain = self.without_parity.borrow_mut();
@@ -532,12 +538,12 @@ impl Scene {
         uncertain.now.iter().flat_map(|sector| self.beside_on(*sector, out)).collect()
     }
 
-    /// An operator accepts stale parity: these sectors may read as anything.
+    /// An operator accepts stale parity: these sectors may have any value.
     pub fn force(&self, untold: &BTreeSet<u64>) {
         self.give_up(&mut self.oracle.borrow_mut(), untold);
     }
 
-    /// Takes note of sectors that are being written, or were: whether parity covers them.
+    /// Records sectors with outstanding or finished writes: whether parity covers them.
     pub fn note_write(&self, range: ByteRange) {
         if self.parity_may_lie() && self.is_too_much_lost() {
             let sector = self.setup.sector().bytes().0;
@@ -546,26 +552,27 @@ impl Scene {
         }
     }
 
-    /// What [`judge_error`](Self::judge_error) needs to know of a request: taken before it begins.
+    /// The state that [`judge_error`](Self::judge_error) needs, at the begin of a request.
     pub fn begin_request(&self) -> Begun {
         let logged = self.on_log.logged().filter(|_| self.covered.get());
         Begun { ended_failing: self.ended_failing.get(), logged }
     }
 
-    /// Whether a power cut cannot take back what was written since then, as a log device has it.
+    /// Whether a log device has all writes since then, so that a power cut cannot lose them.
     pub fn was_logged(&self, begun: Begun) -> bool {
         begun.logged.is_some() && begun.logged == self.begin_request().logged
     }
 
-    /// Judges a request that failed.
+    /// Checks whether a request may fail.
     ///
     /// # Errors
-    /// When it must not have failed.
+    /// When it must not fail.
     pub fn judge_error(&self, what: &str, range: ByteRange, begun: Begun, error: IoError) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
-        // What was to be recorded first, and could not be, is no better; nor is what a write that failed left without redundancy.
+        // A write whose journal record failed may fail as well, and so may requests that need data
+        // which a failed write left without redundancy.
         let is_refused = self.array.faults.borrow().is_busy()
             && matches!(error.kind, IoErrorKind::Busy | IoErrorKind::Gone | IoErrorKind::Medium);
         if !self.is_too_much_lost() && !could_fail_meanwhile && !lost && !is_refused {
@@ -573,14 +580,14 @@ impl Scene {
             return Err(Error::new(
                 ErrorKind::NeedlessError,
                 format!(
-                    "{what} of {range:?} failed ({error}) although the level survives what is wrong: {faults}"
+                    "{what} of {range:?} failed ({error}) although the level survives the faults: {faults}"
                 ),
             ));
         }
         self.count(|tally| tally.errors += 1);
         self.has_failed.set(true);
         if self.has_parity() {
-            // A write that failed in the middle of a stripe leaves its region to be resynced.
+            // A write that failed midway leaves its region unsynced.
             self.synced.set(false);
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! What a life is to be, and how it is to end: drawn before it begins, and a function of the seed and its number.
+//! The script of a life and its end: drawn before it begins, a function of the seed and the life's
+//! number.
 
 use crate::life::Plan;
 use crate::setup::Setup;
@@ -6,7 +7,7 @@ use platform_sim::Rng;
 
 /// How a life ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum LifeEnd {
     /// The process is killed.
     Kill,
     /// The power is cut.
@@ -16,11 +17,11 @@ pub(crate) enum Fate {
 /// Where a life is cut off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
-    /// Nowhere: it comes to its own end, and ends so after that.
+    /// Not at all: it ends by itself.
     Never,
-    /// So many events after it began: while it starts, recovers, is looked at.
+    /// After this number of events: during start, recovery or checks.
     AtEvent(u64),
-    /// So many events after it began to send that request.
+    /// After this number of events since that request.
     AtRequest(u64, u64),
 }
 
@@ -28,18 +29,18 @@ pub(crate) enum Cut {
 pub(crate) struct Script {
     pub plan: Plan,
     pub cut: Cut,
-    pub fate: Fate,
-    /// What else is drawn for this life.
+    pub fate: LifeEnd,
+    /// The random stream for other draws of this life.
     pub rng: Rng,
 }
 
 impl Script {
     pub fn draw(setup: &Setup, life: u64) -> Script {
         let mut rng = Rng::new(setup.seed, "life", &life.to_string());
-        // Lives that are cut off early send nothing: the others send more.
+        // Lives that are cut off early send no requests: the others send more.
         let share = setup.ops / (setup.lives + 1);
         let ops = rng.between(share / 4, share * 7 / 2);
-        // Some lives end while they begin, some while they work; a few come to their own end.
+        // Some lives end at their begin, some during requests; a few end by themselves.
         let cut = match rng.below(8) {
             0 => Cut::AtEvent(rng.between(1, 600)),
             1 => Cut::AtEvent(rng.between(1, 5000)),
@@ -60,7 +61,7 @@ impl Script {
             shut_down: rng.chance(1, 2),
             ..Plan::default()
         };
-        let fate = if rng.chance(1, 2) { Fate::PowerCut } else { Fate::Kill };
+        let fate = if rng.chance(1, 2) { LifeEnd::PowerCut } else { LifeEnd::Kill };
         Script { plan, cut, fate, rng }
     }
 }

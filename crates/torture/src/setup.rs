@@ -1,4 +1,5 @@
-//! What a seed draws before anything happens: the array, its drives, how much is done; and, in some runs, a second volume.
+//! The draws of a seed before the first event: the array, its drives, the amount of work, and in
+//! some runs a second volume.
 
 mod beside;
 mod larger;
@@ -20,97 +21,98 @@ use platform_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 
-/// The name of the volume that a run is about.
+/// The name of the first volume.
 pub const FIRST: &str = "v";
 
-/// Which of the volumes under test it is.
+/// The role of a volume under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// The one that a run is about.
+pub enum VolumeRole {
+    /// The first volume.
     First,
-    /// Beside it, on the same drives.
+    /// A neighbour on the same drives.
     SameDrives,
-    /// Beside it, on drives of its own.
+    /// A neighbour on its own drives.
     OwnDrives,
 }
 
-/// Everything of a volume that is fixed before the first event.
+/// The fixed properties of a volume.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What everything is drawn from: the seed, or what follows from it for a neighbour.
+    /// The source of all draws: the seed, or a derived one for a neighbour.
     pub seed: u64,
-    /// Which volume it is.
-    pub place: Place,
-    /// The volumes beside it.
+    /// The volume's role.
+    pub place: VolumeRole,
+    /// The neighbours.
     pub beside: Vec<Setup>,
-    /// Where on its drives it begins.
+    /// The volume's start on its drives.
     pub start: ByteCount,
     /// The level.
     pub level: Level,
     /// The strip.
     pub strip: StripSize,
-    /// Shards of the controller.
+    /// The controller's shards.
     pub shards: u16,
-    /// The nature of each drive.
+    /// The options of each drive.
     pub drives: Vec<DriveOptions>,
-    /// Drives that may take the place of others: they hold anything.
+    /// Replacement drives, with random content.
     pub replacements: Vec<DriveOptions>,
-    /// How often each data strip is stored, where that is drawn.
+    /// The number of copies of each data strip, if drawn.
     pub copies: Option<u16>,
-    /// Whether the controller makes the drives itself, so that it knows that they hold zeroes.
+    /// Whether the controller creates the drives, and so knows that they hold zeroes.
     pub drives_are_made: bool,
     /// Each shard's memory.
     pub memory: ByteCount,
-    /// Tasks that send requests at the same time.
+    /// The number of concurrent workers.
     pub workers: u64,
-    /// Requests of all lives together, at least.
+    /// The minimum number of requests of all lives.
     pub ops: u64,
-    /// Lives before the last, quiet one.
+    /// The number of lives before the last, fault-free one.
     pub lives: u64,
-    /// Where requests go.
+    /// The target ranges of requests.
     pub zones: Vec<ByteRange>,
-    /// How the volume lies over the drives.
+    /// The layout.
     pub geometry: Geometry,
-    /// A drive that lies.
+    /// A lying drive.
     pub lie: Lie,
-    /// How a stripe whose write was cut off is mended.
+    /// How the volume closes the write hole.
     pub write_hole: WriteHole,
     /// Whether operators change that.
     pub write_hole_is_drawn: bool,
-    /// The cache of each shard, if one answers writes.
+    /// The write cache of each shard; zero without one.
     pub cache: ByteCount,
-    /// Whether it answers the writes of this volume from the beginning.
+    /// Whether the volume uses the cache from the beginning.
     pub write_back: bool,
-    /// How it answers them, where it does.
+    /// The write mode with the cache.
     pub cached_mode: WriteMode,
-    /// Whether drives may change what they hold without telling anybody, at any time.
+    /// Whether drives may be corrupted silently at any time.
     pub silent: bool,
-    /// Whether they do so in the end, when all else is well.
+    /// Whether drives are corrupted silently at the end, after all repairs.
     pub silent_in_the_end: bool,
-    /// The log devices, of the first volume alone.
+    /// The log devices; only of the first volume.
     pub log: Option<LogSetup>,
-    /// What is kept of reads, if anything may be.
+    /// The read cache, if any.
     pub reads: Option<ReadsSetup>,
-    /// Where the first volume goes, if it goes anywhere; of a neighbour on the same drives, what it is by then.
+    /// The first volume's reshapes, if any; for a neighbour on the same drives, its layouts after
+    /// them.
     pub migrations: Option<MigrationsSetup>,
     /// How its drives become larger, if they do.
     pub larger: Option<LargerSetup>,
-    /// How long drives may take, each as if of this machine.
+    /// The time limits of drives, all as local ones.
     pub limits: LimitsByClass,
-    /// What is left out.
+    /// The omissions.
     pub without: Without,
 }
 
-/// What the controller keeps for itself at the end of each drive.
+/// The controller's metadata at the end of each drive.
 const TAIL: ByteCount = ByteCount(32 << 20);
 
-/// How many drives may be replaced in a run.
+/// The maximum number of replacements in a run.
 const REPLACEMENTS: usize = 4;
 
-/// Volumes of this size have regions for several shards.
+/// Volumes of this size have regions on several shards.
 const FAR: u64 = 100 << 20;
 
-/// How many drives a level gets.
+/// The number of drives of a level.
 fn drive_count(rng: &mut Rng, level: Level) -> DriveCount {
     let count = match level {
         Level::Jbod => 1,
@@ -126,7 +128,7 @@ fn drive_count(rng: &mut Rng, level: Level) -> DriveCount {
     DriveCount(count as u16)
 }
 
-/// The drives, each with `member` bytes for data, and whether the controller makes them.
+/// The drives, each with `member` bytes for data, and whether the controller creates them.
 fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> (Vec<DriveOptions>, bool) {
     let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
     let cached = rng.chance(3, 4);
@@ -141,7 +143,7 @@ fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> 
     let drives: Vec<DriveOptions> = count
         .indexes()
         .map(|index| {
-            // The smallest one counts; all have room for the same.
+            // The smallest drive determines the size; the others may have extra space.
             let slack = if drives_are_made || index.0 == 0 { 0 } else { rng.below(16) * 4096 };
             DriveOptions {
                 size: ByteCount(TAIL.0 + member.0 + slack),
@@ -150,7 +152,7 @@ fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> 
                 unwritten,
                 trimmed,
                 latency: Latency { slow_one_in, ..latency },
-                // Where writes that miss their place land: what is beside the data has checksums.
+                // The range where misdirected writes land: metadata outside it has checksums.
                 faults: DriveFaults { within: Some(data), ..DriveFaults::default() },
                 ..DriveOptions::default()
             }
@@ -159,14 +161,14 @@ fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> 
     (drives, drives_are_made)
 }
 
-/// From one that is always full to one that is never.
+/// From a cache that is always full to one that never is.
 fn cache(seed: u64, options: &Options) -> ByteCount {
     let mut rng = Rng::new(seed, "torture cache", "");
     let drawn = ByteCount([32 << 10, 256 << 10, 1 << 20, 8 << 20][rng.below(4) as usize]);
     if options.write_back { drawn } else { ByteCount::ZERO }
 }
 
-/// How the cache answers writes, where it does.
+/// The write mode with a cache.
 fn cached_mode(seed: u64, options: &Options) -> WriteMode {
     let is_logged = match options.logged {
         Logged::Never => false,
@@ -177,12 +179,12 @@ fn cached_mode(seed: u64, options: &Options) -> WriteMode {
 }
 
 impl Setup {
-    /// Whether a cache answers writes.
+    /// Whether there is a write cache.
     pub fn has_cache(&self) -> bool {
         !self.cache.is_zero()
     }
 
-    /// What `seed` draws.
+    /// The draws of `seed`.
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut setup = Setup::of_the_first(seed, options);
         beside::draw(&mut setup, options);
@@ -193,7 +195,7 @@ impl Setup {
         setup
     }
 
-    /// What no host has written reads as zeros; without redundancy, as what the drives held.
+    /// Unwritten sectors read as zeros; without redundancy, as the drives' old content.
     pub fn begins_with_zeros(&self) -> bool {
         let is_noise = self.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
         self.level.is_redundant() || !is_noise
@@ -204,7 +206,8 @@ impl Setup {
         let level = level(&mut rng, &options.levels);
         let count = drive_count(&mut rng, level);
         let copies = (level == Level::Raid1e).then(|| rng.between(2, 3) as u16);
-        // Most volumes are small enough to be read whole after every crash; some have regions for every shard.
+        // Most volumes are small, to be read completely after every crash; some have regions on
+        // every shard.
         let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
@@ -222,13 +225,13 @@ impl Setup {
         };
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
         let (may_be_silent, silence) = (level.is_redundant() && options.lie == Lie::None, rng.below(8));
-        // As often as most of its users have it.
+        // In the proportion of expected use.
         let drawn = if rng.chance(2, 3) { WriteHole::Journal } else { WriteHole::Resync };
         let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         Setup {
             seed,
-            place: Place::First,
+            place: VolumeRole::First,
             beside: Vec::new(),
             start: ByteCount::ZERO,
             level,
@@ -266,33 +269,33 @@ impl Setup {
         if self.is_neighbour() { "w" } else { FIRST }
     }
 
-    /// Whether it is beside the one that the run is about.
+    /// Whether it is a neighbour.
     pub fn is_neighbour(&self) -> bool {
-        self.place != Place::First
+        self.place != VolumeRole::First
     }
 
-    /// The number of the first incident of a life: no two volumes have one of the same number.
+    /// The number of a life's first incident: unique among the volumes.
     pub fn first_incident(&self, life: u64) -> u64 {
         life * 100 + if self.is_neighbour() { 10_000 } else { 0 }
     }
 
-    /// The number of the first of its workers.
+    /// The number of its first worker.
     pub fn first_worker(&self) -> u64 {
         if self.is_neighbour() { 100 } else { 0 }
     }
 
     /// The names of the drives.
     pub fn names(&self) -> Vec<String> {
-        let letter = if self.place == Place::OwnDrives { 'e' } else { 'd' };
+        let letter = if self.place == VolumeRole::OwnDrives { 'e' } else { 'd' };
         (0..self.drives.len()).map(|index| format!("{letter}{index}")).collect()
     }
 
-    /// The names of the drives that may take the place of others.
+    /// The names of the replacement drives.
     pub fn names_of_replacements(&self) -> Vec<String> {
         (0..self.replacements.len()).map(|index| format!("r{index}")).collect()
     }
 
-    /// The nature of a drive.
+    /// The options of a drive.
     pub fn options_of(&self, name: &str) -> Option<DriveOptions> {
         let place = |setup: &Setup| setup.names().iter().position(|own| own == name);
         let of_volumes = std::iter::once(self).chain(&self.beside);
@@ -304,27 +307,27 @@ impl Setup {
         found.or_else(|| name.starts_with('m').then(|| self.added_drive()))
     }
 
-    /// The volume's sector.
+    /// The volume's sector size.
     pub fn sector(&self) -> SectorSize {
         self.drives[0].logical_sector
     }
 
-    /// How many drives the level survives for certain.
+    /// The guaranteed fault tolerance of the level.
     pub fn survives(&self) -> u16 {
         self.geometry.survives().at_least.0
     }
 
-    /// Whether what a stripe's write changes is kept in a journal first.
+    /// Whether stripe writes go to a journal first.
     pub fn has_journal(&self) -> bool {
         self.has_parity() && self.write_hole == WriteHole::Journal
     }
 
-    /// Whether what is lost is computed from parity.
+    /// Whether lost data is reconstructed from parity.
     pub fn has_parity(&self) -> bool {
         self.geometry.parity_strips() > 0
     }
 
-    /// What a drive may take for anything without being suspended for it, about.
+    /// The approximate time limit of a drive before it is suspended.
     pub fn shortest_limit(&self) -> Duration {
         let TimeLimits { read, write, flush, discard, .. } = self.limits.solid;
         read.min(write).min(flush).min(discard).saturating_sub(Duration::from_secs(1))
@@ -361,7 +364,7 @@ impl Setup {
     }
 }
 
-/// One of these levels; of all, those with parity are drawn more often.
+/// A level of these; of all, those with parity are more likely.
 fn level(rng: &mut Rng, of: &[Level]) -> Level {
     if !of.is_empty() {
         return of[rng.below(of.len() as u64) as usize];
@@ -382,7 +385,8 @@ fn level(rng: &mut Rng, of: &[Level]) -> Level {
     }
 }
 
-/// Where requests go: everywhere in a small volume; in a large one at its ends, where a region ends, and somewhere.
+/// The target ranges of requests: everything in a small volume; in a large one its ends, a region
+/// boundary, and a random place.
 fn zones(rng: &mut Rng, geometry: &Geometry, is_far: bool) -> Vec<ByteRange> {
     const ZONE: u64 = 192 << 10;
     let capacity = geometry.capacity();

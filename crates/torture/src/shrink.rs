@@ -1,8 +1,9 @@
-//! The shortest history that still fails, as far as a bounded search finds it: without a neighbour, without log devices, without lives, without faults and
-//! operators' actions, without requests.
+//! A shorter history that still fails, found by a bounded search: without a neighbour, log devices,
+//! lives, faults, operator actions or requests.
 //!
-//! What is left is drawn as it was, but happens at other times: a failure may go away although nothing that matters was
-//! left out. So nothing is inferred; what fails in the same way is kept, and the search goes on from there.
+//! The other draws do not change, but later events happen at other times: a failure may disappear
+//! although the omission is unrelated. So each omission that keeps the failure is kept, and the
+//! search continues.
 
 use crate::campaign::{Observed, run_guarded};
 use crate::error::{Error, ErrorKind};
@@ -10,16 +11,16 @@ use crate::options::{Larger, Log, Migrations, Neighbour, Options, RequestName};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The options under which the seed fails shortest.
+    /// The options of the shortest failing history.
     pub options: Options,
-    /// How it fails under them.
+    /// Its error.
     pub error: Error,
-    /// How many runs the search took.
+    /// The number of runs.
     pub runs: u64,
-    /// Requests that are left, faults and operators' actions that are left.
+    /// The number of remaining requests, and of remaining faults and operator actions.
     pub left: (usize, usize),
 }
 
@@ -32,15 +33,15 @@ struct Search {
     observed: Observed,
 }
 
-/// Shrinks the history of a seed that fails under these options, in at most `runs` runs. `None` if it does not fail, or
-/// only when it is run twice.
+/// Shrinks a failing seed's history, in at most `runs` runs. `None` if it does not fail, or fails
+/// only when it runs twice.
 pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
     let (result, observed) = run_guarded(seed, options);
     let error = result.err()?;
     let (kind, best) = (error.kind, options.clone());
     let mut search = Search { seed, kind, runs_left: runs, best, error, observed };
     let mut size = usize::MAX;
-    // One kind of thing left out makes room for another: again, until nothing more goes.
+    // Each omission may enable others: repeat until nothing changes.
     while search.size() < size && search.runs_left > 0 {
         size = search.size();
         search.leave_out_neighbour();
@@ -61,7 +62,7 @@ impl Search {
         self.observed.requests.len() + self.observed.incidents.len()
     }
 
-    /// Whether it still fails in the same way; then that is what is best.
+    /// Whether the failure remains; then these options are the best so far.
     fn try_with(&mut self, options: Options) -> bool {
         if self.runs_left == 0 || options == self.best {
             return false;
@@ -125,7 +126,7 @@ impl Search {
         }
     }
 
-    /// Leaves out runs of requests: halves, quarters, and so on.
+    /// Omits ranges of requests: halves, quarters, and so on.
     fn leave_out_requests(&mut self) {
         let mut none = self.best.clone();
         none.without.all_requests_but = Some(BTreeSet::new());
@@ -142,7 +143,7 @@ impl Search {
                     requests[..start].iter().chain(&requests[end..]).copied().collect();
                 let mut options = self.best.clone();
                 options.without.all_requests_but = Some(kept);
-                // What is left moves to where the run began that was left out.
+                // After an omission, the next range starts at the same index.
                 if !self.try_with(options) {
                     start = end;
                 }

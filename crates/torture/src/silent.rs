@@ -1,11 +1,11 @@
-//! What drives change without telling anybody: rot, lost writes, misdirected writes.
+//! Silent corruption by drives: bit rot, lost writes, misdirected writes.
 //!
-//! # What must hold
-//! Nobody can know that a drive's word is wrong until it is held against redundancy; so a sector that a drive changed
-//! may read as anything, and whatever is computed from it as well: with parity, the sectors of the same columns of that
-//! stripe. Those are *excused* for good, and their stripes are *tainted*: a check may find that they do not agree. All
-//! other sectors are what they are, through crashes, rebuilds and repairs: it does not spread. At the end of a run all is
-//! well, so that more can be asked ([`Run::silent_faults`]).
+//! # Invariants
+//! Corruption is unknown until data is compared with redundancy. So a corrupted sector, and each
+//! sector that is computed from it (with parity, the sectors of the same columns of the stripe),
+//! may have any value: they are *excused* permanently. Their stripes are *tainted*: a check may
+//! find them inconsistent. Corruption does not spread through crashes, rebuilds and repairs. At the
+//! end of a run, without other faults, stricter checks follow ([`Run::silent_faults`]).
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -16,7 +16,7 @@ use crate::removed::Sets;
 use crate::run::{Run, envs};
 use crate::scene::Scene;
 use crate::stamp::Sector;
-use crate::tally::Deed;
+use crate::tally::Event;
 use crate::workload;
 use controller::{Command, SetPolicy, Startable, WriteMode};
 use engine::Volume;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// A drive changed a range of what it holds, and told nobody.
+/// Records silent corruption of a range of a drive.
 pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
     let geometry = scene.layout();
     let sector = scene.setup.sector().bytes();
@@ -49,14 +49,14 @@ pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
     }
 }
 
-/// Takes note of writes that went astray by now. A drive may be another array's by the time at which anybody notices, of
-/// which it missed them: they are held in favour of whoever has it.
+/// Records misdirected writes so far. The drive may belong to another array by now, which misses
+/// them: they excuse the array that has the drive.
 pub(crate) fn note_strays(scene: &Scene) {
     let drives = scene.array.drives.borrow();
     let mut strays = scene.machine.strays.borrow_mut();
     for drive in drives.iter() {
         for stray in drive.take_strays() {
-            scene.did(if stray.landed.is_some() { Deed::MisdirectsWrite } else { Deed::LosesWrite });
+            scene.did(if stray.landed.is_some() { Event::MisdirectsWrite } else { Event::LosesWrite });
             scene.tell_of(drive.name(), || format!("{stray:?}"));
             strays.push((drive.name().to_owned(), stray));
         }
@@ -69,26 +69,26 @@ pub(crate) fn note_strays(scene: &Scene) {
     }
 }
 
-/// How many stripes are laid hands on in the end, at most.
+/// The maximum number of corrupted stripes at the end.
 const STRIPES: u64 = 4;
 
-/// Stripes of which drives hold something else than what was written to them, and which drives.
-type Wrong = BTreeMap<u64, DriveSet>;
+/// Corrupted stripes, and the wrong drives.
+type WrongDrives = BTreeMap<u64, DriveSet>;
 
 impl Run {
-    /// The last of all: all is well, and then drives change what they hold. Sectors that are not on the places that
-    /// changed read as before; a check finds every such stripe, and names the drive where the level can tell; a repair
-    /// gives back what can be told, and all redundancy agrees again.
+    /// The last test: without other faults, drives are corrupted. Other sectors read as before; a
+    /// check finds every corrupted stripe, and names the drive if the level allows it; a repair
+    /// restores what can be identified, and all redundancy is consistent again.
     pub(crate) fn silent_faults(&mut self) -> Result<()> {
         let setup = self.scene.setup.clone();
-        // A check passes over regions that nobody wrote: in large volumes there are some.
+        // A check skips regions that were never written: large volumes have some.
         let is_well = self.scene.array.out.get().is_empty() && !self.scene.has_lost_blocks.get();
         let has_stripe = setup.geometry.capacity() >= self.scene.layout().stripe_bytes();
         let is_redundant = self.scene.is_redundant();
         if !setup.silent_in_the_end || !is_redundant || !is_well || !has_stripe || setup.zones.len() > 1 {
             return Ok(());
         }
-        self.scene.tell(|| "drives are to change what they hold".to_owned());
+        self.scene.tell(|| "drives will be corrupted silently".to_owned());
         self.scene.machine.bury();
         self.sim.restart_process();
         let given = self.paths();
@@ -101,43 +101,45 @@ impl Run {
     }
 }
 
-/// A life in which drives change what they hold.
+/// A life with silent corruption.
 async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
     let host = life::begin(scene.clone(), envs, &plan).await;
     if !life::open(&host, &plan, true).await? {
-        return Error::wrong_state("the volume needs drives although all were well");
+        return Error::wrong_state("the volume needs drives although all drives work");
     }
     let volume = host.volumes()?[0].clone();
     operator::stop_tasks(&host).await;
     write_through(&scene, &host).await?;
-    // A log has room for pieces of a stripe: each is computed from what the parity drive holds, which may have lost the one before.
+    // With a log, a stripe is written in pieces: each is computed from the parity drive's content,
+    // which may lack the previous piece.
     let is_in_pieces = log_devices::journal(&host.show().await?).is_some_and(|(_, is_on_log)| is_on_log);
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
     for _ in 0..rng.between(1, STRIPES) {
         lay(&scene, &volume, is_in_pieces, &mut rng).await?;
     }
-    // After a migration there may be more of it than was drawn.
+    // A reshape may have enlarged the volume.
     let geometry = volume.spec().geometry;
     let places = places(&scene, &geometry);
     let wrong = wrong(&geometry, &places);
     let before = scene.oracle.borrow().clone();
     excuse_places(&scene, &geometry, &places, &wrong);
-    // It does not spread: only the places themselves may read otherwise.
+    // Corruption does not spread: only the corrupted places may differ.
     life::look_at_zones(&scene, &volume).await?;
     judge_check(&host, &wrong, Startable::Check).await?;
     judge_check(&host, &wrong, Startable::Repair).await?;
     if scene.tells_who_is_wrong() && wrong.values().all(|drives| drives.count().0 == 1) {
-        // What can be told is given back: nothing is excused any more.
+        // The repair restores everything that can be identified: nothing is excused any more.
         *scene.oracle.borrow_mut() = before;
     }
     life::look_at_zones(&scene, &volume).await?;
-    judge_check(&host, &Wrong::new(), Startable::Check).await?;
+    judge_check(&host, &WrongDrives::new(), Startable::Check).await?;
     workload::flush(&scene, &volume).await?;
     host.shut_down().await
 }
 
-/// What is written goes to the drives at once, as one write of a stripe: neither the cache nor a log has it, and writes it later.
+/// Switches to write-through: each write reaches the drives as one stripe write, and neither cache
+/// nor log writes it later.
 async fn write_through(scene: &Scene, host: &Host) -> Result<()> {
     if !scene.setup.has_cache() {
         return Ok(());
@@ -146,14 +148,15 @@ async fn write_through(scene: &Scene, host: &Host) -> Result<()> {
     let command = Command::VolumePolicy(SetPolicy { volume, write_mode, ..SetPolicy::default() });
     match host.ask(command).await {
         Ok(_) => Ok(()),
-        Err(error) => Error::wrong_state(format!("the volume does not become write-through: {error}")),
+        Err(error) => Error::wrong_state(format!("cannot switch to write-through: {error}")),
     }
 }
 
-/// Writes a stripe, and lets a drive change some of it, or lose or misdirect that where the stripe is not written in pieces.
+/// Writes a stripe, and corrupts a part, or loses or misdirects a write if the stripe is not
+/// written in pieces.
 async fn lay(scene: &Scene, volume: &Rc<Volume>, is_in_pieces: bool, rng: &mut Rng) -> Result<()> {
     let geometry = scene.layout();
-    // After a migration there may be more than what is looked at.
+    // A reshape may have enlarged the volume beyond the checked range.
     let stripes = scene.setup.geometry.capacity().0 / geometry.stripe_bytes().0;
     let stripe = StripeIndex(rng.below(stripes.clamp(1, geometry.stripes().0)));
     write(scene, volume, stripe).await?;
@@ -170,26 +173,26 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, is_in_pieces: bool, rng: &mut R
     let first = rng.below(sectors);
     let count = rng.between(1, (sectors - first).min(4));
     let range = ByteRange::new(cell.offset + ByteCount(first * sector), ByteCount(count * sector));
-    let (deed, what) = match rng.below(3) {
-        _ if is_in_pieces => (Deed::Rots, "changes"),
-        0 => (Deed::Rots, "changes"),
-        1 => (Deed::LosesWrite, "loses a write to"),
-        _ => (Deed::MisdirectsWrite, "misdirects a write to"),
+    let (event, what) = match rng.below(3) {
+        _ if is_in_pieces => (Event::Rots, "changes"),
+        0 => (Event::Rots, "changes"),
+        1 => (Event::LosesWrite, "loses a write to"),
+        _ => (Event::MisdirectsWrite, "misdirects a write to"),
     };
-    scene.did(deed);
+    scene.did(event);
     scene.tell_of(drive.name(), || format!("it {what} {range:?}, in stripe {}", stripe.0));
-    match deed {
-        Deed::Rots => {
+    match event {
+        Event::Rots => {
             drive.rot(range);
             return Ok(());
         }
-        Deed::LosesWrite => drive.lose_writes(1, Some(range)),
+        Event::LosesWrite => drive.lose_writes(1, Some(range)),
         _ => drive.misdirect_writes(1, Some(range)),
     }
     write(scene, volume, stripe).await
 }
 
-/// Writes a whole stripe: nothing is read for it, so that what is wrong there is so no more, and goes nowhere.
+/// A full-stripe write: it reads nothing, so it repairs earlier corruption and does not spread it.
 async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Result<()> {
     let sector = scene.setup.sector().bytes().0;
     let range = scene.layout().stripe_range(stripe);
@@ -208,8 +211,8 @@ async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Resul
     }
 }
 
-/// Where drives read as something else than they should: the stripe, the drive, the range on it. Room for what other
-/// drives lose holds nothing that could be wrong.
+/// The corrupted places: stripe, drive, and range on the drive. Free distributed spare strips hold
+/// no data that could be wrong.
 fn places(scene: &Scene, geometry: &Geometry) -> Vec<(u64, DriveIndex, ByteRange)> {
     let sector = scene.setup.sector().bytes();
     let mut places = Vec::new();
@@ -231,10 +234,10 @@ fn places(scene: &Scene, geometry: &Geometry) -> Vec<(u64, DriveIndex, ByteRange
     places
 }
 
-/// Which drives are wrong in which stripes. Where a drive is wrong in two strips of the same columns, nothing tells who is: then
-/// all may be.
-fn wrong(geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
-    let (mut wrong, mut columns) = (Wrong::new(), BTreeSet::new());
+/// The wrong drives by stripe. If a drive is wrong in two strips of the same columns, the drives
+/// cannot be identified: all may be wrong.
+fn wrong(geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)]) -> WrongDrives {
+    let (mut wrong, mut columns) = (WrongDrives::new(), BTreeSet::new());
     for (stripe, drive, range) in places {
         let drives = wrong.entry(*stripe).or_default();
         drives.insert(*drive);
@@ -246,9 +249,14 @@ fn wrong(geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong 
     wrong
 }
 
-/// Excuses just the sectors that are wrong; where several drives are wrong in one stripe, it cannot be told what a repair
-/// makes of it.
-fn excuse_places(scene: &Scene, geometry: &Geometry, places: &[(u64, DriveIndex, ByteRange)], wrong: &Wrong) {
+/// Excuses exactly the wrong sectors; if several drives are wrong in a stripe, the result of a
+/// repair is unpredictable.
+fn excuse_places(
+    scene: &Scene,
+    geometry: &Geometry,
+    places: &[(u64, DriveIndex, ByteRange)],
+    wrong: &WrongDrives,
+) {
     let sector = scene.setup.sector().bytes().0;
     let mut oracle = scene.oracle.borrow_mut();
     for (stripe, slot, range) in places {
@@ -264,18 +272,18 @@ fn excuse_places(scene: &Scene, geometry: &Geometry, places: &[(u64, DriveIndex,
     }
 }
 
-/// A check finds just what is wrong, and names the drives where the level can tell.
-async fn judge_check(host: &Host, wrong: &Wrong, what: Startable) -> Result<()> {
+/// A check finds exactly the corrupted stripes, and names the drives if the level allows it.
+async fn judge_check(host: &Host, wrong: &WrongDrives, what: Startable) -> Result<()> {
     let scene = &host.scene;
     let Some(task) = host.run_task(what).await? else {
-        return Error::wrong_state(format!("{what:?} is not done although all drives are there"));
+        return Error::wrong_state(format!("{what:?} is not done although all drives are present"));
     };
     scene.count(|tally| tally.checks += 1);
     let (found, expected) = (task.found.mismatches, wrong.len() as u64);
-    scene.tell(|| format!("{what:?} found {found} stripes that do not agree, and blames {:?}", task.blamed));
+    scene.tell(|| format!("{what:?} found {found} inconsistent stripes, and blames {:?}", task.blamed));
     let story =
         || format!("{what:?} found {found} stripes and blames {:?}; wrong are {wrong:?}", task.blamed);
-    // The engine checks mirrors in larger pieces than strips: there, several count as one.
+    // The engine checks mirrors in pieces larger than strips: several strips count as one.
     let in_pieces = scene.layout().level() == Level::Raid1 && found > 0 && found <= expected;
     if found != expected && !in_pieces {
         return Error::wrong_state(story());

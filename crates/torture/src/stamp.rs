@@ -1,18 +1,18 @@
-//! What a sector holds, so that whoever finds it knows whose it is.
+//! The content of sectors, which identifies its write.
 //!
-//! A sector is cells of 32 bytes, each of which says the same: a magic number, the sector's address, the
-//! generation of the write, and the cell's own number under a mask that follows from both. A sector that holds
-//! what another one should, what was written long ago, or parts of two writes, gives itself away.
+//! A sector consists of 32-byte cells with equal information: a magic number, the sector's address,
+//! the write's generation, and the cell's number under a mask derived from both. So misdirected,
+//! stale and torn sectors are recognised.
 
 use platform::sync::split_mix;
 use std::fmt;
 
-/// How many bytes say it once.
+/// The bytes per cell.
 pub const CELL: usize = 32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"torture!");
 
-/// The number of a write: every write has its own, later ones have higher ones.
+/// The number of a write: unique, and higher for later writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Generation(pub u64);
 
@@ -24,7 +24,7 @@ fn mask(sector: Sector, generation: Generation) -> u64 {
     split_mix(sector.0.rotate_left(32) ^ generation.0).1
 }
 
-/// Fills `target`, a whole sector, with what `generation` writes to it.
+/// Fills `target`, a whole sector, with the stamp of `generation`.
 pub fn fill(target: &mut [u8], sector: Sector, generation: Generation) {
     let mask = mask(sector, generation);
     for (number, cell) in target.chunks_exact_mut(CELL).enumerate() {
@@ -35,16 +35,16 @@ pub fn fill(target: &mut [u8], sector: Sector, generation: Generation) {
     }
 }
 
-/// What some bytes of a sector turn out to be.
+/// The recognised content of some bytes of a sector.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// Zeroes throughout.
+pub enum Recognised {
+    /// Only zeroes.
     Zeroes,
-    /// What a write left, from its first byte to its last.
+    /// The stamp of one write.
     Stamp(Sector, Generation),
-    /// Runs of cells of different writes, zeroes (`None`) among them: each with its number of cells.
+    /// Runs of cells of different writes, or zeroes (`None`), each with its number of cells.
     Mixture(Vec<(Option<(Sector, Generation)>, usize)>),
-    /// Nothing that anybody here wrote.
+    /// Unknown bytes.
     Unknown,
 }
 
@@ -54,10 +54,10 @@ fn word(cell: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Recognises whole cells, whose first is cell `first` of its sector.
-pub fn recognise(bytes: &[u8], first: usize) -> Found {
+/// Recognises whole cells; the first is cell `first` of its sector.
+pub fn recognise(bytes: &[u8], first: usize) -> Recognised {
     if bytes.iter().all(|byte| *byte == 0) {
-        return Found::Zeroes;
+        return Recognised::Zeroes;
     }
     let mut runs: Vec<(Option<(Sector, Generation)>, usize)> = Vec::new();
     for (number, cell) in bytes.chunks_exact(CELL).enumerate() {
@@ -69,7 +69,7 @@ pub fn recognise(bytes: &[u8], first: usize) -> Found {
         } else if cell.iter().all(|byte| *byte == 0) {
             None
         } else {
-            return Found::Unknown;
+            return Recognised::Unknown;
         };
         match runs.last_mut() {
             Some((last, count)) if *last == who => *count += 1,
@@ -77,19 +77,21 @@ pub fn recognise(bytes: &[u8], first: usize) -> Found {
         }
     }
     match runs.as_slice() {
-        [(Some((sector, generation)), _)] => Found::Stamp(*sector, *generation),
-        [] => Found::Unknown,
-        _ => Found::Mixture(runs),
+        [(Some((sector, generation)), _)] => Recognised::Stamp(*sector, *generation),
+        [] => Recognised::Unknown,
+        _ => Recognised::Mixture(runs),
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Recognised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Found::Zeroes => f.write_str("zeroes"),
-            Found::Stamp(sector, generation) => write!(f, "write {} to sector {}", generation.0, sector.0),
-            Found::Unknown => f.write_str("bytes that nobody wrote"),
-            Found::Mixture(runs) => {
+            Recognised::Zeroes => f.write_str("zeroes"),
+            Recognised::Stamp(sector, generation) => {
+                write!(f, "write {} to sector {}", generation.0, sector.0)
+            }
+            Recognised::Unknown => f.write_str("unknown bytes"),
+            Recognised::Mixture(runs) => {
                 f.write_str("a mixture:")?;
                 for (index, (who, cells)) in runs.iter().enumerate() {
                     let comma = if index == 0 { "" } else { "," };
@@ -120,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_sector_tells_whose_it_is() {
-        assert_eq!(recognise(&stamped(7, 9), 0), Found::Stamp(Sector(7), Generation(9)));
-        assert_eq!(recognise(&stamped(7, 9)[64..96], 2), Found::Stamp(Sector(7), Generation(9)));
-        assert_eq!(recognise(&[0; 512], 0), Found::Zeroes);
+        assert_eq!(recognise(&stamped(7, 9), 0), Recognised::Stamp(Sector(7), Generation(9)));
+        assert_eq!(recognise(&stamped(7, 9)[64..96], 2), Recognised::Stamp(Sector(7), Generation(9)));
+        assert_eq!(recognise(&[0; 512], 0), Recognised::Zeroes);
     }
 
     #[test]
@@ -135,9 +137,9 @@ mod tests {
         );
         let mut shifted = stamped(7, 9);
         shifted.rotate_left(CELL);
-        assert_eq!(recognise(&shifted, 0), Found::Unknown);
+        assert_eq!(recognise(&shifted, 0), Recognised::Unknown);
         let mut flipped = stamped(7, 9);
         flipped[300] ^= 1;
-        assert_eq!(recognise(&flipped, 0), Found::Unknown);
+        assert_eq!(recognise(&flipped, 0), Recognised::Unknown);
     }
 }

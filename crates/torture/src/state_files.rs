@@ -1,19 +1,20 @@
-//! What happens to the state folder and to the clock of the machine between lives: a file is damaged whose copy is to take its place, the clock jumps.
+//! Faults of the state folder and the clock between lives: a file is damaged and its copy must
+//! replace it, the clock jumps.
 //!
-//! The draws are their own: everything else is what it is without them.
+//! The draws have a separate stream: other draws do not change.
 
 use crate::scene::Scene;
-use crate::tally::Deed;
+use crate::tally::Event;
 use platform_sim::{Rng, Sim};
 
-/// Files of which no version may be missed.
+/// Files with a copy.
 const FILES: [&str; 5] =
     ["drives.toml", "deleted-arrays.toml", "failed-drives.toml", "log.toml", "numbers.toml"];
 
-/// The clock is wrong by so much at most.
+/// The maximum clock error.
 const MOST_DAYS: u64 = 400;
 
-/// Damages a file, or none, and lets the clock jump, or not.
+/// Damages at most one file, and sometimes lets the clock jump.
 pub(crate) fn happen(sim: &mut Sim, scene: &Scene, life: u64) {
     let mut rng = Rng::new(scene.setup.seed, "state files", &life.to_string());
     if rng.chance(1, 4) {
@@ -22,8 +23,8 @@ pub(crate) fn happen(sim: &mut Sim, scene: &Scene, life: u64) {
     if rng.chance(1, 4) {
         let ahead = rng.below(2 * MOST_DAYS * 86_400) as i64 - (MOST_DAYS * 86_400) as i64;
         sim.set_clock_ahead(ahead);
-        scene.did(Deed::ClockJumps);
-        scene.tell(|| format!("the clock is {ahead} s ahead now"));
+        scene.did(Event::ClockJumps);
+        scene.tell(|| format!("the clock jumps to {ahead} s ahead"));
     }
 }
 
@@ -56,6 +57,6 @@ fn damage(sim: &mut Sim, scene: &Scene, rng: &mut Rng) {
     if way < 3 {
         sim.put_stored(file, Some(content));
     }
-    scene.did(Deed::StateDamaged);
-    scene.tell(|| format!("{file} of the state folder is {how} now"));
+    scene.did(Event::StateDamaged);
+    scene.tell(|| format!("{file} of the state folder is now {how}"));
 }

@@ -1,4 +1,4 @@
-//! The story of a run, a line an event: when, who, what, where; and its sum.
+//! The log of a run ("story"), one line per event: time, subject, event; and its totals.
 
 use crate::options::RequestName;
 use crate::scene::Scene;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{ByteOffset, ByteRange};
 
-/// Lines that are remembered, to be told with a failure.
+/// The number of lines kept, to be printed with a failure.
 const REMEMBERED: usize = 60;
 
-/// What was told last, for whoever has to tell it of a run that does not come back.
+/// The latest lines, for the thread that detects endless loops.
 #[derive(Default)]
 pub(crate) struct Lines {
     latest: Mutex<VecDeque<String>>,
@@ -33,33 +33,33 @@ impl Lines {
         self.told.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The last lines.
+    /// The latest lines.
     pub(crate) fn latest(&self) -> Vec<String> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// How many lines were told.
+    /// The number of lines so far.
     pub(crate) fn told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
     }
 }
 
-/// Outlives every simulation of a run, and the copies that are looked at after crashes.
+/// Outlives every simulation of a run, also those over copies.
 pub struct Story {
     lines: Arc<Lines>,
     aloud: bool,
-    /// Faults and operators' actions that happened, by their numbers.
+    /// Faults and operator actions that happened, by their numbers.
     pub incidents: RefCell<BTreeSet<u64>>,
-    /// Requests that were sent, in that order.
+    /// Requests that were sent, in order.
     pub requests: RefCell<Vec<RequestName>>,
-    /// Whether what is told happens to copies of the drives, whose time is another.
+    /// Whether events belong to a simulation over copies, which has its own time.
     pub of_copies: Cell<bool>,
     tally: Cell<Tally>,
     tally_of_neighbours: Cell<Tally>,
 }
 
 impl Story {
-    /// Nothing has happened. `aloud`: it is printed while it happens.
+    /// An empty story. `aloud`: prints each line at once.
     pub fn new(aloud: bool) -> Story {
         Story {
             lines: Arc::default(),
@@ -72,12 +72,12 @@ impl Story {
         }
     }
 
-    /// Whether it is printed.
+    /// Whether lines are printed at once.
     pub fn is_aloud(&self) -> bool {
         self.aloud
     }
 
-    /// Tells a line: `what` was done by, or happened to, `who`.
+    /// Adds a line: subject `who`, event `what`.
     pub fn tell(&self, at: Instant, who: &str, what: &str) {
         let line = self.line(at, who, what);
         if self.aloud {
@@ -86,7 +86,7 @@ impl Story {
         self.lines.push(line);
     }
 
-    /// The last lines, for another thread.
+    /// The latest lines, for another thread.
     pub(crate) fn lines(&self) -> Arc<Lines> {
         self.lines.clone()
     }
@@ -101,7 +101,7 @@ impl Story {
         self.lines.latest()
     }
 
-    /// Tells what a simulation traced, in the words of the volumes.
+    /// Adds an event that a simulation traced, with positions in the volumes.
     pub fn trace(&self, volumes: &[Rc<Scene>], record: &TraceRecord<'_>) {
         let (who, what) = match record.event {
             TraceEvent::Note { name, a, b } => ("engine".to_owned(), format!("{name} {a} {b}")),
@@ -124,7 +124,7 @@ impl Story {
         println!("{}", self.line(record.at, &who, &what));
     }
 
-    /// Counts, of the volume that the run is about or of those beside it.
+    /// Updates the totals, of the first volume or of its neighbours.
     pub fn count(&self, of_neighbours: bool, change: impl FnOnce(&mut Tally)) {
         let cell = if of_neighbours { &self.tally_of_neighbours } else { &self.tally };
         let mut tally = cell.get();
@@ -132,18 +132,18 @@ impl Story {
         cell.set(tally);
     }
 
-    /// The sum so far, of the volume that the run is about.
+    /// The totals so far of the first volume.
     pub fn tally(&self) -> Tally {
         self.tally.get()
     }
 
-    /// The same of those beside it.
+    /// The totals so far of its neighbours.
     pub fn tally_of_neighbours(&self) -> Tally {
         self.tally_of_neighbours.get()
     }
 }
 
-/// Where on a drive, in the words of the volume that lies there; empty for no range.
+/// A drive range as a position in the volume; empty for an empty range.
 fn place(volumes: &[Rc<Scene>], drive: &str, range: ByteRange) -> String {
     if range.is_empty() {
         return String::new();

@@ -1,15 +1,15 @@
-//! What a run came to, in numbers: what was done, and which deeds really happened.
+//! The totals of a run: work done, and events that really happened.
 
 use layout::Level;
 
-/// Something that happens to a drive, to the machine or by an operator's hand, and is counted when it really happens.
+/// A fault or an operator action, counted when it really happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
+pub enum Event {
     /// The process is killed.
     Kill,
     /// The power is cut.
     PowerCut,
-    /// A drive dies for good.
+    /// A drive dies permanently.
     Dies,
     /// A drive is pulled out.
     Vanishes,
@@ -17,37 +17,37 @@ pub enum Deed {
     FileDeleted,
     /// A drive's file is truncated while it is used.
     FileTruncated,
-    /// One that was pulled out is put back, holding what it held.
+    /// A pulled drive is reinserted with its data.
     ComesBack,
     /// Writes fail.
     WriteErrors,
     /// Flushes fail.
     FlushErrors,
-    /// The system refuses operations for now.
+    /// The system refuses operations temporarily.
     Busy,
-    /// Blocks cannot be read.
+    /// Blocks become unreadable.
     MediumErrors,
-    /// Blocks cannot be read, whatever is written to them.
+    /// Blocks stay unreadable after writes.
     Stuck,
-    /// A drive does not answer for longer than the controller waits.
+    /// A drive hangs beyond the controller's time limit.
     TimesOut,
-    /// A drive does not answer for a while.
+    /// A drive hangs for a shorter time.
     Hangs,
-    /// A drive takes many times as long for a while.
+    /// A drive is many times slower for a while.
     Slow,
-    /// Drives are found under one another's names.
+    /// The drives' paths are exchanged.
     PathsExchanged,
-    /// Another drive is found under the name of one that died.
+    /// A replacement appears at the path of a dead drive.
     Swapped,
     /// A file of the state folder is damaged between lives.
     StateDamaged,
-    /// The clock of the machine jumps between lives.
+    /// The clock jumps between lives.
     ClockJumps,
-    /// Sectors read as something else, and nobody is told.
+    /// Bit rot: sectors silently read as wrong data.
     Rots,
-    /// A write is acknowledged and not carried out.
+    /// A write is acknowledged and lost.
     LosesWrite,
-    /// A write is acknowledged and carried out somewhere else.
+    /// A write is acknowledged and misdirected.
     MisdirectsWrite,
     /// An operator fails a drive.
     OperatorFails,
@@ -57,47 +57,47 @@ pub enum Deed {
     OperatorSuspends,
     /// An operator resumes a drive.
     OperatorResumes,
-    /// An operator who accepts no loss is refused a drive, since that would lose data.
+    /// The controller refuses to remove a drive, because that would lose data.
     OperatorIsTold,
-    /// An operator is refused a drive, as the volume needs it.
+    /// The controller refuses to remove a drive, because the volume needs it.
     OperatorIsRefused,
     /// An operator brings a drive back.
     OperatorBringsBack,
-    /// An operator replaces a drive that is out.
+    /// An operator replaces a drive that is not in use.
     OperatorReplacesDead,
-    /// An operator replaces a drive that serves.
+    /// An operator replaces a working drive.
     OperatorReplacesServing,
     /// An operator adds a hot spare.
     OperatorAddsSpare,
-    /// An operator takes a hot spare away.
+    /// An operator removes a hot spare.
     OperatorRemovesSpare,
     /// An operator starts a check, a repair or a patrol.
     OperatorChecks,
-    /// An operator pauses, resumes, stops or paces a task.
+    /// An operator pauses, resumes, stops or throttles a task.
     OperatorSteersTasks,
     /// An operator changes policies.
     OperatorSetsPolicy,
-    /// An operator gives a volume a journal, or takes it away.
+    /// An operator adds or removes a journal.
     OperatorSetsWriteHole,
-    /// An operator forces what parity says of a missing drive.
+    /// An operator accepts stale parity.
     OperatorAccepts,
-    /// An operator deletes the volume while drives hang, and makes another one of them.
+    /// An operator deletes the volume while drives hang, and creates another one on them.
     OperatorDeletes,
-    /// A log device dies for good.
+    /// A log device dies permanently.
     LogDies,
     /// A log device is pulled out.
     LogVanishes,
-    /// A log device is not there when the controller starts again.
+    /// A log device is absent at a start of the controller.
     LogAway,
-    /// A log device that was pulled out is put back.
+    /// A pulled log device is reinserted.
     LogComesBack,
     /// Writes to a log device fail.
     LogWriteErrors,
-    /// Blocks of a log device cannot be read.
+    /// Blocks of a log device become unreadable.
     LogMediumErrors,
-    /// A log device does not answer for longer than the controller waits.
+    /// A log device hangs beyond the controller's time limit.
     LogTimesOut,
-    /// A log device does not answer for a while, or is slow.
+    /// A log device hangs for a shorter time, or is slow.
     LogHangs,
     /// A volume waits for its log.
     WaitsForLog,
@@ -105,216 +105,216 @@ pub enum Deed {
     OperatorAddsLog,
     /// An operator removes the log.
     OperatorRemovesLog,
-    /// An operator gives up what a log has of a volume.
+    /// An operator discards a log.
     OperatorDiscardsLog,
 }
 
-impl Deed {
-    /// All of them.
-    pub const ALL: [Deed; 51] = [
-        Deed::Kill,
-        Deed::PowerCut,
-        Deed::Dies,
-        Deed::Vanishes,
-        Deed::FileDeleted,
-        Deed::FileTruncated,
-        Deed::ComesBack,
-        Deed::WriteErrors,
-        Deed::FlushErrors,
-        Deed::Busy,
-        Deed::MediumErrors,
-        Deed::Stuck,
-        Deed::TimesOut,
-        Deed::Hangs,
-        Deed::Slow,
-        Deed::PathsExchanged,
-        Deed::Swapped,
-        Deed::StateDamaged,
-        Deed::ClockJumps,
-        Deed::Rots,
-        Deed::LosesWrite,
-        Deed::MisdirectsWrite,
-        Deed::OperatorFails,
-        Deed::OperatorTakesOffline,
-        Deed::OperatorSuspends,
-        Deed::OperatorResumes,
-        Deed::OperatorIsTold,
-        Deed::OperatorIsRefused,
-        Deed::OperatorBringsBack,
-        Deed::OperatorReplacesDead,
-        Deed::OperatorReplacesServing,
-        Deed::OperatorAddsSpare,
-        Deed::OperatorRemovesSpare,
-        Deed::OperatorChecks,
-        Deed::OperatorSteersTasks,
-        Deed::OperatorSetsPolicy,
-        Deed::OperatorSetsWriteHole,
-        Deed::OperatorAccepts,
-        Deed::OperatorDeletes,
-        Deed::LogDies,
-        Deed::LogVanishes,
-        Deed::LogAway,
-        Deed::LogComesBack,
-        Deed::LogWriteErrors,
-        Deed::LogMediumErrors,
-        Deed::LogTimesOut,
-        Deed::LogHangs,
-        Deed::WaitsForLog,
-        Deed::OperatorAddsLog,
-        Deed::OperatorRemovesLog,
-        Deed::OperatorDiscardsLog,
+impl Event {
+    /// All events.
+    pub const ALL: [Event; 51] = [
+        Event::Kill,
+        Event::PowerCut,
+        Event::Dies,
+        Event::Vanishes,
+        Event::FileDeleted,
+        Event::FileTruncated,
+        Event::ComesBack,
+        Event::WriteErrors,
+        Event::FlushErrors,
+        Event::Busy,
+        Event::MediumErrors,
+        Event::Stuck,
+        Event::TimesOut,
+        Event::Hangs,
+        Event::Slow,
+        Event::PathsExchanged,
+        Event::Swapped,
+        Event::StateDamaged,
+        Event::ClockJumps,
+        Event::Rots,
+        Event::LosesWrite,
+        Event::MisdirectsWrite,
+        Event::OperatorFails,
+        Event::OperatorTakesOffline,
+        Event::OperatorSuspends,
+        Event::OperatorResumes,
+        Event::OperatorIsTold,
+        Event::OperatorIsRefused,
+        Event::OperatorBringsBack,
+        Event::OperatorReplacesDead,
+        Event::OperatorReplacesServing,
+        Event::OperatorAddsSpare,
+        Event::OperatorRemovesSpare,
+        Event::OperatorChecks,
+        Event::OperatorSteersTasks,
+        Event::OperatorSetsPolicy,
+        Event::OperatorSetsWriteHole,
+        Event::OperatorAccepts,
+        Event::OperatorDeletes,
+        Event::LogDies,
+        Event::LogVanishes,
+        Event::LogAway,
+        Event::LogComesBack,
+        Event::LogWriteErrors,
+        Event::LogMediumErrors,
+        Event::LogTimesOut,
+        Event::LogHangs,
+        Event::WaitsForLog,
+        Event::OperatorAddsLog,
+        Event::OperatorRemovesLog,
+        Event::OperatorDiscardsLog,
     ];
 
-    /// Whether it can happen in runs with log devices alone.
+    /// Whether it needs log devices.
     pub fn is_of_logs(self) -> bool {
-        self as usize >= Deed::LogDies as usize
+        self as usize >= Event::LogDies as usize
     }
 
-    /// Whether it can happen to a volume of that level at all, as runs are drawn, in every run.
+    /// Whether it can happen to a volume of that level in every kind of run.
     pub fn may_happen_to(self, level: Level) -> bool {
         match self {
-            Deed::Kill
-            | Deed::PowerCut
-            | Deed::Dies
-            | Deed::Vanishes
-            | Deed::ComesBack
-            | Deed::WriteErrors
-            | Deed::FlushErrors
-            | Deed::MediumErrors
-            | Deed::TimesOut
-            | Deed::Hangs
-            | Deed::Slow
-            | Deed::PathsExchanged
-            | Deed::OperatorSetsPolicy
-            | Deed::OperatorDeletes => true,
-            // Parity has a write hole; where it is dirty and degraded, an operator is asked about it.
-            Deed::OperatorAccepts | Deed::OperatorSetsWriteHole => level.row().parity_strips > 0,
-            // What a distributed spare has is not known here: no such order is given.
-            Deed::OperatorIsRefused => level.is_redundant() && level != Level::Raid5ee,
+            Event::Kill
+            | Event::PowerCut
+            | Event::Dies
+            | Event::Vanishes
+            | Event::ComesBack
+            | Event::WriteErrors
+            | Event::FlushErrors
+            | Event::MediumErrors
+            | Event::TimesOut
+            | Event::Hangs
+            | Event::Slow
+            | Event::PathsExchanged
+            | Event::OperatorSetsPolicy
+            | Event::OperatorDeletes => true,
+            // Only parity has a write hole; a dirty, degraded volume needs consent.
+            Event::OperatorAccepts | Event::OperatorSetsWriteHole => level.row().parity_strips > 0,
+            // The content of a distributed spare is unknown here, so there is no such order.
+            Event::OperatorIsRefused => level.is_redundant() && level != Level::Raid5ee,
             _ => level.is_redundant() && !self.is_of_logs(),
         }
     }
 
-    /// For people.
+    /// A name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Deed::Kill => "process killed",
-            Deed::PowerCut => "power cut",
-            Deed::Dies => "drive dies",
-            Deed::Vanishes => "drive vanishes",
-            Deed::FileDeleted => "file deleted",
-            Deed::FileTruncated => "file truncated",
-            Deed::ComesBack => "drive comes back",
-            Deed::WriteErrors => "write errors",
-            Deed::FlushErrors => "flush errors",
-            Deed::Busy => "refused for now",
-            Deed::MediumErrors => "medium errors",
-            Deed::Stuck => "stuck blocks",
-            Deed::TimesOut => "time-out",
-            Deed::Hangs => "stall",
-            Deed::Slow => "slow spell",
-            Deed::PathsExchanged => "paths exchanged",
-            Deed::Swapped => "drive swapped",
-            Deed::StateDamaged => "state file damaged",
-            Deed::ClockJumps => "clock jumped",
-            Deed::Rots => "bit rot",
-            Deed::LosesWrite => "lost write",
-            Deed::MisdirectsWrite => "misdirected write",
-            Deed::OperatorFails => "drive fail",
-            Deed::OperatorTakesOffline => "drive offline",
-            Deed::OperatorSuspends => "drive suspend",
-            Deed::OperatorResumes => "drive resume",
-            Deed::OperatorIsTold => "drive fail, offline (would lose data)",
-            Deed::OperatorIsRefused => "drive fail, offline (is needed)",
-            Deed::OperatorBringsBack => "drive online",
-            Deed::OperatorReplacesDead => "drive replace (out)",
-            Deed::OperatorReplacesServing => "drive replace (serving)",
-            Deed::OperatorAddsSpare => "spare add",
-            Deed::OperatorRemovesSpare => "spare remove",
-            Deed::OperatorChecks => "check, repair, patrol",
-            Deed::OperatorSteersTasks => "task pause, resume, stop, set",
-            Deed::OperatorSetsPolicy => "volume policy",
-            Deed::OperatorSetsWriteHole => "volume set --write-hole",
-            Deed::OperatorAccepts => "stale parity forced",
-            Deed::OperatorDeletes => "volume delete (drives hanging)",
-            Deed::LogDies => "log device dies",
-            Deed::LogVanishes => "log device vanishes",
-            Deed::LogAway => "log device away at a start",
-            Deed::LogComesBack => "log device comes back",
-            Deed::LogWriteErrors => "log device: write errors",
-            Deed::LogMediumErrors => "log device: medium errors",
-            Deed::LogTimesOut => "log device: time-out",
-            Deed::LogHangs => "log device: stall",
-            Deed::WaitsForLog => "volume waits for its log",
-            Deed::OperatorAddsLog => "log add",
-            Deed::OperatorRemovesLog => "log remove",
-            Deed::OperatorDiscardsLog => "log discard",
+            Event::Kill => "process killed",
+            Event::PowerCut => "power cut",
+            Event::Dies => "drive dies",
+            Event::Vanishes => "drive vanishes",
+            Event::FileDeleted => "file deleted",
+            Event::FileTruncated => "file truncated",
+            Event::ComesBack => "drive comes back",
+            Event::WriteErrors => "write errors",
+            Event::FlushErrors => "flush errors",
+            Event::Busy => "refused temporarily",
+            Event::MediumErrors => "medium errors",
+            Event::Stuck => "stuck blocks",
+            Event::TimesOut => "time-out",
+            Event::Hangs => "stall",
+            Event::Slow => "slow spell",
+            Event::PathsExchanged => "paths exchanged",
+            Event::Swapped => "drive swapped",
+            Event::StateDamaged => "state file damaged",
+            Event::ClockJumps => "clock jumped",
+            Event::Rots => "bit rot",
+            Event::LosesWrite => "lost write",
+            Event::MisdirectsWrite => "misdirected write",
+            Event::OperatorFails => "drive fail",
+            Event::OperatorTakesOffline => "drive offline",
+            Event::OperatorSuspends => "drive suspend",
+            Event::OperatorResumes => "drive resume",
+            Event::OperatorIsTold => "drive fail, offline (would lose data)",
+            Event::OperatorIsRefused => "drive fail, offline (is needed)",
+            Event::OperatorBringsBack => "drive online",
+            Event::OperatorReplacesDead => "drive replace (not in use)",
+            Event::OperatorReplacesServing => "drive replace (serving)",
+            Event::OperatorAddsSpare => "spare add",
+            Event::OperatorRemovesSpare => "spare remove",
+            Event::OperatorChecks => "check, repair, patrol",
+            Event::OperatorSteersTasks => "task pause, resume, stop, set",
+            Event::OperatorSetsPolicy => "volume policy",
+            Event::OperatorSetsWriteHole => "volume set --write-hole",
+            Event::OperatorAccepts => "stale parity accepted",
+            Event::OperatorDeletes => "volume delete (drives hanging)",
+            Event::LogDies => "log device dies",
+            Event::LogVanishes => "log device vanishes",
+            Event::LogAway => "log device away at a start",
+            Event::LogComesBack => "log device comes back",
+            Event::LogWriteErrors => "log device: write errors",
+            Event::LogMediumErrors => "log device: medium errors",
+            Event::LogTimesOut => "log device: time-out",
+            Event::LogHangs => "log device: stall",
+            Event::WaitsForLog => "volume waits for its log",
+            Event::OperatorAddsLog => "log add",
+            Event::OperatorRemovesLog => "log remove",
+            Event::OperatorDiscardsLog => "log discard",
         }
     }
 }
 
-/// What a run came to.
+/// The totals of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Volumes: one, but of neighbours as many as there are.
+    /// The number of volumes.
     pub volumes: u64,
-    /// How often a volume was created, and somebody told so.
+    /// Confirmed creations of volumes.
     pub created: u64,
-    /// How often a volume was deleted in the middle of a run, and somebody told so.
+    /// Confirmed deletions of volumes during a run.
     pub deleted: u64,
-    /// How often an operator changed when writes are answered.
+    /// Changes of the write mode by an operator.
     pub write_modes: u64,
-    /// Writes that were answered when a log device had them, and were promised to outlast a power cut by that.
+    /// Writes that were acknowledged by a log device, and so survived a power cut.
     pub logged: u64,
-    /// How often an operator changed what is kept of reads.
+    /// Changes of read-ahead and read caching by an operator.
     pub read_modes: u64,
-    /// How often an operator began to move the volume to another layout.
+    /// Reshapes that an operator began.
     pub moves: u64,
-    /// Of those, how often a neighbour on the same drives was to move along.
+    /// Of those, with a neighbour as follower.
     pub moves_along: u64,
-    /// How often it came to another layout.
+    /// Finished reshapes.
     pub moved: u64,
-    /// Of those, how often its last byte went first.
+    /// Of those, started at the volume's end.
     pub moved_down: u64,
-    /// How often a drive became larger.
+    /// Drives that became larger.
     pub larger: u64,
-    /// How often all of such a drive was used from then on, and somebody told so.
+    /// Confirmed rescans of such drives.
     pub rescanned: u64,
-    /// How often a volume came to be longer where it was.
+    /// Expansions in place.
     pub grown: u64,
     /// Requests to the volume.
     pub ops: u64,
-    /// Of those, how many failed, as they might.
+    /// Of those, allowed failures.
     pub errors: u64,
-    /// Starts of the controller that found a volume to recover.
+    /// Starts of the controller with a volume to recover.
     pub recoveries: u64,
-    /// Copies of all drives that were made after a crash, to be started, read and checked.
+    /// Copies of all drives after a crash, which were started, read and checked.
     pub inquests: u64,
-    /// Times that the volume was read with drives removed.
+    /// Reads of the volume with drives removed.
     pub removals: u64,
-    /// Copies of all drives whose controller had lost the memory of its cache in the same boot.
+    /// Copies of all drives whose controller had lost the cache's memory in the same boot.
     pub lost_memories: u64,
-    /// How often an operator gave up the memory of the cache that a volume waited for.
+    /// Orders to discard the cache's memory for a waiting volume.
     pub discarded_memories: u64,
-    /// Checks that had to find nothing, or just what is wrong.
+    /// Checks with an expected result.
     pub checks: u64,
     /// Steps of the simulation.
     pub events: u64,
-    deeds: Deeds,
+    event_counts: EventCounts,
 }
 
-/// How often each deed happened.
+/// The number of each event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Deeds([u64; Deed::ALL.len()]);
+struct EventCounts([u64; Event::ALL.len()]);
 
-impl Default for Deeds {
-    fn default() -> Deeds {
-        Deeds([0; Deed::ALL.len()])
+impl Default for EventCounts {
+    fn default() -> EventCounts {
+        EventCounts([0; Event::ALL.len()])
     }
 }
 
 impl Tally {
-    /// Adds up.
+    /// Adds other totals.
     pub fn add(&mut self, other: &Tally) {
         self.volumes += other.volumes;
         self.created += other.created;
@@ -338,19 +338,19 @@ impl Tally {
         self.discarded_memories += other.discarded_memories;
         self.checks += other.checks;
         self.events += other.events;
-        for (sum, more) in self.deeds.0.iter_mut().zip(other.deeds.0) {
+        for (sum, more) in self.event_counts.0.iter_mut().zip(other.event_counts.0) {
             *sum += more;
         }
     }
 
-    /// Counts a deed.
-    pub fn did(&mut self, deed: Deed) {
-        self.deeds.0[deed as usize] += 1;
+    /// Counts an event.
+    pub fn did(&mut self, event: Event) {
+        self.event_counts.0[event as usize] += 1;
     }
 
-    /// How often something happened.
-    pub fn of(&self, deed: Deed) -> u64 {
-        self.deeds.0[deed as usize]
+    /// The number of an event.
+    pub fn of(&self, event: Event) -> u64 {
+        self.event_counts.0[event as usize]
     }
 }
 
@@ -360,8 +360,8 @@ mod tests {
 
     #[test]
     fn every_deed_is_listed_in_its_own_place() {
-        for (index, deed) in Deed::ALL.into_iter().enumerate() {
-            assert_eq!(deed as usize, index, "{}", deed.name());
+        for (index, event) in Event::ALL.into_iter().enumerate() {
+            assert_eq!(event as usize, index, "{}", event.name());
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How many more drives a volume may lose, as the controller states it, against what its layout and the drives that are out say.
+//! Compares a volume's reported fault tolerance with its layout and missing drives.
 //!
-//! It is looked at where all redundancy agrees. Then every set of drives that the level survives is left out and the volume is read
-//! (`inquest.rs`): a figure that is no larger than what is counted here is true of what hosts wrote.
+//! The comparison needs consistent redundancy. Then the volume is read without every set of drives
+//! that the level survives (`inquest.rs`): this proves any reported value up to the counted one.
 
 use crate::error::{Error, Result};
 use crate::host::{out_of, rebuilt};
@@ -10,7 +10,7 @@ use controller::VolumeInfo;
 use layout::Level;
 use units::{DriveIndex, DriveSet};
 
-/// How many more drives may fail, whichever they are, beside those that are out: counted, set by set.
+/// The number of further drives that may fail, in the worst case; counted over all sets.
 fn counted(scene: &Scene, out: &DriveSet) -> u16 {
     let drives: Vec<DriveIndex> =
         scene.drive_count().indexes().filter(|drive| !out.contains(*drive)).collect();
@@ -28,17 +28,18 @@ fn counted(scene: &Scene, out: &DriveSet) -> u16 {
     drives.len() as u16
 }
 
-/// Compares what the controller states of a volume whose redundancy agrees.
+/// Compares the value that the controller reports for a volume with consistent redundancy.
 ///
 /// # Errors
-/// When it states more, or less though no block of any drive was ever lost.
+/// When it is higher, or lower although no block was ever unreadable.
 pub(crate) fn compare(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
-    // On its way the figure is that of both layouts; what is in a distributed spare is not known here.
+    // During a reshape the value is the minimum of both layouts; the content of a distributed spare
+    // is unknown here.
     let has_spare = scene.layouts().any(|layout| layout.level() == Level::Raid5ee);
     if scene.may_move() || !scene.is_redundant() || has_spare && scene.is_spare_used() {
         return Ok(());
     }
-    // One that is rebuilt may miss nothing that a host wrote.
+    // A rebuilding drive may have all written data.
     let own = DriveSet::first(scene.drive_count());
     let out = out_of(volume).intersection(&own);
     let gone = out.minus(&rebuilt(volume));
@@ -46,7 +47,7 @@ pub(crate) fn compare(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
     let may_be_less = scene.array.faults.borrow().ever_unreadable();
     if stated > most || stated < least && !may_be_less {
         return Error::wrong_state(format!(
-            "the volume is said to survive the loss of any {stated} drives, and without drives {out:?} it survives that of any {least} to {most}"
+            "the reported fault tolerance is {stated} drives; without drives {out:?} it is {least} to {most}"
         ));
     }
     Ok(())

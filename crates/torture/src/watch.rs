@@ -1,5 +1,5 @@
-//! A run that loops without an event never comes back to its simulation, which could not end it: another thread notices, tells the story so
-//! far, and ends the process.
+//! Detects endless loops: a run that loops without an event never returns to its simulation. A
+//! separate thread prints the story and ends the process.
 
 use crate::story::Lines;
 use std::process::exit;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is looked whether something was told ...
+/// The interval of the check for new lines ...
 const EVERY: Duration = Duration::from_secs(1);
 
-/// ... and how often nothing was, one look after the other, until the run counts as one that loops. A whole run takes seconds. Looks are
-/// counted, and not time: a process that is stopped for a while does not look either.
+/// ... and the number of checks without one that indicates a loop. A whole run takes seconds. The
+/// limit counts checks instead of time, because a suspended process does not check either.
 const SILENT_LOOKS: u32 = 60;
 
 #[derive(Default)]
@@ -20,23 +20,21 @@ struct Over {
     changed: Condvar,
 }
 
-/// While it lives, a run is watched.
+/// Watches a run while it exists.
 pub(crate) struct Watch {
     over: Arc<Over>,
     watcher: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Watches what is told of a seed.
+    /// Watches the story of a seed.
     pub(crate) fn begin(seed: u64, lines: Arc<Lines>) -> Watch {
         let over = Arc::new(Over::default());
         let watched = over.clone();
         let watcher = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
             if loops(&watched, &lines) {
                 eprintln!("{}", lines.latest().join("\n"));
-                eprintln!(
-                    "seed {seed} loops without an event: for {SILENT_LOOKS} s nothing was told after that"
-                );
+                eprintln!("seed {seed} loops: no event for {SILENT_LOOKS} s");
                 exit(1);
             }
         });
@@ -44,7 +42,7 @@ impl Watch {
     }
 }
 
-/// Waits for the end of a run; whether it will not come.
+/// Waits for the end of a run; returns whether it loops.
 fn loops(over: &Over, lines: &Lines) -> bool {
     let (mut told, mut silent) = (lines.told(), 0);
     let mut is_over = over.is_over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +60,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         *self.over.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.over.changed.notify_all();
-        // One that panicked has watched nothing; the run is what it is.
+        // A panic of the watcher does not affect the run.
         let _panicked = self.watcher.take().map(JoinHandle::join);
     }
 }

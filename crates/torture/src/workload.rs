@@ -1,9 +1,9 @@
-//! Requests to the volume: many at the same time, on every shard, each judged when it returns.
+//! Requests to the volume: many at once, on every shard, each checked when it completes.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::Plan;
 use crate::oracle::Issued;
-use crate::requests::{Places, Request, Requests, What};
+use crate::requests::{Operation, Request, Requests, Targets};
 use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
@@ -15,25 +15,26 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteRange};
 
-/// How long a lull is: long enough for regions to be called clean.
+/// The length of a pause: enough for regions to be marked clean.
 const LULL: Duration = Duration::from_secs(8);
 
-/// What the workers of a life share.
+/// The state shared by the workers of a life.
 struct Shared {
     left: Cell<u64>,
     begun: Cell<u64>,
     /// See [`Plan::cut_at`].
     cut_at: Option<(u64, u64)>,
-    /// Nobody begins anything before: then regions get quiet, and their marks are cleared.
+    /// The end of the current pause: idle regions lose their marks meanwhile.
     lull_at: Cell<u64>,
     lull_until: Cell<Instant>,
     failed: Cell<bool>,
 }
 
-/// Sends as many requests as planned; `volumes` are the volume's handles on each shard. Done when all have returned.
+/// Sends the planned requests; `volumes` are the volume's handles on each shard. Ends when all are
+/// complete.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Result<()> {
     let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "workload", &life.to_string());
@@ -46,7 +47,7 @@ pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Res
         lull_until: Cell::default(),
         failed: Cell::new(false),
     });
-    let places = Places::new(&scene.setup, &mut rng);
+    let places = Targets::new(&scene.setup, &mut rng);
     let workers = scene.setup.workers;
     let (finished, mut results) = mailbox::mailbox(&env, workers as usize);
     for number in plan.first_worker..plan.first_worker + workers {
@@ -58,7 +59,7 @@ pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Res
         volume.shard().env().spawn("worker", async move {
             let result = worker.run().await;
             // The receiver waits for every worker.
-            assert!(finished.send(result).is_ok(), "somebody waits for the workers");
+            assert!(finished.send(result).is_ok(), "the receiver waits for every worker");
         });
     }
     drop(finished);
@@ -100,7 +101,8 @@ impl Worker {
                 self.scene.machine.time.stop_in(events);
             }
             if !self.scene.setup.without.sends(request.name) {
-                // About as long as it would have taken, so that others find the time that they found before.
+                // The time that the omitted request would have taken, so that others keep their
+                // timing.
                 env.sleep(self.requests.usual_time()).await;
                 continue;
             }
@@ -117,13 +119,13 @@ impl Worker {
 
     async fn send(&self, request: Request) -> Result<()> {
         match request.what {
-            What::Read => read(&self.scene, &self.volume, request.range()).await,
-            What::Status => status(&self.scene, &self.volume, request.range()).await,
-            What::Write if request.part.is_some() => self.write_bytes(request).await,
-            What::Write => self.write(request).await,
-            What::WriteZeroes { .. } => self.write_zeroes(request).await,
-            What::Trim => self.trim(request).await,
-            What::Flush => flush(&self.scene, &self.volume).await,
+            Operation::Read => read(&self.scene, &self.volume, request.range()).await,
+            Operation::Status => status(&self.scene, &self.volume, request.range()).await,
+            Operation::Write if request.part.is_some() => self.write_bytes(request).await,
+            Operation::Write => self.write(request).await,
+            Operation::WriteZeroes { .. } => self.write_zeroes(request).await,
+            Operation::Trim => self.trim(request).await,
+            Operation::Flush => flush(&self.scene, &self.volume).await,
         }
     }
 
@@ -170,7 +172,7 @@ impl Worker {
         let name = format!("write {} of zeroes", issued.generation.0);
         let begun = self.tell(&name, &request);
         let result = match request.what {
-            What::WriteZeroes { as_payload: false } => self.volume.write_zeroes(range, durability).await,
+            Operation::WriteZeroes { as_payload: false } => self.volume.write_zeroes(range, durability).await,
             _ => self.volume.write(range, Slice::zero(range.len), durability).await,
         };
         self.end(&name, (issued, begun), &request, result)
@@ -187,7 +189,7 @@ impl Worker {
         self.end(&name, (issued, begun), &request, result)
     }
 
-    /// It is about to begin.
+    /// A request begins.
     fn tell(&self, name: &str, request: &Request) -> Begun {
         let shard = self.volume.shard().index().0;
         self.scene.tell_of(&format!("worker {}", request.name.worker), || {
@@ -209,7 +211,7 @@ impl Worker {
         match result {
             Ok(()) => {
                 let who = format!("worker {}", request.name.worker);
-                let is_logged = request.what != What::Trim && self.scene.was_logged(begun);
+                let is_logged = request.what != Operation::Trim && self.scene.was_logged(begun);
                 if is_logged {
                     self.scene.count(|tally| tally.logged += 1);
                 }
@@ -227,7 +229,7 @@ impl Worker {
     }
 }
 
-/// What a write of whole sectors carries.
+/// The data of a write of whole sectors.
 pub(crate) fn stamps(first: Sector, count: u64, issued: Issued, sector: u64) -> Vec<u8> {
     let mut bytes = vec![0; (sector * count) as usize];
     for (index, bytes) in bytes.chunks_exact_mut(sector as usize).enumerate() {
@@ -238,15 +240,15 @@ pub(crate) fn stamps(first: Sector, count: u64, issued: Issued, sector: u64) -> 
 
 pub(crate) fn take(volume: &Volume, len: ByteCount) -> Result<Buf> {
     volume.shard().env().pool().take(len).ok_or_else(|| {
-        let text = format!("there is no memory for a payload of {len} that was reserved");
+        let text = format!("no memory for a reserved payload of {len}");
         Error::new(ErrorKind::NeedlessError, text)
     })
 }
 
-/// Reads a range and checks every sector of it.
+/// Reads a range and checks every sector.
 ///
 /// # Errors
-/// When some sector holds what it may not, or the read fails without need.
+/// When a sector has a value that is not allowed, or the read must not fail.
 pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Result<()> {
     let _payload = volume.shard().reserve_payload(range.len).await;
     let buf = take(volume, range.len)?;
@@ -269,10 +271,10 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
     }
 }
 
-/// Asks where a range holds data, and checks every sector that is said to be zeros.
+/// Queries the block status of a range, and checks every sector that is reported as zeros.
 ///
 /// # Errors
-/// When some sector cannot be zeros, the answer is of something else than the range, or the request fails without need.
+/// When a sector cannot be zeros, the reply does not cover the range, or the request must not fail.
 pub async fn status(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Result<()> {
     let begun = scene.oracle.borrow_mut().begin_read();
     let request = scene.begin_request();
@@ -301,10 +303,10 @@ pub async fn status(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Res
     }
 }
 
-/// Flushes.
+/// Flushes the volume.
 ///
 /// # Errors
-/// When it fails without need.
+/// When it must not fail.
 pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     let begun = scene.oracle.borrow_mut().begin_flush();
     let settled = scene.settled();

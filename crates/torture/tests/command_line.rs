@@ -1,4 +1,4 @@
-//! The binary, as people and scripts call it.
+//! The command line of the binary.
 
 use std::process::{Command, Output};
 
@@ -42,15 +42,15 @@ fn what_happens_to_a_neighbour_is_told_as_its_own() {
     let output = torture(&arguments);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}");
-    for part in ["w/run      beside it ", "w/operator the volume is created", "w/worker 100 "] {
-        assert!(told.contains(part), "{part} is not told");
+    for part in ["w/run      neighbour: ", "w/operator the volume is created", "w/worker 100 "] {
+        assert!(told.contains(part), "{part} is missing");
     }
-    // What is left out of it is left out by the same names.
+    // Omissions use the names of the story.
     let alone = torture(&[&arguments[..], &["--only-requests", "none"]].concat());
     assert!(alone.status.success() && !text(&alone.stdout).contains("w/worker"));
     let output = torture(&["--seeds", "0..2", "--neighbour", "always", "--ops", "100", "--coverage"]);
     let said = text(&output.stdout);
-    assert!(said.contains("neighbour\n") && said.contains(" to 2 volumes beside"), "{said}");
+    assert!(said.contains("neighbour\n") && said.contains(" to 2 neighbours"), "{said}");
 }
 
 #[test]

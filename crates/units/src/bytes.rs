@@ -1,4 +1,4 @@
-//! Byte addresses, byte sizes, and the ranges they make.
+//! Byte addresses, byte sizes and byte ranges.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
@@ -12,15 +12,15 @@ pub struct ByteOffset(pub u64);
 pub struct ByteCount(pub u64);
 
 impl ByteOffset {
-    /// The first byte.
+    /// Address zero.
     pub const ZERO: ByteOffset = ByteOffset(0);
 
-    /// The largest multiple of `unit` that is not after this address. `unit` must not be zero.
+    /// Rounds down to a multiple of `unit`, which must not be zero.
     pub fn align_down(self, unit: ByteCount) -> ByteOffset {
         ByteOffset(self.0 / unit.0 * unit.0)
     }
 
-    /// The smallest multiple of `unit` that is not before this address. `unit` must not be zero.
+    /// Rounds up to a multiple of `unit`, which must not be zero.
     pub fn align_up(self, unit: ByteCount) -> ByteOffset {
         ByteOffset(self.0.div_ceil(unit.0) * unit.0)
     }
@@ -30,14 +30,14 @@ impl ByteOffset {
         self.0.is_multiple_of(unit.0)
     }
 
-    /// The address `count` further on, or `None` past 2^64.
+    /// The address plus `count`, or `None` past 2^64.
     pub fn checked_add(self, count: ByteCount) -> Option<ByteOffset> {
         self.0.checked_add(count.0).map(ByteOffset)
     }
 }
 
 impl ByteCount {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: ByteCount = ByteCount(0);
     /// 1 KiB.
     pub const KIB: ByteCount = ByteCount(1 << 10);
@@ -51,17 +51,17 @@ impl ByteCount {
         ByteCount(bytes.len() as u64)
     }
 
-    /// This size as a length of memory.
+    /// The size as a `usize`.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
 
-    /// The largest multiple of `unit` that is not larger. `unit` must not be zero.
+    /// Rounds down to a multiple of `unit`, which must not be zero.
     pub fn align_down(self, unit: ByteCount) -> ByteCount {
         ByteCount(self.0 / unit.0 * unit.0)
     }
 
-    /// The smallest multiple of `unit` that is not smaller. `unit` must not be zero.
+    /// Rounds up to a multiple of `unit`, which must not be zero.
     pub fn align_up(self, unit: ByteCount) -> ByteCount {
         ByteCount(self.0.div_ceil(unit.0) * unit.0)
     }
@@ -71,12 +71,12 @@ impl ByteCount {
         self.0.is_multiple_of(unit.0)
     }
 
-    /// Whether this is nothing.
+    /// Whether the size is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// `self - other`, or nothing where `other` is larger.
+    /// `self - other`, or zero if `other` is larger.
     pub fn saturating_sub(self, other: ByteCount) -> ByteCount {
         ByteCount(self.0.saturating_sub(other.0))
     }
@@ -147,22 +147,22 @@ impl Mul<u64> for ByteCount {
     }
 }
 
-/// A run of bytes: where it starts and how long it is.
+/// A byte range: start and length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteRange {
     /// Its first byte.
     pub start: ByteOffset,
-    /// How many bytes.
+    /// Its length.
     pub len: ByteCount,
 }
 
 impl ByteRange {
-    /// The `len` bytes from `start` on.
+    /// The `len` bytes from `start`.
     pub const fn new(start: ByteOffset, len: ByteCount) -> ByteRange {
         ByteRange { start, len }
     }
 
-    /// The bytes from `start` up to but not including `end`, which must not be before it.
+    /// The bytes from `start` to `end` (exclusive), which must not be before `start`.
     pub fn from_to(start: ByteOffset, end: ByteOffset) -> ByteRange {
         ByteRange { start, len: end - start }
     }
@@ -172,22 +172,22 @@ impl ByteRange {
         self.start + self.len
     }
 
-    /// Whether it holds no byte.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.len.is_zero()
     }
 
-    /// Whether both hold some byte in common.
+    /// Whether the ranges have a byte in common.
     pub fn overlaps(self, other: ByteRange) -> bool {
         self.start < other.end() && other.start < self.end()
     }
 
-    /// Whether every byte of `other` is in this range.
+    /// Whether the range includes all of `other`.
     pub fn contains(self, other: ByteRange) -> bool {
         self.start <= other.start && other.end() <= self.end()
     }
 
-    /// The bytes in both; empty (at the later start) where they have none in common.
+    /// The bytes in both; empty (at the later start) if there are none.
     pub fn intersection(self, other: ByteRange) -> ByteRange {
         let start = self.start.max(other.start);
         let end = self.end().min(other.end()).max(start);
@@ -199,13 +199,13 @@ impl ByteRange {
         self.start.is_aligned(unit) && self.len.is_aligned(unit)
     }
 
-    /// The largest range of whole `unit`s inside this one; empty where there is none.
+    /// The largest range of whole `unit`s inside this one; empty if there is none.
     pub fn align_in(self, unit: ByteCount) -> ByteRange {
         let (start, end) = (self.start.align_up(unit), self.end().align_down(unit));
         if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
     }
 
-    /// The smallest range of whole `unit`s that holds this one.
+    /// The smallest range of whole `unit`s that includes this one.
     pub fn align_out(self, unit: ByteCount) -> ByteRange {
         ByteRange::from_to(self.start.align_down(unit), self.end().align_up(unit))
     }

@@ -1,4 +1,4 @@
-//! Which drive of an array, how many, and sets of them.
+//! Drive indexes, drive counts and drive sets.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ pub struct DriveIndex(pub u16);
 pub struct DriveCount(pub u16);
 
 impl DriveIndex {
-    /// This index as one into a slice that has an element per drive.
+    /// The index as a `usize`, for slices with an element per drive.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
 
 impl DriveCount {
-    /// This count as a length of a slice.
+    /// The count as a `usize`.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
@@ -56,7 +56,7 @@ impl fmt::Debug for DriveCount {
     }
 }
 
-/// A set of an array's drives, by value and without allocation: 256 bits.
+/// A set of drives of an array, by value and without allocation: 256 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DriveSet([u64; MAX_DRIVES / 64]);
 
@@ -69,36 +69,36 @@ impl DriveSet {
         count.indexes().collect()
     }
 
-    /// This set and `drive`.
+    /// The set with `drive` added.
     #[must_use]
     pub fn with(mut self, drive: DriveIndex) -> DriveSet {
         self.insert(drive);
         self
     }
 
-    /// This set less `drive`.
+    /// The set with `drive` removed.
     #[must_use]
     pub fn without(mut self, drive: DriveIndex) -> DriveSet {
         self.remove(drive);
         self
     }
 
-    /// Puts `drive` in. Panics if its index is not below [`MAX_DRIVES`].
+    /// Adds `drive`. Panics if its index is not below [`MAX_DRIVES`].
     pub fn insert(&mut self, drive: DriveIndex) {
         self.0[drive.as_usize() / 64] |= 1 << (drive.0 % 64);
     }
 
-    /// Takes `drive` out.
+    /// Removes `drive`.
     pub fn remove(&mut self, drive: DriveIndex) {
         self.0[drive.as_usize() / 64] &= !(1 << (drive.0 % 64));
     }
 
-    /// Whether `drive` is in.
+    /// Whether the set includes `drive`.
     pub fn contains(&self, drive: DriveIndex) -> bool {
         self.0[drive.as_usize() / 64] >> (drive.0 % 64) & 1 == 1
     }
 
-    /// Whether the drives 0 to `count` - 1 are all in.
+    /// Whether the set includes the drives 0 to `count` - 1.
     pub fn contains_first(&self, count: DriveCount) -> bool {
         self.0.iter().zip((0_u32..).step_by(64)).all(|(word, first)| {
             let wanted = u32::from(count.0).saturating_sub(first);
@@ -107,35 +107,35 @@ impl DriveSet {
         })
     }
 
-    /// How many are in.
+    /// The number of drives.
     pub fn count(&self) -> DriveCount {
         DriveCount(self.0.iter().map(|word| word.count_ones() as u16).sum())
     }
 
-    /// Whether none is in.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; MAX_DRIVES / 64]
     }
 
-    /// Those in this set and not in `other`.
+    /// The drives in this set, but not in `other`.
     #[must_use]
     pub fn minus(&self, other: &DriveSet) -> DriveSet {
         DriveSet(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
-    /// Those in either.
+    /// The drives in either set.
     #[must_use]
     pub fn union(&self, other: &DriveSet) -> DriveSet {
         DriveSet(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// Those in both.
+    /// The drives in both sets.
     #[must_use]
     pub fn intersection(&self, other: &DriveSet) -> DriveSet {
         DriveSet(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
-    /// Those in the set, ascending.
+    /// The drives, ascending.
     pub fn iter(&self) -> impl Iterator<Item = DriveIndex> + '_ {
         self.0.iter().enumerate().flat_map(|(word_index, &word)| {
             let mut rest = word;

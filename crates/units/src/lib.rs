@@ -1,8 +1,8 @@
-//! Quantities of the storage world as types of their own.
+//! Quantities of storage as separate types.
 //!
-//! An index, a count and a size are three types: a [`StripeIndex`] says *which* stripe, a
-//! [`ByteCount`] says *how much*, and adding one to the other does not compile. Addresses are bytes
-//! ([`ByteOffset`]) in whatever space the name of the variable says: a volume, a drive's data area, or
+//! An index, a count and a size are three types: a [`StripeIndex`] identifies a stripe, a
+//! [`ByteCount`] is a size, and adding one to the other does not compile. Addresses are bytes
+//! ([`ByteOffset`]) in the space that the variable's name states: a volume, a drive's data area, or
 //! a raw drive.
 //!
 //! ```

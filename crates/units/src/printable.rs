@@ -1,15 +1,16 @@
-//! Text from outside that is safe to print: names, serial numbers, messages of other machines, as a terminal, a log or a page gets them.
+//! Makes external text safe to print in terminals, logs and pages: names, serial numbers, messages
+//! of other systems.
 
 use std::borrow::Cow;
 
-/// Whether a character makes a terminal do something, ends a line, or changes the order in which others are shown: controls (C0, DEL, C1),
-/// line and paragraph separators, marks of direction.
+/// Whether a character controls a terminal, ends a line, or changes the text direction: controls
+/// (C0, DEL, C1), line and paragraph separators, direction marks.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text on one line: what is unprintable is written as JSON escapes it (`\n`, `\u001b`, `\u202e`).
+/// The text on one line; unprintable characters are escaped as in JSON (`\n`, `\u001b`, `\u202e`).
 ///
 /// ```
 /// assert_eq!(units::printable("SSD\x1b[2J\n"), r"SSD\u001b[2J\n");
@@ -18,7 +19,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_unprintable)
 }
 
-/// The same of a text that is made of lines: line ends and tabs stay. JSON stays JSON, of the same strings.
+/// Like [`printable`] for multi-line text: line ends and tabs stay. JSON keeps the same string
+/// values.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_unprintable(c) && c != '\n' && c != '\t')
 }
@@ -34,7 +36,7 @@ fn escaped(text: &str, escapes: impl Fn(char) -> bool) -> Cow<'_, str> {
             '\n' => safe.push_str("\\n"),
             '\r' => safe.push_str("\\r"),
             '\t' => safe.push_str("\\t"),
-            // All of them have at most four digits.
+            // All of them have at most four hexadecimal digits.
             c => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
         }
     }
@@ -45,7 +47,8 @@ fn escaped(text: &str, escapes: impl Fn(char) -> bool) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// Clear the screen, ring, go back to overwrite, begin another line, reorder, a control sequence of one character, delete.
+    /// Clears the screen, rings, overwrites, starts a line, reverses text, uses a C1 control
+    /// sequence, deletes.
     const HOSTILE: &str = "a\x1b[2J\x07\r\nb\u{202e}c\u{9b}31m\x7f\u{2028}\u{2066}\td";
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{ByteCount, ParseSizeError};
 use std::fmt;
 
-/// A logical sector size: the smallest unit a drive or a volume reads and writes.
+/// A logical sector size: the smallest unit of I/O of a drive or a volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum SectorSize {
     /// 512 bytes (512n, 512e).
@@ -14,7 +14,7 @@ pub enum SectorSize {
 }
 
 impl SectorSize {
-    /// The sector of that many bytes, if drives have such sectors.
+    /// The sector size of that many bytes, if drives use it.
     pub fn from_bytes(bytes: u64) -> Option<SectorSize> {
         match bytes {
             512 => Some(SectorSize::B512),
@@ -43,7 +43,7 @@ impl StripSize {
     pub const MIN: StripSize = StripSize { shift: 12 };
     /// The largest strip, 1 MiB.
     pub const MAX: StripSize = StripSize { shift: 20 };
-    /// 64 KiB, the default on drives that do not rotate.
+    /// 64 KiB, the default on solid-state drives.
     pub const KIB_64: StripSize = StripSize { shift: 16 };
     /// 256 KiB, the default on rotating drives.
     pub const KIB_256: StripSize = StripSize { shift: 18 };
@@ -51,7 +51,7 @@ impl StripSize {
     /// A strip of that many bytes.
     ///
     /// # Errors
-    /// When it is not a power of two, or not from 4 KiB to 1 MiB; the sentence says which.
+    /// When it is not a power of two, or not from 4 KiB to 1 MiB. The error names the reason.
     pub fn new(bytes: ByteCount) -> Result<StripSize, ParseSizeError> {
         if !bytes.0.is_power_of_two() {
             return Err(ParseSizeError::new(format!(
@@ -73,13 +73,13 @@ impl StripSize {
         ByteCount(1 << self.shift)
     }
 
-    /// The base-two logarithm of its length: dividing by a strip is a shift.
+    /// The base-two logarithm of its length, for division by shift.
     pub const fn shift(self) -> u32 {
         self.shift as u32
     }
 }
 
-/// Which stripe of a volume, counted from zero in the order of the volume's bytes.
+/// The index of a stripe, in the order of the volume's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct StripeIndex(pub u64);
 

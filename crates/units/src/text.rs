@@ -1,10 +1,10 @@
-//! Sizes as people write and read them: binary suffixes in, binary units out; capacities of drives decimal.
+//! Sizes as text: binary suffixes in input, binary units in output; drive capacities are decimal.
 
 use crate::{ByteCount, ByteOffset, StripSize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is not a size: a sentence that names the text and what was expected.
+/// The error for text that is not a size. It names the text and the expected format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseSizeError(String);
 
@@ -68,7 +68,7 @@ impl FromStr for StripSize {
 }
 
 impl fmt::Display for ByteCount {
-    /// The largest binary unit in which it is a whole number, or two decimals where it is not (`1.50 GiB`).
+    /// In the largest binary unit that gives a whole number, else with two decimals (`1.50 GiB`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut unit = 0;
         let mut whole = self.0;
@@ -94,7 +94,7 @@ impl fmt::Display for ByteOffset {
     }
 }
 
-/// A drive's capacity as its label prints it: decimal (`4.00 TB`).
+/// A drive's capacity as on its printed label: decimal (`4.00 TB`).
 pub fn decimal_capacity(size: ByteCount) -> String {
     let mut value = size.0 as f64;
     let mut unit = 0;
@@ -106,12 +106,12 @@ pub fn decimal_capacity(size: ByteCount) -> String {
     if unit == 0 { format!("{value:.0} B") } else { format!("{value:.2} {}", DECIMAL[unit]) }
 }
 
-/// A drive's capacity beside what is made of it: as its label prints it, and in binary (`4.00 TB (3.64 TiB)`).
+/// A drive's capacity in decimal and binary (`4.00 TB (3.64 TiB)`).
 pub fn both_capacities(size: ByteCount) -> String {
     format!("{} ({size})", decimal_capacity(size))
 }
 
-/// So many things within a sentence: `1 region`, `3 regions`.
+/// A count with its noun: `1 region`, `3 regions`.
 pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {thing}"),

@@ -1,4 +1,4 @@
-//! Times as people and RFC 3339 write them.
+//! Times in RFC 3339.
 
 /// Seconds since 1970 as `2026-11-24T10:00:00Z` (RFC 3339, UTC).
 pub fn utc(unix_s: u64) -> String {
@@ -8,7 +8,8 @@ pub fn utc(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date of a day since 1970, in a calendar whose years begin in March, so that the day that is sometimes there is the last.
+/// The date of a day since 1970. Years start in March, so that the leap day is the last day of a
+/// year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,4 +1,4 @@
-//! Everything that can happen to a volume's state, and what it makes of it.
+//! All changes of a volume's state, and their effects.
 
 use crate::initialisation::{Initialisation, StripeSet};
 use crate::punctured::BlockList;
@@ -7,125 +7,127 @@ use crate::volume::{Forced, Relocated, SlotState, VolumeState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{ByteRange, DriveIndex, DriveSet};
 
-/// One change of a volume's state. The controller makes it durable before it sends it, where a start has to know of it.
+/// A change of a volume's state. The controller first makes it durable, if a start must know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// These slots are in service from now on, and no others.
+    /// Exactly these slots are in service.
     InService(DriveSet),
-    /// Another drive, or none, has a slot.
+    /// A slot has another drive, or none.
     ///
-    /// Writes may be under way that were planned without it. So `stale` holds at least every region that is marked or
-    /// may be marked until every shard knows, and of a drive that is new every region there is: it may hold anything.
+    /// Writes planned without it may be in flight. So `stale` contains every region that is or may
+    /// be marked until all shards know of the change; for a new drive with unknown content, all
+    /// regions.
     Drive {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
-        /// Regions in which the drive is not current.
+        /// Regions in which the drive is stale.
         stale: RegionSet,
-        /// Slots in service from now on.
+        /// The slots in service.
         in_service: DriveSet,
     },
-    /// A drive is filled to take a slot: from now on it gets every write that the slot's drive gets.
+    /// The fill of a replacement begins: it gets every write of the slot's drive.
     ReplacementBegan {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
-        /// Regions that it has to be given.
+        /// Regions still to be copied.
         left: RegionSet,
     },
-    /// The drive that is being filled has been given these regions.
+    /// These regions have been copied to the replacement.
     Copied {
-        /// For which slot.
+        /// The slot.
         slot: DriveIndex,
         /// The regions.
         regions: RegionSet,
     },
-    /// The drive that was being filled for a slot is left alone.
+    /// The fill of a replacement ends without success.
     ReplacementEnded {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
     },
-    /// The drive that was being filled takes the slot.
+    /// The replacement takes the slot.
     Promoted {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
-        /// Regions in which it is not current. While the slot's drive is in use these are the regions that were not
-        /// copied; once it is not, every region that is marked as well.
+        /// Regions in which it is stale: those not copied, and, if the slot's drive is out of
+        /// service, all marked ones.
         stale: RegionSet,
     },
-    /// A slot's drive was made current in these regions.
+    /// These regions of a slot's drive were rebuilt.
     Current {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
         /// The regions.
         regions: RegionSet,
     },
-    /// These regions are marked in the durable write-intent map: they are about to be written.
+    /// These regions are marked in the durable write-intent map before writes to them.
     Marked(RegionSet),
     /// These marks are cleared.
     Unmarked(RegionSet),
-    /// These regions have been written, though nobody marked them: levels without redundancy have no marks.
+    /// These regions were written without a mark: levels without redundancy have none.
     Written(RegionSet),
-    /// Stripes of a region that is initialised in part are initialised: written as a whole, flushed, and recorded.
+    /// Stripes of a partly initialised region are initialised: written as a whole, flushed,
+    /// recorded.
     StripesInitialised {
-        /// Which region.
+        /// The region.
         region: RegionIndex,
-        /// Which of its stripes.
+        /// Its stripes.
         stripes: StripeSet,
     },
     /// Every stripe of these regions is initialised.
     Initialised(RegionSet),
-    /// No stripe of these regions is initialised: they come into use, and drives hold anything there.
+    /// No stripe of these regions is initialised: they come into use with unknown content.
     Uninitialised(RegionSet),
-    /// The redundancy of these regions agrees with their data.
+    /// Redundancy and data of these regions agree.
     Synced(RegionSet),
-    /// The redundancy of these regions may not agree with their data.
+    /// Redundancy and data of these regions may differ.
     Unsynced(RegionSet),
-    /// What the redundancy of these regions says of the drives that are missing now is taken as it is, as far as they
-    /// are unsynced.
+    /// An operator accepts the redundancy of these regions for the drives missing now, as far as
+    /// the regions are unsynced.
     Forced(RegionSet),
-    /// The same, because a log was replayed that tells what was interrupted: it counts for every drive, whichever goes
-    /// out.
+    /// The same after the replay of a log that knows all interrupted writes: valid for every drive,
+    /// also for one that fails later.
     ForcedByLog(RegionSet),
-    /// What a slot's drive has in these regions was moved into the distributed spare, or back.
+    /// A slot's cells in these regions were moved into the distributed spare, or back.
     Moved {
-        /// Which slot.
+        /// The slot.
         slot: DriveIndex,
         /// The regions.
         regions: RegionSet,
-        /// Whether it lies in the spare now; otherwise it is at home.
+        /// True: into the spare; false: back.
         to_spare: bool,
     },
     /// The content of these blocks is lost.
     Punctured {
-        /// Which slot's.
+        /// The slot.
         slot: DriveIndex,
-        /// Which bytes of its part of the volume, whole sectors.
+        /// Whole sectors of its drive's part of the volume.
         ranges: Vec<ByteRange>,
     },
-    /// These blocks were written again.
+    /// These punctured blocks were rewritten.
     Rewritten {
-        /// Which slot's.
+        /// The slot.
         slot: DriveIndex,
-        /// Which bytes of its part of the volume, whole sectors.
+        /// Whole sectors of its drive's part of the volume.
         ranges: Vec<ByteRange>,
     },
-    /// A slot's drive did not keep these blocks: what it holds there is not read any more.
+    /// A slot's drive lost or refused these blocks: they are excluded from reads.
     Excluded {
-        /// Which slot's.
+        /// The slot.
         slot: DriveIndex,
-        /// Which bytes of its part of the volume, whole sectors.
+        /// Whole sectors of its drive's part of the volume.
         ranges: Vec<ByteRange>,
     },
     /// A slot's drive has these blocks again, and was flushed since.
     Included {
-        /// Which slot's.
+        /// The slot.
         slot: DriveIndex,
-        /// Which bytes of its part of the volume, whole sectors.
+        /// Whole sectors of its drive's part of the volume.
         ranges: Vec<ByteRange>,
     },
 }
 
 impl Change {
-    /// Whether a request may have another plan after it: another drive has a seat, or a stripe has another health.
+    /// Whether it may change a plan: a slot has another drive, or a stripe another health.
     fn may_change_plans(&self) -> bool {
         !matches!(
             self,
@@ -144,14 +146,14 @@ impl Change {
 static CHECKS_EACH_CHANGE: AtomicBool = AtomicBool::new(false);
 
 impl VolumeState {
-    /// Checks the invariants after every change from now on, also in a release build. There hosts wait for changes, and a check goes over
-    /// all regions; so only simulations ask for it.
+    /// Checks the invariants after every change, also in release builds. Only for simulations: a
+    /// check visits all regions while hosts wait.
     pub fn check_each_change() {
         CHECKS_EACH_CHANGE.store(true, Ordering::Relaxed);
     }
 
-    /// Applies a change. It is total: slots and regions that the volume has not are passed over. Applied twice, a change
-    /// comes to the same, but that a plan made before may be made again.
+    /// Applies a change. Unknown slots and regions are ignored. A repeated change has no effect,
+    /// except that the revision may rise.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::InService(drives) => self.serve_with(*drives),
@@ -162,7 +164,7 @@ impl VolumeState {
             Change::Promoted { slot, stale } => {
                 self.swap(*slot, stale);
                 self.set_replacement(*slot, None);
-                // What was given to the new drive it has: one that refused any of it was not promoted.
+                // A drive that refused any of its data is not promoted.
                 let slot = self.slots.get_mut(slot.as_usize());
                 slot.into_iter().for_each(|slot| slot.excluded = BlockList::NONE);
             }
@@ -233,16 +235,15 @@ impl VolumeState {
         }
     }
 
-    /// The state before anything is known to be wrong, with these regions never written. For a state that is put
-    /// together from what a label says.
+    /// The state with these regions never written; used to build the state from a label.
     #[must_use]
     pub fn with_unwritten(mut self, regions: &RegionSet) -> VolumeState {
         self.unwritten = self.own(regions).minus(&self.marked).minus(&self.unsynced);
         self
     }
 
-    /// The same of a volume that is initialised stripe by stripe: in the regions `none` no stripe is initialised, in those of `some` these
-    /// are, and in all others every one. Regions of `none` that are marked, or unsynced, were about to be written.
+    /// The state of a volume with per-stripe initialisation: no stripe of `none`, these stripes of
+    /// `some`, all of the others. Marked or unsynced regions of `none` were about to be written.
     #[must_use]
     pub fn with_initialisation(
         mut self,
@@ -261,7 +262,7 @@ impl VolumeState {
         self.with_unwritten(&none)
     }
 
-    /// The same with these regions forced. What of them is synced is not.
+    /// The state with these regions accepted (forced), except for synced ones.
     #[must_use]
     pub fn with_forced(mut self, mut forced: Forced) -> VolumeState {
         let synced = forced.regions().clone().minus(&self.unsynced);
@@ -270,7 +271,7 @@ impl VolumeState {
         self
     }
 
-    /// The same with this drive's content not current in these regions.
+    /// The state with this drive stale in these regions.
     #[must_use]
     pub fn with_stale(mut self, slot: DriveIndex, regions: &RegionSet) -> VolumeState {
         self.swap(slot, regions);
@@ -278,18 +279,18 @@ impl VolumeState {
         self
     }
 
-    /// The regions of a set that the volume has.
+    /// The regions of a set that exist in the volume.
     fn own(&self, regions: &RegionSet) -> RegionSet {
         regions.intersection(&RegionSet::first(self.regions))
     }
 
-    /// These stripes of a region are initialised.
+    /// Marks these stripes of a region as initialised.
     fn initialise(&mut self, region: RegionIndex, stripes: &StripeSet) {
         let partly = self.initialisation.as_mut();
         partly.into_iter().for_each(|partly| partly.insert(region, stripes));
     }
 
-    /// Every stripe of these regions is initialised.
+    /// Marks these regions as completely initialised.
     fn complete(&mut self, regions: &RegionSet) {
         if let Some(partly) = &mut self.initialisation {
             partly.complete(regions);
@@ -297,7 +298,7 @@ impl VolumeState {
         }
     }
 
-    /// No stripe of these regions is initialised.
+    /// Marks these regions as uninitialised.
     fn uninitialise(&mut self, regions: &RegionSet) {
         let regions = self.own(regions);
         let partly = self.initialisation.get_or_insert_default();
@@ -306,7 +307,7 @@ impl VolumeState {
         self.unwritten.insert_all(&regions.minus(&self.marked).minus(&self.unsynced));
     }
 
-    /// Writes to these regions are about to begin, or were left unfinished.
+    /// Writes to these regions begin, or were interrupted.
     fn begin_writes(&mut self, regions: &RegionSet) {
         if let Some(partly) = &mut self.initialisation {
             partly.begin(&regions.intersection(&self.unwritten));
@@ -331,7 +332,7 @@ impl VolumeState {
         }
     }
 
-    /// Forces what of these regions is unsynced, and says which they are. Who forced them before is forgotten.
+    /// Forces the unsynced ones of these regions and returns them; earlier acceptance is dropped.
     fn force(&mut self, regions: &RegionSet) -> RegionSet {
         if !self.has_parity {
             return RegionSet::EMPTY;

@@ -1,4 +1,4 @@
-//! What the drives can do for one stripe: the only place where state becomes a plan's health.
+//! The health of a stripe for plans: the only place where state becomes a plan's health.
 
 use crate::region_set::RegionIndex;
 use crate::regions::Regions;
@@ -6,20 +6,19 @@ use crate::volume::VolumeState;
 use layout::{Role, StripeMap};
 use units::{DriveIndex, DriveSet, StripeIndex};
 
-/// What the owner of a region knows that is not recorded yet.
+/// Knowledge of a region's owner that is not recorded yet.
 pub trait Overlay {
-    /// Drives that fail, though that is not recorded yet.
+    /// Failing drives that are not recorded yet.
     fn failing(&self) -> DriveSet;
 
-    /// Whether a stripe is current on a drive that is stale in its region: the region is being made current, stripe by
-    /// stripe.
+    /// Whether a stripe is already rebuilt on a drive that is stale in its region.
     fn is_current(&self, slot: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool;
 
-    /// Whether the redundancy of a stripe in a forced region has been made to agree with its data since.
+    /// Whether a stripe of a forced region has been resynced since.
     fn is_settled(&self, region: RegionIndex, stripe: StripeIndex) -> bool;
 }
 
-/// The overlay of whoever owns no region: what is recorded is all that is known.
+/// The overlay of shards that do not own the region: only recorded state.
 pub struct Nothing;
 
 impl Overlay for Nothing {
@@ -37,7 +36,7 @@ impl Overlay for Nothing {
 }
 
 impl VolumeState {
-    /// What the drives can do for one stripe. `unreadable`: drives that could not read something of it.
+    /// The health of a stripe. `unreadable`: drives that failed to read a part of it.
     pub fn stripe_health(
         &self,
         regions: &Regions,
@@ -57,7 +56,7 @@ impl VolumeState {
         plan::Health { readable, writable, parity_trusted, relocated: self.relocated_in(region) }
     }
 
-    /// Where the cells of a stripe are.
+    /// Locations of a stripe's cells.
     pub fn map(&self, regions: &Regions, stripe: StripeIndex) -> StripeMap {
         let map = regions.geometry().stripe_map(stripe);
         match self.relocated_in(regions.region_of(stripe)) {
@@ -66,8 +65,8 @@ impl VolumeState {
         }
     }
 
-    /// What the drives can do for a stripe when a request is planned there: the same as [`VolumeState::stripe_health`] by
-    /// what is recorded, but that stripes of forced regions are settled before anything is done with them, if they can be.
+    /// The health for planning: [`VolumeState::stripe_health`] of the recorded state, but stripes
+    /// of forced regions count as resynced, since that happens first where possible.
     pub fn planned_health(&self, regions: &Regions, stripe: StripeIndex) -> plan::Health {
         let mut health = self.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing);
         health.parity_trusted |= self.forced.contains(regions.region_of(stripe))
@@ -75,8 +74,8 @@ impl VolumeState {
         health
     }
 
-    /// How many data strips of a stripe in a forced region cannot be read, if it was forced with all of them missing.
-    /// `None`: one is missing that nobody vouched for.
+    /// Number of unreadable data strips of a stripe in a forced region. `None`: redundancy may not
+    /// replace one of them.
     pub fn missing_by_force(
         &self,
         regions: &Regions,
@@ -96,7 +95,7 @@ impl VolumeState {
         Some(missing)
     }
 
-    /// Whether the redundancy of a stripe in an unsynced region may be used because the region is forced.
+    /// Whether redundancy of a stripe in an unsynced region is used because the region is forced.
     fn is_trusted_by_force(
         &self,
         regions: &Regions,

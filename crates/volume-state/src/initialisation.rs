@@ -1,18 +1,16 @@
-//! Initialisation, stripe by stripe: which stripes of a volume hold what hosts wrote, on drives that held anything when
-//! the volume was made.
+//! Initialisation by stripe: which stripes hold host data, on drives with unknown content.
 //!
 //! # Invariants
-//! - A stripe that is not initialised reads as zeros, and no drive is asked for it. What the drives hold there means
-//!   nothing: its redundancy is neither used, checked nor rebuilt.
-//! - A stripe becomes initialised by a write of the whole stripe, redundancy included, that was flushed before. It never
-//!   becomes uninitialised again.
-//! - A region is *uninitialised* (none of its stripes is initialised, and no write to it is under way), *partly
-//!   initialised* (some stripes are; one bit for each), or initialised.
+//! - An uninitialised stripe reads as zeros without drive I/O. The drives' content there is
+//!   ignored: redundancy is neither used, checked nor rebuilt.
+//! - A write of the whole stripe with redundancy, followed by a flush, initialises it for good.
+//! - A region is *uninitialised* (no stripe is initialised, and no write is running), *partly
+//!   initialised* (one bit per stripe), or initialised.
 
 use crate::region_set::{RegionIndex, RegionSet};
 use std::collections::BTreeMap;
 
-/// Some stripes of a region, counted from its first.
+/// Stripes of a region, by index in the region.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StripeSet {
     /// Bits, least significant first; the last word is not zero.
@@ -23,7 +21,7 @@ impl StripeSet {
     /// No stripe.
     pub const EMPTY: StripeSet = StripeSet { words: Vec::new() };
 
-    /// The set of the bits in these bytes, least significant first.
+    /// The set of these bits, least significant first.
     pub fn from_bytes(bytes: &[u8]) -> StripeSet {
         let word = |bytes: &[u8]| {
             let mut word = [0; 8];
@@ -50,7 +48,7 @@ impl StripeSet {
         }
     }
 
-    /// Its bits as bytes, least significant first, in at least `len` bytes.
+    /// The bits as bytes, least significant first, in at least `len` bytes.
     pub fn to_bytes(&self, len: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
         while bytes.len() > len && bytes.last() == Some(&0) {
@@ -60,12 +58,12 @@ impl StripeSet {
         bytes
     }
 
-    /// Whether the stripe `nth` is in it.
+    /// Whether it contains a stripe.
     pub fn contains(&self, nth: u64) -> bool {
         self.words.get((nth / 64) as usize).is_some_and(|word| word >> (nth % 64) & 1 == 1)
     }
 
-    /// Puts the stripe `nth` in.
+    /// Adds a stripe.
     pub fn insert(&mut self, nth: u64) {
         let at = (nth / 64) as usize;
         if self.words.len() <= at {
@@ -74,7 +72,7 @@ impl StripeSet {
         self.words[at] |= 1 << (nth % 64);
     }
 
-    /// Puts all stripes of `other` in.
+    /// Adds all stripes of `other`.
     pub fn insert_all(&mut self, other: &StripeSet) {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -82,12 +80,12 @@ impl StripeSet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// How many stripes.
+    /// Number of stripes.
     pub fn len(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -101,15 +99,16 @@ impl FromIterator<u64> for StripeSet {
     }
 }
 
-/// The regions of a volume that is initialised stripe by stripe in which only some stripes are initialised. Regions in
-/// which none is are [`VolumeState::unwritten`](crate::VolumeState::unwritten).
+/// The partly initialised regions of a volume. Uninitialised ones are
+/// [`VolumeState::unwritten`](crate::VolumeState::unwritten).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Initialisation {
     partial: BTreeMap<RegionIndex, StripeSet>,
 }
 
 impl Initialisation {
-    /// The regions of which some stripes are initialised, or are about to be, each with these stripes.
+    /// The partly initialised regions, each with its initialised stripes. Includes regions whose
+    /// first write is about to begin.
     pub fn partial(&self) -> impl Iterator<Item = (RegionIndex, &StripeSet)> {
         self.partial.iter().map(|(region, stripes)| (*region, stripes))
     }
@@ -119,7 +118,7 @@ impl Initialisation {
         self.partial.is_empty()
     }
 
-    /// The initialised stripes of a region that is partly initialised.
+    /// The initialised stripes of a partly initialised region.
     pub fn stripes_in(&self, region: RegionIndex) -> Option<&StripeSet> {
         self.partial.get(&region)
     }

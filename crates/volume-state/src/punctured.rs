@@ -1,37 +1,36 @@
-//! Lists of blocks: what is *punctured* on a slot, and what is *excluded* on its drive.
+//! Lists of blocks: *punctured* on a slot, and *excluded* from reads on its drive.
 //!
-//! - A block is *punctured* when its drive cannot read it and redundancy cannot give it back. From then on reads of it
-//!   fail, whatever the drives hold there, until a host writes it: a rebuild may have to fill its place with
-//!   zeroes and compute redundancy over them, so that every other block of its stripe is protected again, and
-//!   nothing must take those zeroes for what a host wrote.
-//! - A block is *excluded* when its drive did not keep what was written to it. What the drive holds there is neither read
-//!   nor computed with, until the drive has taken the block again, can read it, and was flushed.
+//! - A *punctured* block can be neither read nor recovered. Reads of it fail until a host writes
+//!   it. A rebuild may fill its place with zeros, to protect the other blocks of its stripe; hosts
+//!   must never get these zeros.
+//! - An *excluded* block was lost or refused by its drive. It is neither read nor used in
+//!   computations until the drive has taken it again, can read it, and was flushed.
 //!
-//! What redundancy counts a data block as:
+//! The content that redundancy has for a data block:
 //!
 //! | punctured | excluded | its content in redundancy |
 //! | --- | --- | --- |
-//! | no | no | what the drive holds |
-//! | yes | no | what the drive holds (zeroes, as a rule); hosts do not get it |
-//! | no | yes | what a host wrote last: redundancy alone has it |
-//! | yes | yes | zeroes: the drive refused those |
+//! | no | no | the drive's content |
+//! | yes | no | the drive's content (usually zeros); hosts do not get it |
+//! | no | yes | the last host write: only redundancy has it |
+//! | yes | yes | zeros, which the drive refused |
 //!
-//! Blocks are named by the slot and by ranges of its drive's part of the volume, in sectors. A punctured block is named where
-//! its first copy belongs; an excluded one where the drive has it.
+//! Blocks are addressed by slot and by ranges of its drive's part of the volume, in sectors: a
+//! punctured block at its first copy, an excluded one at the drive concerned.
 
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Blocks of one drive's part of a volume: ascending ranges that do not touch.
+/// Blocks of a drive's part of a volume: ascending ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct BlockList {
     ranges: Vec<ByteRange>,
 }
 
 impl BlockList {
-    /// No block.
+    /// The empty list.
     pub const NONE: BlockList = BlockList { ranges: Vec::new() };
 
-    /// The table with these ranges, in any order.
+    /// The list of these ranges, in any order.
     pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> BlockList {
         let mut table = BlockList::NONE;
         ranges.into_iter().for_each(|range| table.insert(range));
@@ -43,12 +42,12 @@ impl BlockList {
         &self.ranges
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// How many bytes are listed.
+    /// Length of all ranges.
     pub fn bytes(&self) -> ByteCount {
         ByteCount(self.ranges.iter().map(|range| range.len.0).sum())
     }
@@ -71,12 +70,12 @@ impl BlockList {
         found.iter().map(move |listed| listed.intersection(range))
     }
 
-    /// Puts a range in.
+    /// Adds a range.
     pub fn insert(&mut self, range: ByteRange) {
         if range.is_empty() {
             return;
         }
-        // Ranges that touch it become one with it.
+        // Joins adjacent ranges.
         let first = self.ranges.partition_point(|listed| listed.end() < range.start);
         let last = self.ranges.partition_point(|listed| listed.start <= range.end());
         let touched = &self.ranges[first..last];
@@ -85,7 +84,7 @@ impl BlockList {
         self.ranges.splice(first..last, [ByteRange::from_to(start, end)]);
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub fn remove(&mut self, range: ByteRange) {
         let touched = if range.is_empty() { &[] } else { self.overlapping(range) };
         let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else { return };

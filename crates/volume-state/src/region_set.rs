@@ -1,33 +1,32 @@
-//! Regions: runs of whole drive rows, the unit in which what is known of a volume is remembered.
+//! Regions: runs of whole drive rows, the unit of a volume's recorded state.
 //!
-//! A region has one bit in the durable write-intent map, one owner among the shards, and is in or out of the sets that
-//! say what of a volume is not as it should be: regions that are unsynced, never written, stale on a drive, or moved
-//! into the distributed spare. Such a set is a [`RegionSet`].
+//! A region has one bit in the durable write-intent map and one owner shard. [`RegionSet`]s list
+//! regions that are unsynced, never written, stale on a drive, or moved into the distributed spare.
 
 use std::fmt;
 
-/// A run of whole drive rows nearest 64 MiB of the volume's data, counted from zero within its volume.
+/// A run of whole drive rows with about 64 MiB of the volume's data; index within the volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RegionIndex(pub u32);
 
-/// A set of regions of one volume, as ascending runs that do not touch: what is true of most regions, or of few,
-/// takes no more memory than it has runs.
+/// A set of regions as ascending runs that do not touch. Its memory depends on the number of runs
+/// only.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RegionSet {
-    /// Half-open, ascending, none empty, no two touching.
+    /// Half-open, ascending, not empty, not touching.
     runs: Vec<[u32; 2]>,
 }
 
 impl RegionSet {
-    /// No region.
+    /// The empty set.
     pub const EMPTY: RegionSet = RegionSet { runs: Vec::new() };
 
-    /// The regions from 0 up to but not including `count`.
+    /// The regions from 0 to `count`, exclusive.
     pub fn first(count: u32) -> RegionSet {
         RegionSet { runs: if count == 0 { Vec::new() } else { vec![[0, count]] } }
     }
 
-    /// The set with these runs, half-open, in any order.
+    /// The set of these half-open runs, in any order.
     pub fn from_runs(runs: impl IntoIterator<Item = [u32; 2]>) -> RegionSet {
         let mut set = RegionSet::EMPTY;
         for [start, end] in runs {
@@ -36,7 +35,7 @@ impl RegionSet {
         set
     }
 
-    /// Its runs, half-open, ascending, as they are stored.
+    /// Its runs, half-open and ascending, as stored.
     pub fn runs(&self) -> &[[u32; 2]] {
         &self.runs
     }
@@ -46,12 +45,12 @@ impl RegionSet {
         self.runs.partition_point(|[_, end]| *end <= region)
     }
 
-    /// Whether `region` is in it.
+    /// Whether it contains `region`.
     pub fn contains(&self, region: RegionIndex) -> bool {
         self.runs.get(self.position(region.0)).is_some_and(|[start, _]| *start <= region.0)
     }
 
-    /// Puts a region in. Whether it was not in before.
+    /// Adds a region. Returns whether it was absent.
     pub fn insert(&mut self, region: RegionIndex) -> bool {
         let is_new = !self.contains(region);
         self.insert_run(region.0, region.0.saturating_add(1));
@@ -62,7 +61,7 @@ impl RegionSet {
         if start >= end {
             return;
         }
-        // Runs that touch [start, end) become one with it.
+        // Joins runs that touch [start, end).
         let first = self.runs.partition_point(|run| run[1] < start);
         let last = self.runs.partition_point(|run| run[0] <= end);
         let start = self.runs[first..last].first().map_or(start, |run| run[0].min(start));
@@ -70,7 +69,7 @@ impl RegionSet {
         self.runs.splice(first..last, [[start, end]]);
     }
 
-    /// Takes a region out. Whether it was in before.
+    /// Removes a region. Returns whether it was present.
     pub fn remove(&mut self, region: RegionIndex) -> bool {
         let was_in = self.contains(region);
         self.remove_run(region.0, region.0.saturating_add(1));
@@ -92,31 +91,31 @@ impl RegionSet {
         self.runs.splice(first..last, below.into_iter().chain(above));
     }
 
-    /// Puts all regions of `other` in.
+    /// Adds all regions of `other`.
     pub fn insert_all(&mut self, other: &RegionSet) {
         other.runs.iter().for_each(|[start, end]| self.insert_run(*start, *end));
     }
 
-    /// Takes all regions of `other` out.
+    /// Removes all regions of `other`.
     pub fn remove_all(&mut self, other: &RegionSet) {
         other.runs.iter().for_each(|[start, end]| self.remove_run(*start, *end));
     }
 
-    /// The regions that are in one of the two or in both.
+    /// The union.
     #[must_use]
     pub fn union(mut self, other: &RegionSet) -> RegionSet {
         self.insert_all(other);
         self
     }
 
-    /// The regions that are in this one and not in `other`.
+    /// The difference.
     #[must_use]
     pub fn minus(mut self, other: &RegionSet) -> RegionSet {
         self.remove_all(other);
         self
     }
 
-    /// The regions that are in both.
+    /// The intersection.
     #[must_use]
     pub fn intersection(&self, other: &RegionSet) -> RegionSet {
         let (mut both, mut one, mut two) = (Vec::new(), 0, 0);
@@ -135,17 +134,17 @@ impl RegionSet {
         self.runs.iter().flat_map(|[start, end]| *start..*end).map(RegionIndex)
     }
 
-    /// The first region in it at or after `region`.
+    /// The first region of the set at or after `region`.
     pub fn next_from(&self, region: RegionIndex) -> Option<RegionIndex> {
         self.runs.get(self.position(region.0)).map(|[start, _]| RegionIndex(region.0.max(*start)))
     }
 
-    /// How many regions.
+    /// Number of regions.
     pub fn len(&self) -> u32 {
         self.runs.iter().map(|[start, end]| end - start).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -187,7 +186,7 @@ mod tests {
             prop_assert_eq!(one.intersection(&two), both);
         }
 
-        /// Whatever is put in and taken out, in runs and alone: the same as a set of single regions.
+        /// Adding and removing runs and single regions equals the same operations on a plain set.
         #[test]
         fn a_set_of_runs_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..40, 1u32..9), 0..60)) {
             let (mut set, mut model) = (RegionSet::EMPTY, BTreeSet::new());

@@ -1,31 +1,31 @@
-//! How the stripes of a volume lie: over which drives, and into which regions they fall.
+//! Stripe geometry of a volume, and its division into regions.
 
 use crate::region_set::RegionIndex;
 use layout::Geometry;
 use std::ops::Range;
 use units::{ByteRange, StripeIndex};
 
-/// How the stripes of a volume lie: over which drives, and into which regions they fall.
+/// Stripe geometry of a volume, and its division into regions.
 ///
-/// Regions are counted in bytes of data. Two geometries of the same data that differ in their strip fall into the same
-/// regions, though with other stripes.
+/// Regions are counted in bytes of data: two geometries of the same data with different strips have
+/// the same regions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Regions {
     geometry: Geometry,
-    /// Rows per region, as a power of two's exponent.
+    /// Rows per region, as an exponent of 2.
     rows_shift: u32,
-    /// Stripes per row: the spans of a level that has some, side by side.
+    /// Stripes per row: the number of parallel spans.
     stripes_per_row: u32,
-    /// How many regions.
+    /// Number of regions.
     pub count: u32,
 }
 
-/// A region's data is nearest this size.
+/// Data of a region is as near to this size as a power of two of rows allows.
 const REGION_BYTES: u64 = 64 << 20;
 
 impl Regions {
-    /// The regions of a volume. Regions are a power of two of rows; where the volume would have more regions than
-    /// the write-intent map holds ([`Regions::MAX`]), they are larger.
+    /// The regions of a volume: a power of two of rows each, larger where the volume would exceed
+    /// the write-intent map ([`Regions::MAX`]).
     pub fn of(geometry: &Geometry) -> Regions {
         let stripes_per_row = u32::from(geometry.stripes_per_row()).max(1);
         let row = (geometry.stripe_bytes().0 * u64::from(stripes_per_row)).max(1);
@@ -43,10 +43,10 @@ impl Regions {
         Regions { geometry: *geometry, rows_shift, stripes_per_row, count }
     }
 
-    /// The most regions a volume may have.
+    /// The most regions of a volume.
     pub const MAX: u32 = 1 << 20;
 
-    /// How the volume lies over its drives.
+    /// The volume's geometry.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -60,7 +60,7 @@ impl Regions {
         RegionIndex((row >> self.rows_shift) as u32)
     }
 
-    /// What of a drive's part of the volume the stripes of a region are: from the first byte of any of them to the last one.
+    /// The part of each drive's volume data that the stripes of a region cover.
     pub fn place_of(&self, region: RegionIndex) -> ByteRange {
         let Range { start, end } = self.stripes_of(region);
         let ends = [start, end.min(self.geometry.stripes().0).max(start + 1) - 1].map(StripeIndex);
@@ -71,7 +71,7 @@ impl Regions {
         ByteRange::from_to(first, last + self.geometry.strip().bytes())
     }
 
-    /// The stripes of a region, those past the end of the volume included.
+    /// The stripes of a region, including those past the end of the volume.
     pub fn stripes_of(&self, region: RegionIndex) -> Range<u64> {
         let stripes = u64::from(self.stripes_per_row);
         let first = (u64::from(region.0) << self.rows_shift) * stripes;

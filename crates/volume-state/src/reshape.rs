@@ -1,14 +1,12 @@
-//! A volume that is moved from one layout to another on the same drives while it is used: which bytes may move next, and in which
-//! order that is done.
+//! Online reshape of a volume on the same drives: which bytes may move next, and in which order.
 //!
-//! A *cursor* goes through the volume's bytes. Behind it they lie by the new layout, ahead of it by the old one. What is moved at
-//! a time is a *window* of whole rows of the new layout, and no host reads or writes there meanwhile.
-//!
-//! Where the new layout has at least as much data in the same part of each drive, the cursor goes *up*, from the first byte on: bytes come to lie nearer to the
-//! beginning of the drives, or stay as far from it. Where it has less, the cursor goes *down*, from the last byte on: bytes come to lie farther from the beginning.
+//! Bytes behind the *cursor* are in the new layout, bytes ahead of it in the old one. A *window* of
+//! whole new rows moves at a time; hosts wait for it. The cursor goes *up* from the first byte if
+//! the new layout has at least as much data in the same part of each drive, otherwise *down* from
+//! the last byte.
 //!
 //! ```text
-//!                   old rows that are of no use any more
+//!                   old rows no longer in use
 //! up    | new rows | . . . . . | old row, in part behind the cursor | old rows |
 //!                  ^ the next window is written here
 //! down  | old rows | old row, in part behind the cursor | . . . . . | new rows |
@@ -16,70 +14,74 @@
 //! ```
 //!
 //! # Invariants
-//! - An old row that has bytes ahead of the cursor is left whole, also the strips in it that are behind the cursor: its redundancy is
-//!   computed over all of them. As long as nothing has moved all old rows are, since all of it may be taken back. A window that would be written over such a row is *saved* first: its new rows are written to a place of their own,
-//!   with all of their redundancy, and that is recorded. From then on the window is read from there.
-//! - A window never reaches beyond what it saves: what is moved after it is untouched by it.
-//! - The cursor is recorded when what it passes is durable where it lies now. Hosts get at the window after that, so nothing that
-//!   a host writes there is written over when the window is written again.
-//! - A saved window that is in nobody's hands, as at a start or after a step that failed, is read where it is saved, and not written. When
-//!   it is closed again, nobody reads there any more: the next window is saved in the same place.
-//! - Where each byte has the same place by both layouts (only more rows follow) nothing is copied of what is whole: the window is *kept*. Its old
-//!   rows go out of use, and it is recorded. What is not whole, as drives are missing or blocks are lost there, is moved as anything else is.
-//! - What is read from the record of a start is recorded again, on every drive, before anything is built upon it: what
-//!   one drive alone says may be gone at the next start.
+//! - An old row with bytes ahead of the cursor stays intact, since its redundancy covers all its
+//!   strips. Before the first move all old rows do, so that the reshape can be cancelled.
+//! - A window that would overwrite such a row is *saved* first: its new rows, with redundancy, are
+//!   written to a save area and recorded. From then on the window is read from there.
+//! - A window never extends beyond its saved part, and so does not touch later data.
+//! - The cursor is recorded when the moved window is durable. Hosts get access afterwards, so a
+//!   repeated write of the window cannot overwrite their data.
+//! - A saved window outside a step (at a start, after a failed step) is read from the save area and
+//!   not written. When it is closed again, nothing reads there: the next window reuses the area.
+//! - If each byte has the same place in both layouts (the new one only adds rows), an intact window
+//!   is *kept*: nothing is copied, its old rows go out of use, and that is recorded. A window with
+//!   missing drives or lost blocks is moved as usual.
+//! - A start writes the record again, on every drive, before it continues: a record on one drive
+//!   may be gone at the next start.
 //!
-//! So at every instant every byte is on the drives by the old layout, by the new one, or saved by the new one; it has the redundancy of
-//! the lower of both levels, and the record says where it is. `tests/reshape` tries every order of the steps.
+//! So each byte is always in the old layout, the new one or the save area, with the redundancy of
+//! the lower level, and the record says where. `tests/reshape` tries every order of the steps.
 
 use layout::{Geometry, Level, MirrorArrangement};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What is kept at a time at most, of each drive: hosts wait while its old stripes go out of use, one after the other.
+/// Upper limit of a kept window, per drive: hosts wait while its old stripes go out of use.
 const MOST_KEPT: u64 = 16 << 30;
 
-/// What is recorded of a reshape, durably.
+/// The durable record of a reshape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Moved {
-    /// So many bytes of the volume lie by the new layout: its first ones, or its last ones where the cursor goes down.
+    /// Bytes already in the new layout: the first ones, or the last ones if the cursor goes down.
     pub bytes: ByteCount,
-    /// So many bytes next to those are saved.
+    /// Saved bytes, which follow those in the cursor's direction.
     pub saved: ByteCount,
 }
 
-/// What is moved at a time.
+/// A unit of moving.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Window {
     /// Bytes of the volume.
     pub bytes: ByteRange,
-    /// The stripes of the new layout that have them. They may reach beyond the volume's last byte.
+    /// Stripes of the new layout that contain them. They may extend past the volume's last byte.
     pub stripes: Range<u64>,
 }
 
-/// What is to be done next. Each step is done as a whole before the next one begins.
+/// The next action. A step is complete before the next one begins.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
-    /// Have hosts wait that ask for these bytes; wait for those that are at it, and write to the drives what caches have of the bytes.
+    /// Hold new host requests for these bytes, wait for running ones, and destage the bytes from
+    /// caches.
     Close(Window),
-    /// Read the window by the old layout, write it to where it is saved, and flush the drives.
+    /// Read the window in the old layout, write it to the save area, and flush the drives.
     Save(Window),
-    /// Make this durable on every drive that is in use.
+    /// Make this record durable on every drive in use.
     Record(Moved),
-    /// Write the window by the new layout, and flush the drives.
+    /// Write the window in the new layout, and flush the drives.
     Write {
         /// The window.
         window: Window,
-        /// Whether it is read from where it is saved, and not by the old layout.
+        /// Whether it is read from the save area instead of the old layout.
         from_save: bool,
     },
-    /// The window lies where it is to be: have its old stripes go out of use, and flush the drives.
+    /// The window is in its final place: take its old stripes out of use, and flush the drives.
     Keep(Window),
-    /// Hosts may ask for everything. So many bytes are served by the new layout, all others by the old one.
+    /// Admit host requests for all bytes. This many bytes are in the new layout, the others in the
+    /// old.
     Open(ByteCount),
 }
 
-/// Two layouts of a volume over the same drives, both from the same address of each drive on.
+/// Two layouts of a volume over the same drives, which begin at the same address of each drive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reshape {
     from: Geometry,
@@ -87,12 +89,12 @@ pub struct Reshape {
     bytes: ByteCount,
     /// The cursor goes from the last byte to the first.
     is_down: bool,
-    /// The most rows of the new layout that can be saved, and the most that are moved at a time.
+    /// The most rows of the new layout in the save area, and in a window.
     save_rows: u64,
     most_rows: u64,
 }
 
-/// Data in a row of stripes that lie side by side, and what the row takes of each drive.
+/// Data of a row of parallel stripes, and its length on each drive.
 #[derive(Clone, Copy)]
 struct Row {
     data: u64,
@@ -117,11 +119,11 @@ fn common_multiple(a: u64, b: u64) -> u64 {
 }
 
 impl Reshape {
-    /// The first `bytes` of a volume move from one layout to another. `save`: room on each drive to save what would be written over;
-    /// `most`: what is moved at a time at most, of each drive.
+    /// Moves the first `bytes` of a volume to another layout. `save`: size of the save area on each
+    /// drive; `most`: largest window on each drive.
     ///
     /// # Errors
-    /// One sentence, when that cannot be done.
+    /// One sentence, when it is impossible.
     pub fn new(
         from: Geometry,
         to: Geometry,
@@ -131,7 +133,10 @@ impl Reshape {
     ) -> Result<Reshape, String> {
         let (old, new) = (Row::of(&from), Row::of(&to));
         if [&from, &to].iter().any(|of| of.mirror_arrangement() == Some(MirrorArrangement::Far)) {
-            return Err("the copies of a far arrangement lie in two parts of each drive, which cannot be moved in order".into());
+            return Err(
+                "the copies of a far layout are in two parts of each drive: these cannot be moved in order"
+                    .into(),
+            );
         }
         if bytes > to.capacity() || bytes > from.capacity() {
             return Err(format!("{bytes} do not fit: the new layout has {}", to.capacity()));
@@ -140,14 +145,14 @@ impl Reshape {
         let unit = Reshape::least_save(&from, &to);
         if unit > save {
             return Err(format!(
-                "{unit} of each drive would have to be saved at a time, and there is room for {save}"
+                "the reshape must save {unit} of each drive at a time, and there is room for {save}"
             ));
         }
         let most_rows = (most.0 / new.len).max(1);
         Ok(Reshape { from, to, bytes, is_down, save_rows: save.0 / new.len, most_rows })
     }
 
-    /// The least that has to be saved at a time of each drive, where anything has to be: up to where rows of both layouts end together.
+    /// The smallest save area of each drive: up to where rows of both layouts end together.
     pub fn least_save(from: &Geometry, to: &Geometry) -> ByteCount {
         ByteCount(common_multiple(Row::of(from).len, Row::of(to).len))
     }
@@ -162,12 +167,12 @@ impl Reshape {
         &self.to
     }
 
-    /// What is moved.
+    /// The bytes to move.
     pub fn bytes(&self) -> ByteCount {
         self.bytes
     }
 
-    /// What is moved at a time, at most, where nothing has to be saved.
+    /// The largest window that need not be saved.
     pub fn most_bytes(&self) -> ByteCount {
         ByteCount(Row::of(&self.to).data * self.most_rows)
     }
@@ -177,39 +182,39 @@ impl Reshape {
         self.is_down
     }
 
-    /// Where the cursor is when so much has moved.
+    /// Position of the cursor after `moved` bytes.
     fn cursor(&self, moved: ByteCount) -> u64 {
         if self.is_down { self.bytes.0.saturating_sub(moved.0) } else { moved.0 }
     }
 
-    /// The bytes of the volume between two places of the cursor.
+    /// Bytes of the volume between two positions of the cursor.
     fn between(&self, first: ByteCount, then: ByteCount) -> ByteRange {
         let (first, then) = (self.cursor(first), self.cursor(then));
         ByteRange::from_to(ByteOffset(first.min(then)), ByteOffset(first.max(then)))
     }
 
-    /// What lies by the new layout when so much has moved.
+    /// Bytes in the new layout after `moved` bytes.
     pub fn by_new(&self, moved: ByteCount) -> ByteRange {
         self.between(ByteCount::ZERO, moved)
     }
 
-    /// What a record says is saved.
+    /// The saved bytes of a record.
     pub fn saved_range(&self, moved: Moved) -> ByteRange {
         self.between(moved.bytes, moved.bytes + moved.saved)
     }
 
-    /// How much has moved before a window is.
+    /// Bytes moved before a window.
     pub fn before(&self, window: &Window) -> ByteCount {
         let ByteRange { start, .. } = window.bytes;
         if self.is_down { ByteCount(self.bytes.0 - window.bytes.end().0) } else { ByteCount(start.0) }
     }
 
-    /// How much has moved when a window is.
+    /// Bytes moved with a window.
     pub fn after(&self, window: &Window) -> ByteCount {
         self.before(window) + window.bytes.len
     }
 
-    /// Where on each drive old rows lie that are in use when so much has moved.
+    /// Old rows in use on each drive after `moved` bytes.
     fn live(&self, moved: ByteCount) -> Range<u64> {
         let (old, at) = (Row::of(&self.from), self.cursor(moved));
         match self.is_down {
@@ -222,8 +227,8 @@ impl Reshape {
         }
     }
 
-    /// Whether new rows that have been written up to the edge of this one, from the side that the cursor comes from, are clear of all old rows that
-    /// are in use when so much has moved.
+    /// Whether new rows up to `edge`, from the cursor's starting side, avoid all old rows in use
+    /// after `moved` bytes.
     fn is_clear(&self, edge: u64, moved: ByteCount) -> bool {
         let (live, at) = (self.live(moved), edge * Row::of(&self.to).len);
         if self.is_down { at >= live.end } else { at <= live.start }
@@ -240,22 +245,22 @@ impl Reshape {
         }
     }
 
-    /// What so many bytes of the volume take of each drive by the new layout.
+    /// Length on each drive of this many bytes in the new layout.
     pub fn of_each_drive(&self, bytes: ByteCount) -> ByteCount {
         let new = Row::of(&self.to);
         ByteCount(bytes.0.div_ceil(new.data) * new.len)
     }
 
-    /// Whether each byte has the same place by both layouts: nothing has to be copied.
+    /// Whether each byte has the same place in both layouts, so that nothing is copied.
     pub fn is_in_place(&self) -> bool {
         let (from, to) = (&self.from, &self.to);
-        // Mirrors are served by strips that are as long as their drives allow.
+        // RAID 1 strips are as long as the drives allow.
         let has_strips = from.level() != Level::Raid1;
         let is_alike = from.shape() == to.shape() && from.level() != Level::Jbod;
         is_alike && (from.strip() == to.strip() || !has_strips)
     }
 
-    /// The window from `at` on that can be kept, up to where rows of both layouts end together before `end`. `None`: there is none.
+    /// The window from `at` that can be kept, up to the last common row end before `end`, if any.
     fn kept(&self, at: ByteCount, end: ByteOffset) -> Option<Window> {
         let (old, new) = (Row::of(&self.from), Row::of(&self.to));
         let both = common_multiple(old.data, new.data);
@@ -268,15 +273,15 @@ impl Reshape {
         (self.is_in_place() && end > first).then(|| self.rows(first..end))
     }
 
-    /// What is moved next, when so much has moved, and whether it has to be saved. `None`: all is moved. `most`: what is moved of each drive at
-    /// most, where rows allow so little.
+    /// The next window after `moved` bytes, and whether it must be saved. `None`: all is moved.
+    /// `most`: limit on each drive, if rows allow it.
     pub fn next(&self, moved: ByteCount, most: ByteCount) -> Option<(Window, bool)> {
         if moved >= self.bytes {
             return None;
         }
         let (new, at) = (Row::of(&self.to), self.cursor(moved));
         let most = self.most_rows.min((most.0 / new.len).max(1));
-        // The row before which the window is, or from which on, and how many there are on that side.
+        // The row at which the window begins (up) or ends (down), and the number of rows left.
         let (edge, left) = match self.is_down {
             true => (at.div_ceil(new.data), at.div_ceil(new.data)),
             false => (at / new.data, self.bytes.0.div_ceil(new.data) - at / new.data),
@@ -289,26 +294,26 @@ impl Reshape {
             false => (live.start / new.len).saturating_sub(edge),
         };
         let free = free.min(most).min(left);
-        // There is one: old and new rows end together after what can be saved at the latest.
+        // It exists: old and new rows end together within the save area.
         let is_apart = |rows: &u64| self.is_clear(end_of(*rows), self.after(&window(*rows)));
         let mut all = 1..=left.min(self.save_rows);
         let within = all.clone().rev().filter(|rows| *rows <= most).find(is_apart);
         let saved = within.or_else(|| all.find(is_apart)).unwrap_or(0);
-        // A record and a flush for a row or two take longer than writing more of them twice.
+        // A record and a flush for a row or two take longer than writing more rows twice.
         match free * 4 >= saved {
             true => Some((window(free), false)),
             false => Some((window(saved), true)),
         }
     }
 
-    /// The window that a record says is saved.
+    /// The saved window of a record.
     fn saved(&self, moved: Moved) -> Option<Window> {
         let (new, saved) = (Row::of(&self.to), self.saved_range(moved));
         let rows = saved.start.0 / new.data..saved.end().0.div_ceil(new.data);
         (!saved.is_empty()).then(|| self.rows(rows))
     }
 
-    /// Whether a record can be of this reshape.
+    /// Whether a record can belong to this reshape.
     pub fn allows(&self, moved: Moved) -> bool {
         let new = Row::of(&self.to);
         let Some(end) = moved.bytes.0.checked_add(moved.saved.0) else { return false };
@@ -319,7 +324,7 @@ impl Reshape {
         fits(moved.bytes.0) && fits(end) && moved.saved.0.div_ceil(new.data) <= self.save_rows
     }
 
-    /// Old stripes that are in use when so much has moved: whoever changed another one would change what lies there now.
+    /// Old stripes in use after `moved` bytes; a change of others would overwrite moved data.
     pub fn old_stripes(&self, moved: ByteCount) -> Range<u64> {
         let (end, at) = (self.from.stripes().0, self.cursor(moved));
         let stripe = |at: u64| self.from.stripe_of(ByteOffset(at)).0.0;
@@ -331,8 +336,8 @@ impl Reshape {
         }
     }
 
-    /// New stripes that are in use when so much has moved: whole rows, as they are written. Of several spans some may have nothing of the
-    /// volume's in the last one.
+    /// New stripes in use after `moved` bytes, in whole rows. With several spans, the last row may
+    /// contain stripes without data of the volume.
     pub fn new_stripes(&self, moved: ByteCount) -> Range<u64> {
         let (new, per_row) = (Row::of(&self.to), u64::from(self.to.stripes_per_row()));
         let lies = self.by_new(moved);
@@ -340,10 +345,10 @@ impl Reshape {
     }
 }
 
-/// Where a mover is with the window that it has before it.
+/// Progress of a mover with its next window.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Phase {
-    /// What was found at a start is recorded again.
+    /// The record found at the start is written again.
     Confirming,
     Closing,
     Saving,
@@ -353,30 +358,31 @@ enum Phase {
     Opening,
 }
 
-/// The order of the steps: says what is to be done next.
+/// The state machine of a reshape: gives the next step.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Mover {
     reshape: Reshape,
     recorded: Moved,
-    /// What is being moved, and whether it is saved first.
+    /// The window being moved, and whether it is saved first.
     window: Option<(Window, bool)>,
     phase: Phase,
-    /// What is moved of each drive at a time at most.
+    /// Limit of a window on each drive.
     most: ByteCount,
     /// The window is kept.
     is_kept: bool,
 }
 
 impl Mover {
-    /// Goes on where the record says, at a start, or after a step that failed. Nothing is closed yet. Hosts must not write what is saved before
-    /// the first [`Step::Open`]; until it is closed they may read it where it is saved.
+    /// Continues from a record, at a start or after a failed step. Nothing is closed yet. Before
+    /// the first [`Step::Open`] hosts must not write saved bytes; they may read these from the save
+    /// area until they are closed.
     pub fn new(reshape: Reshape, recorded: Moved) -> Mover {
         let most = ByteCount(u64::MAX);
         Mover { reshape, recorded, window: None, phase: Phase::Confirming, most, is_kept: false }
     }
 
-    /// A window is about to be closed, and all of the volume is whole up to `end`, by the old layout: keeps as much of it as can be, if each byte has the
-    /// same place by both layouts.
+    /// Before a window is closed, with the volume intact up to `end` in the old layout: keeps as
+    /// much of it as possible, if each byte has the same place in both layouts.
     pub fn keep(&mut self, end: ByteOffset) {
         let is_about_to =
             self.phase == Phase::Closing && self.window.is_some() && self.recorded.saved.is_zero();
@@ -385,13 +391,12 @@ impl Mover {
         }
     }
 
-    /// From the next window on so much of each drive is moved at a time at most, where rows allow so little: hosts that ask for it wait for
-    /// all of it.
+    /// Limits the following windows on each drive, if rows allow it: hosts wait for a whole window.
     pub fn limit(&mut self, most: ByteCount) {
         self.most = most;
     }
 
-    /// What is to be done next; `None`: all is moved.
+    /// The next step; `None`: all is moved.
     pub fn step(&self) -> Option<Step> {
         let Moved { bytes, .. } = self.recorded;
         if self.phase == Phase::Confirming {
@@ -414,7 +419,7 @@ impl Mover {
         })
     }
 
-    /// What [`Mover::step`] said is done.
+    /// Completes the step of [`Mover::step`].
     pub fn done(&mut self) {
         let is_saved = self.window.as_ref().is_some_and(|(_, is_saved)| *is_saved);
         let was_saved = self.recorded.saved > ByteCount::ZERO;
@@ -425,7 +430,8 @@ impl Mover {
         }
         self.phase = match self.phase {
             Phase::Confirming => {
-                // Hosts ask for nothing of it yet: what is not saved is opened before anything else is closed.
+                // Hosts have no access to it yet: the rest is opened before anything else is
+                // closed.
                 self.window = self.reshape.saved(self.recorded).map(|window| (window, true));
                 if was_saved { Phase::Closing } else { Phase::Opening }
             }
@@ -443,7 +449,7 @@ impl Mover {
         };
     }
 
-    /// What is recorded.
+    /// The durable record.
     pub fn recorded(&self) -> Moved {
         self.recorded
     }

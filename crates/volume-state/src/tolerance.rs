@@ -1,15 +1,15 @@
-//! What the failure of more drives costs, calculated from the regions of a volume.
+//! Which further drive failures a volume tolerates, calculated from its regions.
 //!
-//! A loss of drives is tolerated if it costs no data of any region, and the volume is served without them. Four things decide:
-//! - The volume is served as a whole: the level must survive without all drives that miss anything anywhere, together.
-//! - In an unsynced region parity is not trusted, so the loss of any drive with data there costs these data. A replayed log vouches for
-//!   all drives; an operator who forced the region, for those that were missing then.
-//! - Copies are trusted though they are unsynced: the first one that can be read counts.
-//! - Of blocks that a drive did not keep (excluded), redundancy alone has the content: their drive counts as missed. Where several drives
-//!   have such blocks all of them do, so that less may be stated than is tolerated. Punctured blocks among them count as zeros in
-//!   redundancy, which needs nothing of their drive.
+//! A failure is tolerated if no region loses data and the volume stays online:
+//! - The level must survive without all drives that are missing or stale anywhere, together.
+//! - In an unsynced region parity is not trusted, so any lost data strip is lost data. Exceptions:
+//!   a replayed log is valid for all drives, an operator's acceptance for the drives missing then.
+//! - Unsynced copies are trusted: the first readable one counts.
+//! - Only redundancy has the content of excluded blocks, so their drive counts as missing. If
+//!   several drives have such blocks all count, so the result may be too low. Blocks also punctured
+//!   are zeros in redundancy and need no drive.
 //!
-//! Regions that read as zeros have no data to lose.
+//! Regions that read as zeros cannot lose data.
 
 use crate::punctured::BlockList;
 use crate::region_set::RegionSet;
@@ -18,29 +18,29 @@ use crate::volume::VolumeState;
 use layout::{Geometry, Level, Role, Survives};
 use units::{DriveCount, DriveIndex, DriveSet, StripeIndex};
 
-/// What a volume, or a part of one, has to lose.
+/// Data at risk in a volume or a part of one.
 #[derive(Clone, Debug)]
-struct Stake {
+struct PartRisk {
     geometry: Geometry,
-    /// Drives without which it has to do somewhere already.
+    /// Drives that are missing or stale somewhere already.
     missed: DriveSet,
-    /// Drives of which the loss costs data in some region whose parity is not trusted.
+    /// Drives whose loss costs data in a region with untrusted parity.
     alone: DriveSet,
-    /// By drive, how many such regions there are.
+    /// Number of such regions, by drive.
     alone_in: Vec<u32>,
-    /// How many runs of blocks are excluded, each of which is in a region at most.
+    /// Number of excluded runs, each in one region.
     excluded_in: u32,
-    /// Data are lost already.
+    /// Data is lost already.
     has_lost: bool,
 }
 
-impl Stake {
+impl PartRisk {
     fn survives(&self, more: &DriveSet) -> bool {
         let lost = self.missed.union(more).intersection(&DriveSet::first(self.geometry.drives()));
         !self.has_lost && self.alone.intersection(more).is_empty() && self.geometry.survives_set(&lost)
     }
 
-    /// In how many places the loss of these drives costs data: regions, and runs of blocks that a drive did not keep.
+    /// The number of places where the loss of these drives costs data: regions and excluded runs.
     fn costs(&self, more: &DriveSet) -> u32 {
         let alone: u32 = more.iter().filter_map(|slot| self.alone_in.get(slot.as_usize())).sum();
         let lost = self.missed.union(more).intersection(&DriveSet::first(self.geometry.drives()));
@@ -56,49 +56,49 @@ impl Stake {
     }
 }
 
-/// Which further failures of drives a volume tolerates.
+/// The tolerated further drive failures of a volume.
 #[derive(Clone, Debug)]
 pub struct Tolerance {
-    /// That of the volume, and of its other parts while it is reshaped.
-    stakes: Vec<Stake>,
+    /// For the volume, and for its other parts during a reshape.
+    risks: Vec<PartRisk>,
 }
 
 impl Tolerance {
-    /// The same of a volume that also has this part: what it tolerates, both do.
+    /// Adds a part: the result tolerates what both tolerate.
     #[must_use]
     pub fn and(mut self, part: Tolerance) -> Tolerance {
-        self.stakes.extend(part.stakes);
+        self.risks.extend(part.risks);
         self
     }
 
-    /// Whether the failure of all these drives costs no data, and the volume is served without them.
+    /// Whether the failure of all these drives costs no data, and the volume stays online.
     pub fn survives(&self, more: &DriveSet) -> bool {
-        self.stakes.iter().all(|stake| stake.survives(more))
+        self.risks.iter().all(|risk| risk.survives(more))
     }
 
-    /// In how many places the failure of all these drives costs data that can be read now: regions, and runs of blocks that a drive did
-    /// not keep. What is lost already is not counted again; 0: nothing more is lost.
+    /// The number of places where the failure of all these drives costs data that is readable now:
+    /// regions and excluded runs. Earlier losses do not count; 0: no further loss.
     pub fn costs(&self, more: &DriveSet) -> u32 {
-        self.stakes.iter().map(|stake| stake.costs(more)).sum()
+        self.risks.iter().map(|risk| risk.costs(more)).sum()
     }
 
-    /// How many more drives may fail: whichever they are, and if they are the luckiest ones. Drives that miss something already are not
-    /// counted among these.
+    /// How many more drives may fail: in the worst and in the best case. Drives that are missing or
+    /// stale already do not count.
     pub fn more(&self) -> Survives {
-        let at_least = self.stakes.iter().map(Stake::at_least).min().unwrap_or(DriveCount(0));
+        let at_least = self.risks.iter().map(PartRisk::at_least).min().unwrap_or(DriveCount(0));
         let at_most = DriveCount(self.luckiest());
         Survives { at_least, at_most: at_most.max(at_least) }
     }
 
-    /// The size of the largest set of drives that may fail. Drives are taken in order round the array as long as all survive without
-    /// them; where groups of copies overlap, it depends on where that begins.
+    /// The size of the largest tolerated set. Drives are added in array order while the volume
+    /// survives; for overlapping groups of copies the result depends on the first drive.
     fn luckiest(&self) -> u16 {
         if !self.survives(&DriveSet::EMPTY) {
             return 0;
         }
-        let drives = self.stakes.iter().map(|stake| stake.geometry.drives().0).max().unwrap_or(0);
-        let overlap = self.stakes.iter().any(|stake| stake.geometry.level() == Level::Raid1e);
-        let missed = self.stakes.iter().fold(DriveSet::EMPTY, |missed, stake| missed.union(&stake.missed));
+        let drives = self.risks.iter().map(|risk| risk.geometry.drives().0).max().unwrap_or(0);
+        let overlap = self.risks.iter().any(|risk| risk.geometry.level() == Level::Raid1e);
+        let missed = self.risks.iter().fold(DriveSet::EMPTY, |missed, risk| missed.union(&risk.missed));
         let from = |start: u16| {
             let mut lost = DriveSet::EMPTY;
             for drive in (start..drives).chain(0..start).map(DriveIndex) {
@@ -113,9 +113,9 @@ impl Tolerance {
 }
 
 impl VolumeState {
-    /// Which further failures the volume tolerates, without these drives that are failing though nobody has recorded it yet.
+    /// The tolerated further failures, without `failing` drives that are not recorded yet.
     pub fn tolerance(&self, regions: &Regions, failing: &DriveSet) -> Tolerance {
-        let mut stake = Stake {
+        let mut risk = PartRisk {
             geometry: *regions.geometry(),
             missed: self.missed(failing),
             alone: DriveSet::EMPTY,
@@ -127,11 +127,11 @@ impl VolumeState {
         for slot in self.excluded_somewhere().iter() {
             let blocks = self.excluded_with_content(slot, regions.geometry());
             if !blocks.is_empty() {
-                stake.missed.insert(slot);
-                stake.excluded_in += blocks.ranges().len() as u32;
-                // What redundancy alone has is lost where that is not trusted.
+                risk.missed.insert(slot);
+                risk.excluded_in += blocks.ranges().len() as u32;
+                // Untrusted redundancy cannot recover excluded blocks.
                 let exposed = self.exposed(slot, doubtful.clone());
-                stake.has_lost |= exposed.iter().any(|region| blocks.overlaps(regions.place_of(region)));
+                risk.has_lost |= exposed.iter().any(|region| blocks.overlaps(regions.place_of(region)));
             }
         }
         let in_service = self.in_service.minus(failing);
@@ -141,23 +141,23 @@ impl VolumeState {
             let stale = &self.slots[slot.as_usize()].stale;
             match in_service.contains(slot) {
                 true => {
-                    stake.has_lost |= !exposed.intersection(stale).is_empty();
+                    risk.has_lost |= !exposed.intersection(stale).is_empty();
                     let exposed = exposed.minus(stale);
                     if !exposed.is_empty() {
-                        stake.alone.insert(slot);
-                        stake.alone_in[slot.as_usize()] = exposed.len();
+                        risk.alone.insert(slot);
+                        risk.alone_in[slot.as_usize()] = exposed.len();
                     }
                 }
-                false => stake.has_lost |= !exposed.is_empty(),
+                false => risk.has_lost |= !exposed.is_empty(),
             }
         }
-        Tolerance { stakes: vec![stake] }
+        Tolerance { risks: vec![risk] }
     }
 
-    /// Excluded blocks of a slot of which redundancy has what hosts wrote: not those that are punctured as well.
+    /// Excluded blocks of a slot with host data, which only redundancy has: not the punctured ones.
     fn excluded_with_content(&self, slot: DriveIndex, geometry: &Geometry) -> BlockList {
         let mut blocks = self.slots[slot.as_usize()].excluded.clone();
-        // Punctured blocks are named where their first copy belongs.
+        // Punctured blocks are listed at their first copy.
         let named = match geometry.level() {
             Level::Raid1 => Some(DriveIndex(0)),
             _ => self.has_parity.then_some(slot),
@@ -167,7 +167,7 @@ impl VolumeState {
         blocks
     }
 
-    /// Regions in which parity is not trusted, whichever drives are there.
+    /// Regions with untrusted parity, independent of the drives present.
     fn doubtful(&self) -> RegionSet {
         match self.has_parity {
             true => self.unsynced.clone().minus(&self.forced.by_log),
@@ -175,7 +175,8 @@ impl VolumeState {
         }
     }
 
-    /// Regions among these in which only a slot's drive has what it holds: nobody vouched for parity there when the drive was missing.
+    /// Regions among these in which only the slot's drive has its content: not forced while it was
+    /// missing.
     fn exposed(&self, slot: DriveIndex, mut doubtful: RegionSet) -> RegionSet {
         if let Some(missing) = self.forced.missing.get(slot.as_usize()) {
             doubtful.remove_all(missing);
@@ -187,10 +188,10 @@ impl VolumeState {
     }
 }
 
-/// Drives that hold data, and not only parity.
+/// Drives with data strips, not only parity.
 fn drives_with_data(regions: &Regions) -> DriveSet {
     let geometry = regions.geometry();
-    // Parity has been everywhere where it goes after as many rows as a span has drives.
+    // Parity has rotated over all its drives after as many rows as a span has drives.
     let turn = u64::from(geometry.stripes_per_row()) * u64::from(geometry.drives_per_span().0);
     let stripes = (0..geometry.stripes().0.min(turn)).map(StripeIndex);
     let cells = stripes.flat_map(|stripe| geometry.stripe_map(stripe).cells());

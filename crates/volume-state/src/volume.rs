@@ -1,12 +1,11 @@
-//! The state of a volume, and the questions that it answers.
+//! The state of a volume, and queries on it.
 //!
 //! # Invariants ([`VolumeState::check`])
-//! - No set names a region past the last one.
-//! - A region that was never written is neither marked nor unsynced.
-//! - A region that is initialised in part is not called never written.
-//! - What is forced is unsynced; what was missing when it was forced, and what a log told, lie within it.
-//! - What lies in the distributed spare is of one slot, and is not nothing.
-//! - The summaries agree with the slots.
+//! - Every set contains only regions of the volume.
+//! - A never written region is neither marked, nor unsynced, nor partly initialised.
+//! - Forced regions are unsynced; `missing` and `by_log` are subsets of them.
+//! - The distributed spare holds cells of one slot, and at least one region.
+//! - The summary matches the slots.
 
 use crate::initialisation::{Initialisation, StripeSet};
 use crate::punctured::BlockList;
@@ -14,61 +13,61 @@ use crate::region_set::{RegionIndex, RegionSet};
 use crate::regions::Regions;
 use units::{ByteRange, DriveCount, DriveIndex, DriveSet, StripeIndex};
 
-/// Where a failed drive's cells live in the distributed spare (RAID 5EE).
+/// Cells of a failed drive in the distributed spare (RAID 5EE).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relocated {
-    /// The drive that failed.
+    /// The failed drive.
     pub slot: DriveIndex,
-    /// Regions in which its cells have been moved into the spare cells.
+    /// Regions whose cells are in the spare.
     pub regions: RegionSet,
 }
 
-/// What is known of one slot's drive.
+/// State of one slot's drive.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SlotState {
-    /// Regions in which what it holds is not current. Of a drive that is out of service this says what it has missed
-    /// as far as that is recorded; what is marked may be missed as well.
+    /// Regions in which the drive is stale. For a drive out of service: the recorded missed writes;
+    /// marked regions may be missed as well.
     pub(crate) stale: RegionSet,
-    /// Regions that its replacement still has to be given, if one is being filled.
+    /// Regions still to be copied to its replacement, if one is being filled.
     pub(crate) replacement: Option<RegionSet>,
-    /// Blocks whose content is lost. They stay so whoever has the slot: no drive brings back what was given up.
+    /// Blocks whose content is lost, independent of the drive in the slot.
     pub(crate) punctured: BlockList,
-    /// Blocks that its drive did not keep: what it holds there is not read.
+    /// Blocks excluded from reads on its drive.
     pub(crate) excluded: BlockList,
 }
 
 impl SlotState {
-    /// Regions in which its drive is not current.
+    /// Regions in which its drive is stale.
     pub fn stale(&self) -> &RegionSet {
         &self.stale
     }
 
-    /// Regions that the drive still has to be given which is being filled to take the slot; `None` if none is.
+    /// Regions still to be copied to the replacement; `None` without one.
     pub fn replacement(&self) -> Option<&RegionSet> {
         self.replacement.as_ref()
     }
 
-    /// Blocks of it whose content is lost.
+    /// Blocks whose content is lost.
     pub fn punctured(&self) -> &BlockList {
         &self.punctured
     }
 
-    /// Blocks that its drive did not keep.
+    /// Blocks excluded from reads on its drive.
     pub fn excluded(&self) -> &BlockList {
         &self.excluded
     }
 }
 
-/// Regions whose redundancy is taken as it is, though a crash may have interrupted it: drives are missing that could
-/// tell, and an operator said so, or a log was replayed that tells what was interrupted.
+/// Unsynced regions whose redundancy is accepted for missing drives: by an operator, or after the
+/// replay of a log that knows all interrupted writes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Forced {
     /// The regions.
     pub(crate) regions: RegionSet,
-    /// By slot, regions among them in which its content was missing when they were forced.
+    /// By slot: forced regions in which its content was missing at that time.
     pub(crate) missing: Vec<RegionSet>,
-    /// Regions among them of which a replayed log told what was interrupted: there redundancy speaks for every drive, also
-    /// for one that goes out later.
+    /// Forced regions covered by a replayed log: redundancy is valid for every drive, also for one
+    /// that fails later.
     pub(crate) by_log: RegionSet,
 }
 
@@ -83,7 +82,7 @@ impl Forced {
         !self.regions.is_empty() && self.regions.contains(region)
     }
 
-    /// These regions are not forced any more: they are synced, or a write to them was left unfinished.
+    /// Removes regions: they are synced, or a write to them was interrupted.
     pub fn forget(&mut self, regions: &RegionSet) {
         if !self.regions.is_empty() {
             self.regions.remove_all(regions);
@@ -92,37 +91,37 @@ impl Forced {
         }
     }
 
-    /// Whether what a slot held in a region may be told from redundancy: it was missing when the region was forced, or
-    /// a log tells what was interrupted. A drive that fails later held what hosts were promised.
+    /// Whether redundancy may replace a slot's content in a region: it was missing when the region
+    /// was forced, or a log covers the region. A drive that fails later held acknowledged data.
     pub fn is_about(&self, slot: DriveIndex, region: RegionIndex) -> bool {
         self.by_log.contains(region)
             || self.missing.get(slot.as_usize()).is_some_and(|missing| missing.contains(region))
     }
 }
 
-/// What is known of a volume.
+/// The state of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeState {
-    /// How many regions it has.
+    /// Number of regions.
     pub(crate) regions: u32,
-    /// Whether it has parity. Copies are never forced: one of them speaks for all.
+    /// Whether it has parity. Copies are never forced: the first readable one counts.
     pub(crate) has_parity: bool,
-    /// Slots whose drive is read and written, but where it is stale.
+    /// Slots whose drive is used, except where it is stale.
     pub(crate) in_service: DriveSet,
     pub(crate) slots: Vec<SlotState>,
     pub(crate) unsynced: RegionSet,
     pub(crate) marked: RegionSet,
     pub(crate) unwritten: RegionSet,
-    /// `None`: what was never written holds zeros on the drives, but for drives that are stale there.
+    /// `None`: never written regions hold zeros on all drives that are not stale there.
     pub(crate) initialisation: Option<Initialisation>,
     pub(crate) forced: Forced,
     pub(crate) relocated: Option<Relocated>,
-    /// Counts what was applied and may change a plan.
+    /// Number of applied changes that may change a plan.
     pub(crate) revision: u64,
     pub(crate) summary: Summary,
 }
 
-/// What is asked with every request: kept beside what it sums up.
+/// Summary of the slots for checks in every request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Summary {
     pub(crate) stale: DriveSet,
@@ -132,12 +131,12 @@ pub(crate) struct Summary {
 }
 
 impl VolumeState {
-    /// A volume whose drives are all in service, with nothing wrong.
+    /// A volume with all drives in service and no faults.
     pub fn optimal(regions: &Regions) -> VolumeState {
         VolumeState::with_drives(regions, DriveSet::first(regions.geometry().drives()))
     }
 
-    /// The same with these drives in service, and no others.
+    /// The same with only these drives in service.
     pub fn with_drives(regions: &Regions, in_service: DriveSet) -> VolumeState {
         let drives = regions.geometry().drives();
         VolumeState {
@@ -156,40 +155,38 @@ impl VolumeState {
         }
     }
 
-    /// How many slots it has.
+    /// Number of slots.
     pub fn drives(&self) -> DriveCount {
         DriveCount(self.slots.len() as u16)
     }
 
-    /// Slots whose drive is read and written, but where it is stale.
+    /// Slots whose drive is used, except where it is stale.
     pub fn in_service(&self) -> DriveSet {
         self.in_service
     }
 
-    /// What is known of a slot; `None` if there is no such slot.
+    /// The state of a slot; `None` if it does not exist.
     pub fn slot(&self, slot: DriveIndex) -> Option<&SlotState> {
         self.slots.get(slot.as_usize())
     }
 
-    /// Regions whose redundancy may not agree with their data.
+    /// Regions whose redundancy and data may differ.
     pub fn unsynced(&self) -> &RegionSet {
         &self.unsynced
     }
 
-    /// Regions that are marked in the durable write-intent map: a crash is followed by their resync. A shard knows of
-    /// its own, and of other shards' where that was the first write to the region; it is not told when marks are cleared.
+    /// Regions marked in the durable write-intent map, which a crash resyncs. A shard knows its own
+    /// marks, and those of other shards' first writes; cleared marks are not reported to it.
     pub fn marked(&self) -> &RegionSet {
         &self.marked
     }
 
-    /// Regions that were never written since the volume was made: they read as zeroes from any drive that is not stale
-    /// there, and need no resync, no rebuild, no check.
+    /// Never written regions: they read as zeros, and need no resync, rebuild or check.
     pub fn unwritten(&self) -> &RegionSet {
         &self.unwritten
     }
 
-    /// Of a volume that is initialised stripe by stripe: what is initialised in part. `None`: all stripes of the volume
-    /// count as initialised.
+    /// Partly initialised regions. `None`: all stripes count as initialised.
     pub fn initialisation(&self) -> Option<&Initialisation> {
         self.initialisation.as_ref()
     }
@@ -206,8 +203,8 @@ impl VolumeState {
             .is_none_or(|partly| !self.is_unwritten(region) && partly.stripes_in(region).is_none())
     }
 
-    /// Whether a stripe is initialised. Only the owner of its region knows of all that are: what another shard takes for
-    /// uninitialised may be initialised.
+    /// Whether a stripe is initialised. Only the region's owner has the current state: another
+    /// shard may see an initialised stripe as uninitialised.
     pub fn is_stripe_initialised(&self, regions: &Regions, stripe: StripeIndex) -> bool {
         let Some(partly) = &self.initialisation else { return true };
         let region = regions.region_of(stripe);
@@ -215,38 +212,38 @@ impl VolumeState {
         !self.is_unwritten(region) && partly.stripes_in(region).is_none_or(|stripes| stripes.contains(nth()))
     }
 
-    /// The initialised stripes of a region that is initialised in part.
+    /// The initialised stripes of a partly initialised region.
     pub fn initialised_in(&self, region: RegionIndex) -> Option<&StripeSet> {
         self.initialisation.as_ref()?.stripes_in(region)
     }
 
-    /// Regions whose redundancy is taken as it is.
+    /// Regions whose redundancy is accepted.
     pub fn forced(&self) -> &Forced {
         &self.forced
     }
 
-    /// What lies in the distributed spare.
+    /// Cells in the distributed spare.
     pub fn relocated(&self) -> Option<&Relocated> {
         self.relocated.as_ref()
     }
 
-    /// The drive whose cells in a region lie in the distributed spare.
+    /// The drive whose cells of a region are in the distributed spare.
     pub fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
         self.relocated.as_ref().filter(|moved| moved.regions.contains(region)).map(|moved| moved.slot)
     }
 
-    /// Counts the changes that may make another plan of a request. A plan that was made under an earlier number is made
-    /// again before its commit.
+    /// Counts the changes that may change a plan. A plan of an earlier revision is made again
+    /// before its commit.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Whether the redundancy of a region agrees with its data.
+    /// Whether redundancy and data of a region agree.
     pub fn is_synced(&self, region: RegionIndex) -> bool {
         self.unsynced.is_empty() || !self.unsynced.contains(region)
     }
 
-    /// Whether nothing was ever written to a region.
+    /// Whether a region was never written.
     pub fn is_unwritten(&self, region: RegionIndex) -> bool {
         !self.unwritten.is_empty() && self.unwritten.contains(region)
     }
@@ -310,9 +307,9 @@ impl VolumeState {
         self.summary.being_replaced
     }
 
-    /// Slots without which the volume has to do somewhere: those out of service, and those that are stale where
-    /// somebody wrote. A drive of which everything lies in the distributed spare is not missed. `failing`: drives that
-    /// are out of service though nobody has recorded it yet.
+    /// Slots that the volume must do without somewhere: out of service, or stale in a written
+    /// region. A drive that is completely in the distributed spare is not missing. `failing`:
+    /// drives out of service that are not recorded yet.
     pub fn missed(&self, failing: &DriveSet) -> DriveSet {
         let out = DriveSet::first(self.drives()).minus(&self.in_service.minus(failing));
         let misses = |slot: &DriveIndex| {
@@ -326,8 +323,8 @@ impl VolumeState {
         }
     }
 
-    /// Whether nothing is wrong in a region, so that no request to an initialised stripe of it has to look further. `place`: what of a
-    /// slot's part of the volume the region is.
+    /// Whether a region has no faults, so that requests to its initialised stripes need no further
+    /// checks. `place`: the region's part of each drive's volume data.
     pub fn is_well_in(&self, region: RegionIndex, place: impl FnOnce() -> ByteRange) -> bool {
         let Summary { punctured, excluded, being_replaced, .. } = self.summary;
         self.in_service == DriveSet::first(self.drives())
@@ -342,7 +339,7 @@ impl VolumeState {
             })
     }
 
-    /// Whether nothing at all is wrong, so that no request has to look further.
+    /// Whether the volume has no faults at all, so that requests need no further checks.
     pub fn is_optimal(&self) -> bool {
         let Summary { stale, punctured, excluded, being_replaced } = self.summary;
         self.in_service == DriveSet::first(self.drives())
@@ -355,11 +352,10 @@ impl VolumeState {
             && self.relocated.is_none()
     }
 
-    /// Checks the invariants at the top. An error is a sentence about the first that does not hold: somebody's mistake,
-    /// and never a drive's.
+    /// Checks the invariants at the top.
     ///
     /// # Errors
-    /// The sentence.
+    /// The first violated invariant: a programming error, not a drive fault.
     pub fn check(&self) -> Result<(), String> {
         let sets = [&self.unsynced, &self.marked, &self.unwritten, &self.forced.regions];
         let of_slots =
@@ -369,13 +365,13 @@ impl VolumeState {
         let ends = ends.chain(self.initialisation.as_ref().map(Initialisation::end));
         let mut partial = self.initialisation.iter().flat_map(Initialisation::partial);
         let checks = [
-            (ends.max().unwrap_or(0) <= self.regions, "a set names a region past the last one"),
+            (ends.max().unwrap_or(0) <= self.regions, "a set contains a region past the last one"),
             (
                 !partial.any(|(region, _)| self.unwritten.contains(region)),
-                "a region that is initialised in part is called never written",
+                "a partly initialised region is never written",
             ),
-            (is_disjoint(&self.unwritten, &self.marked), "a marked region is called never written"),
-            (is_disjoint(&self.unwritten, &self.unsynced), "an unsynced region is called never written"),
+            (is_disjoint(&self.unwritten, &self.marked), "a marked region is never written"),
+            (is_disjoint(&self.unwritten, &self.unsynced), "an unsynced region is never written"),
             (is_within(&self.forced.regions, &self.unsynced), "a forced region is synced"),
             (
                 self.forced.missing.iter().all(|missing| is_within(missing, &self.forced.regions)),
@@ -383,13 +379,13 @@ impl VolumeState {
             ),
             (
                 is_within(&self.forced.by_log, &self.forced.regions),
-                "a log tells of a region that is not forced",
+                "a log covers a region that is not forced",
             ),
             (
                 self.relocated.as_ref().is_none_or(|moved| !moved.regions.is_empty()),
-                "nothing lies in the distributed spare, and is listed",
+                "the distributed spare is listed without regions",
             ),
-            (self.summary == self.sum_up(), "the summary does not agree with the slots"),
+            (self.summary == self.sum_up(), "the summary differs from the slots"),
         ];
         match checks.into_iter().find(|(holds, _)| !holds) {
             Some((_, sentence)) => Err(format!("{sentence}: {self:?}")),

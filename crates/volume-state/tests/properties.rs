@@ -1,4 +1,4 @@
-//! What holds of a volume's state, whatever happens to it.
+//! Properties of a volume's state under any sequence of changes.
 
 use layout::{Geometry, Level};
 use proptest::prelude::*;
@@ -14,13 +14,13 @@ fn regions_of(level: Level) -> Regions {
     Regions::of(&geometry)
 }
 
-/// Some regions, also such as the volume has not.
+/// Some regions, including ones that do not exist.
 fn regions() -> impl Strategy<Value = RegionSet> {
     prop::collection::vec((0u32..18, 1u32..6), 0..3)
         .prop_map(|runs| RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, at + len])))
 }
 
-/// Some slots, also such as the volume has not.
+/// Some slots, including ones that do not exist.
 fn slot() -> impl Strategy<Value = DriveIndex> {
     (0u16..6).prop_map(DriveIndex)
 }
@@ -39,7 +39,7 @@ fn stripe_set() -> impl Strategy<Value = StripeSet> {
     prop::collection::vec(0u64..200, 0..9).prop_map(StripeSet::from_iter)
 }
 
-/// A state in which nothing is wrong, of drives that hold zeros or anything where nobody wrote.
+/// A state without faults, on drives with zeros or with unknown content.
 fn new(regions: &Regions, unwritten: &RegionSet, by_stripe: bool) -> VolumeState {
     let state = VolumeState::optimal(regions);
     match by_stripe {
@@ -82,7 +82,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The same but for the count of what was applied.
+/// Equality without the revision.
 fn same(one: &VolumeState, other: &VolumeState) -> bool {
     let questions = |state: &VolumeState| {
         let slots: Vec<_> = state.drives().indexes().map(|slot| state.slot(slot).cloned()).collect();
@@ -99,7 +99,7 @@ fn same(one: &VolumeState, other: &VolumeState) -> bool {
     questions(one) == questions(other)
 }
 
-/// What plans are made for, in some stripes of every region.
+/// The planning input for some stripes of every region.
 fn healths(state: &VolumeState, regions: &Regions) -> Vec<plan::Health> {
     let stripes = (0..regions.geometry().stripes().0).step_by(97).map(StripeIndex);
     stripes.map(|stripe| state.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing)).collect()
@@ -128,13 +128,13 @@ proptest! {
                 let first = state.is_stripe_initialised(&regions, StripeIndex(start));
                 prop_assert!(!(is_by_stripe && state.is_unwritten(region) && first));
             }
-            // A plan that was made before must be made again wherever it would be another one.
+            // A plan must be made again wherever a new one would differ.
             let may_be_the_same = healths(&state, &regions) == before.1;
             prop_assert!(state.revision() > before.0 || may_be_the_same, "{:?}", change);
         }
     }
 
-    /// A shard may be told of what it has applied already.
+    /// A repeated change has no effect on a shard.
     #[test]
     fn a_change_that_comes_twice_comes_to_the_same(
         level in 0..LEVELS.len(),
@@ -149,7 +149,7 @@ proptest! {
         }
     }
 
-    /// What a plan is made for agrees, stripe by stripe, with what is listed region by region.
+    /// The planning input of each stripe agrees with the lists of regions.
     #[test]
     fn a_stripes_health_is_what_is_known_of_its_region(
         level in 0..LEVELS.len(),
@@ -178,7 +178,7 @@ proptest! {
         }
     }
 
-    /// Nothing that is wrong with a volume is left out of the one bit that lets requests look no further.
+    /// `is_optimal` covers every fault of a volume.
     #[test]
     fn an_optimal_state_has_optimal_stripes(changes in prop::collection::vec(change(), 0..8)) {
         let regions = regions_of(Level::Raid5);
@@ -193,10 +193,10 @@ proptest! {
     }
 }
 
-/// A log was replayed, so redundancy spoke for every drive. Then a drive went out while a write was under way that could
-/// not be finished, and an operator forced that region. His word is about the drive that was missing; the log's, given
-/// before that write, counts no more: a drive that fails later held what hosts were promised, and what is computed for it
-/// may be something else.
+/// After the replay of a log redundancy was valid for every drive. Then a drive failed during a
+/// write that could not finish, and an operator forced that region. The acceptance covers only the
+/// missing drive; the log's no longer counts there. A drive that fails later held acknowledged
+/// data, and redundancy may give other data for it.
 #[test]
 fn a_log_does_not_speak_of_a_write_that_came_after_it() {
     let (missing, later) = (DriveIndex(1), DriveIndex(2));
@@ -204,18 +204,15 @@ fn a_log_does_not_speak_of_a_write_that_came_after_it() {
     let mut state = VolumeState::optimal(&regions_of(Level::Raid6));
     state.apply(&Change::Unsynced(run(0, 4)));
     state.apply(&Change::ForcedByLog(run(0, 4)));
-    assert!(state.forced().is_about(later, RegionIndex(2)), "a log speaks of every drive");
+    assert!(state.forced().is_about(later, RegionIndex(2)), "a log covers every drive");
     state.apply(&Change::InService(state.in_service().without(missing)));
     state.apply(&Change::Unsynced(run(2, 3)));
-    assert!(!state.forced().contains(RegionIndex(2)), "what is left unfinished is not forced");
+    assert!(!state.forced().contains(RegionIndex(2)), "an interrupted region is not forced");
     state.apply(&Change::Forced(run(2, 3)));
-    assert!(
-        state.forced().is_about(missing, RegionIndex(2)),
-        "the operator's word is about the missing drive"
-    );
-    assert!(!state.forced().is_about(later, RegionIndex(2)), "and about no other");
+    assert!(state.forced().is_about(missing, RegionIndex(2)), "the acceptance covers the missing drive");
+    assert!(!state.forced().is_about(later, RegionIndex(2)), "and no other");
     assert!(
         state.forced().is_about(later, RegionIndex(1)),
-        "where nothing was left unfinished the log still counts"
+        "without an interrupted write the log still counts"
     );
 }

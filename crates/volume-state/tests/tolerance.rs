@@ -1,4 +1,4 @@
-//! What a volume tolerates, against every set of drives that may fail, judged by the plans of reads.
+//! The calculated tolerance equals a test of every set of failing drives with plans of reads.
 
 use layout::{Geometry, Level, ParityArrangement, Shape, Survives};
 use plan::{CopyChoice, Plan, Request, plan_into};
@@ -29,7 +29,7 @@ fn geometries() -> Vec<Geometry> {
     ]
     .map(|(level, drives)| of(level, drives))
     .into();
-    // Arrays of Linux md may have parity on one drive throughout.
+    // Linux md arrays may have all parity on one drive.
     let shape =
         Shape { parity: Some(ParityArrangement::ParityFirst), ..Shape::new(Level::Raid5, DriveCount(4)) };
     all.push(shape.geometry(StripSize::KIB_256, MEMBER).unwrap());
@@ -40,7 +40,7 @@ fn drives(bits: u32) -> DriveSet {
     (0..16).filter(|at| bits >> at & 1 == 1).map(DriveIndex).collect()
 }
 
-/// Whether every byte that was written can be read.
+/// Whether every written byte can be read.
 fn is_readable(state: &VolumeState, regions: &Regions) -> bool {
     let geometry = regions.geometry();
     let mut plan = Plan::new(geometry);
@@ -58,7 +58,7 @@ fn is_readable(state: &VolumeState, regions: &Regions) -> bool {
     })
 }
 
-/// Whether nothing is lost when these drives fail as well, and the volume is served as a whole.
+/// Whether nothing is lost when these drives fail as well, and the volume stays online.
 fn survives(state: &VolumeState, regions: &Regions, more: &DriveSet) -> bool {
     let mut after = state.clone();
     after.apply(&Change::InService(state.in_service().minus(more)));
@@ -117,7 +117,7 @@ proptest! {
         let regions = Regions::of(&geometry);
         let mut state = VolumeState::optimal(&regions).with_unwritten(&unwritten);
         for change in &changes {
-            // Only RAID 5EE has a distributed spare, and what is moved there is that of a drive that is out.
+            // Only RAID 5EE has a distributed spare, which holds cells of a missing drive.
             match change {
                 Change::Moved { slot, .. } if geometry.level() != Level::Raid5ee
                     || state.in_service().contains(*slot) => {}
@@ -144,8 +144,8 @@ fn more(state: &VolumeState, regions: &Regions) -> (u16, u16) {
     (more.at_least.0, more.at_most.0)
 }
 
-/// A volume on drives that were not blank was said to survive the failure of a drive, from its creation on; a quarter of what hosts had
-/// written could not be read after one.
+/// Regression: a new volume on drives with unknown content was reported to tolerate a failure;
+/// after one, a quarter of the written data was unreadable.
 #[test]
 fn a_volume_in_its_initial_resync_survives_no_failure_until_the_last_region_is_synced() {
     for (level, drives, whole) in
@@ -158,7 +158,7 @@ fn a_volume_in_its_initial_resync_survives_no_failure_until_the_last_region_is_s
         let last = RegionSet::from_runs([[regions.count - 1, regions.count]]);
         state.apply(&Change::Synced(all.clone().minus(&last)));
         assert_eq!(more(&state, &regions), (0, 0), "{level} with one region left");
-        // What a replayed log tells holds for every drive.
+        // A replayed log is valid for every drive.
         let mut replayed = state.clone();
         replayed.apply(&Change::ForcedByLog(last.clone()));
         assert_eq!(more(&replayed, &regions), whole, "{level} with a log");
@@ -167,13 +167,13 @@ fn a_volume_in_its_initial_resync_survives_no_failure_until_the_last_region_is_s
     }
     let (regions, mut state) = raid(Level::Raid10, 4);
     state.apply(&Change::Unsynced(RegionSet::first(regions.count)));
-    assert_eq!(more(&state, &regions), (1, 2), "one copy speaks for all");
+    assert_eq!(more(&state, &regions), (1, 2), "the first readable copy counts");
     let (regions, mut state) = raid(Level::Raid4, 4);
     state.apply(&Change::Unsynced(RegionSet::first(1)));
     assert_eq!(more(&state, &regions), (0, 1), "the drive with parity has no data");
 }
 
-/// Losses are counted at worst and at best.
+/// Worst and best cases.
 #[test]
 fn what_is_survived_besides_what_is_out_is_counted_at_worst_and_at_best() {
     for (level, drives, out, expected) in [
@@ -186,7 +186,7 @@ fn what_is_survived_besides_what_is_out_is_counted_at_worst_and_at_best() {
         (Level::Raid10, 6, &[0, 3], (0, 1)),
         (Level::Raid10, 6, &[2, 3], (0, 0)),
         (Level::Raid1e, 5, &[], (1, 2)),
-        // The luckiest begin behind the drive that is out.
+        // The best set begins after the missing drive.
         (Level::Raid1e, 8, &[3], (0, 3)),
         (Level::Raid5, 5, &[], (1, 1)),
         (Level::Raid5, 5, &[4], (0, 0)),
@@ -211,14 +211,15 @@ fn a_volume_on_its_way_tolerates_what_both_layouts_do() {
         let of_new = to.tolerance(&new, &DriveSet::EMPTY);
         state.tolerance(&old, &DriveSet::EMPTY).and(of_new)
     };
-    // The new drives have nothing of the old layout.
+    // The new drives hold nothing of the old layout.
     assert_eq!(both(&to).more(), Survives { at_least: DriveCount(1), at_most: DriveCount(2) });
     assert!(both(&to).survives(&drives(0b11_0000)) && !both(&to).survives(&drives(0b11)));
     to.apply(&Change::Unsynced(RegionSet::first(1)));
     assert_eq!(both(&to).more(), Survives { at_least: DriveCount(0), at_most: DriveCount(0) });
 }
 
-/// A drive that failed was counted twice or not at all while its cells moved into the distributed spare.
+/// Regression: a failed drive counted twice or not at all while its cells moved into the
+/// distributed spare.
 #[test]
 fn a_distributed_spare_counts_when_all_of_the_failed_drive_lies_in_it() {
     let (regions, mut state) = raid(Level::Raid5ee, 5);
@@ -233,7 +234,7 @@ fn a_distributed_spare_counts_when_all_of_the_failed_drive_lies_in_it() {
     assert_eq!(more(&state, &regions), (1, 1), "all has moved");
 }
 
-/// What a drive did not keep is on the others alone.
+/// Only the other drives have the content of an excluded block.
 #[test]
 fn a_drive_that_did_not_keep_a_block_counts_as_missed() {
     let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
@@ -249,11 +250,12 @@ fn a_drive_that_did_not_keep_a_block_counts_as_missed() {
     }
 }
 
-/// A drive whose loss costs nothing that can be read now was counted with what was lost already: an order to take it out was refused.
+/// Regression: earlier losses counted against a drive whose failure costs nothing more, so taking
+/// it offline was refused.
 #[test]
 fn what_is_lost_already_is_not_lost_again() {
     let one = |slot: u16| DriveSet::EMPTY.with(DriveIndex(slot));
-    // A drive is filled, and a region is unsynced in which that has not been done: its blocks are lost there.
+    // A drive is being filled, and an unsynced region is not filled yet: its blocks are lost there.
     let (regions, mut state) = raid(Level::Raid5, 4);
     let first = RegionSet::first(1);
     let in_service = state.in_service();
@@ -263,7 +265,7 @@ fn what_is_lost_already_is_not_lost_again() {
     assert!(!tolerance.survives(&DriveSet::EMPTY), "the test shows nothing");
     assert_eq!((tolerance.costs(&one(1)), more(&state, &regions)), (0, (0, 0)));
     assert!(tolerance.costs(&one(2)) > 0);
-    // Blocks are lost that their drive keeps no zeros for: redundancy does without them.
+    // Excluded blocks are also punctured: redundancy needs no drive for them.
     let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
     for (level, drives, whole) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)] {
         let (regions, mut state) = raid(level, drives);
@@ -276,17 +278,17 @@ fn what_is_lost_already_is_not_lost_again() {
     }
 }
 
-/// What redundancy alone has is lost with it.
+/// A loss of redundancy also loses the content that only redundancy has.
 #[test]
 fn a_block_that_its_drive_did_not_keep_is_lost_where_parity_is_not_trusted() {
     let (regions, mut state) = raid(Level::Raid4, 4);
     let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
     state.apply(&Change::Excluded { slot: DriveIndex(1), ranges });
     state.apply(&Change::Unsynced(RegionSet::first(1)));
-    assert_eq!(more(&state, &regions), (0, 0), "the drive with parity has no data, and something is lost");
+    assert_eq!(more(&state, &regions), (0, 0), "the parity drive has no data, but data is lost");
 }
 
-/// Regions that no host has written read as zeros whatever fails.
+/// Uninitialised regions read as zeros whatever fails.
 #[test]
 fn an_uninitialised_volume_tolerates_as_much_as_an_initialised_one() {
     for (level, drives, whole) in [(Level::Raid5, 4, (1, 1)), (Level::Raid6, 6, (2, 2))] {

@@ -1,9 +1,9 @@
-// Keeps an open page as the controller is: the server sends the parts that have changed, and this puts them in their place.
-// Without it a page says what was true when it was asked for.
+// Updates an open page: the server sends changed parts, and this script replaces them.
+// Without the script, a page shows the state at the time of the request.
 "use strict";
 
 (() => {
-  const SILENCE_MS = 15000; // The server says something every five seconds.
+  const SILENCE_MS = 15000; // The server sends something every five seconds.
   const AGAIN_MS = 2000;
   const from = document.body.dataset.live;
   const stale = document.getElementById("stale");
@@ -15,7 +15,7 @@
   let source = null;
   let signedOut = false;
 
-  // Whether somebody has chosen or typed something else than the server put there.
+  // Whether the user has changed the value from the server.
   const isChanged = (field) => {
     if (field.tagName === "SELECT") {
       return field.selectedIndex !== Math.max([...field.options].findIndex((one) => one.defaultSelected), 0);
@@ -24,14 +24,14 @@
     return field.value !== field.defaultValue;
   };
 
-  // A part in which somebody types is left alone until they are done.
+  // A part with changed fields is not replaced until the changes are submitted or undone.
   const isTypedIn = (part) =>
     [...part.querySelectorAll("input, select")].some((field) =>
       field.type !== "hidden" && (field === document.activeElement || isChanged(field)));
 
   const waiting = new Map();
 
-  // What has the focus keeps it: the same button of the same form in what comes.
+  // The focus stays on the same button of the same form in the new content.
   const focusOf = (part) => {
     const active = document.activeElement;
     if (!part.contains(active)) return null;
@@ -63,7 +63,7 @@
     if (refocus) refocus(part);
   };
 
-  // A page of something that is gone is another page: its parts go, others come.
+  // The page of a removed object is another page, with other parts.
   const place = (ids) => {
     const main = document.getElementById("main");
     for (const part of main.querySelectorAll(":scope > .part")) {
@@ -118,11 +118,11 @@
       signedOut = true;
       source.close();
       const back = encodeURIComponent(location.pathname + location.search);
-      notice("You are signed out: this page is as it was at " + clock() + ". A session ends when the controller is started anew, and after half an hour " +
-        "without use. Signing in leads back here.", "/console/sign-in?ended=yes&back=" + back);
+      notice("You are signed out; this page shows the state at " + clock() + ". A session ends " +
+        "when the controller restarts, and after half an hour without use. Sign in to return here.", "/console/sign-in?ended=yes&back=" + back);
     });
     source.onerror = () => {
-      // The browser tries again by itself, unless the answer was no stream.
+      // The browser retries automatically, unless the response was not a stream.
       if (source.readyState === EventSource.CLOSED && !signedOut) setTimeout(listen, AGAIN_MS);
     };
   };
@@ -130,10 +130,10 @@
   setInterval(() => {
     for (const [id, html] of [...waiting]) put(id, html);
     if (signedOut || Date.now() - heard < SILENCE_MS) return;
-    // A connection that only looks open, after a sleep say, tells of no error.
+    // A dead connection, for example after suspend, reports no error.
     if (Date.now() - tried > SILENCE_MS) listen();
     const since = new Date(heard).toLocaleTimeString();
-    notice("This page is stale: nothing was heard from the controller since " + since + ".");
+    notice("This page is stale: no contact with the controller since " + since + ".");
   }, 1000);
 
   listen();

@@ -1,4 +1,4 @@
-//! Drives that have to be dealt with: which one it is, whether it may be pulled, when all is safe again, what it cost hosts, and what to buy.
+//! Recommendations for drives: identity, safe removal, redundancy, effect on hosts, replacement.
 
 use crate::World;
 use crate::replace::replace_page;
@@ -13,7 +13,7 @@ pub(crate) struct Advice {
     drives: Vec<Advised>,
 }
 
-/// What is said of a drive.
+/// The recommendations for a drive.
 struct Advised {
     name: String,
     link: String,
@@ -23,11 +23,11 @@ struct Advised {
     safe: Option<String>,
     cost: Option<String>,
     buy: Option<String>,
-    /// Where it is replaced, step by step.
+    /// The page for its replacement.
     replace: Option<String>,
 }
 
-/// Of all drives that have to be dealt with; `None`: there is none.
+/// For all drives that need attention; `None`: there are none.
 pub(crate) fn of_all(world: &World) -> Option<Advice> {
     let drives: Vec<Advised> = world
         .drives
@@ -38,7 +38,7 @@ pub(crate) fn of_all(world: &World) -> Option<Advice> {
     (!drives.is_empty()).then_some(Advice { drives })
 }
 
-/// Of one drive.
+/// For one drive.
 pub(crate) fn of_one(world: &World, drive: &DriveInfo) -> Advice {
     Advice { drives: vec![advised(world, drive)] }
 }
@@ -47,7 +47,7 @@ fn needs_attention(drive: &DriveInfo) -> bool {
     is_out(drive.state) || drive.health.as_ref().is_some_and(|health| health.warning.is_some())
 }
 
-/// Whether its volumes go on without it.
+/// Whether volumes run without the drive.
 pub(crate) fn is_out(state: DriveState) -> bool {
     match state {
         DriveState::Failed
@@ -82,18 +82,18 @@ fn advised(world: &World, drive: &DriveInfo) -> Advised {
     }
 }
 
-/// The volumes that have a drive.
+/// The volumes on a drive.
 fn volumes<'w>(world: &'w World, drive: &DriveInfo) -> Vec<&'w VolumeInfo> {
     world.volumes.iter().filter(|volume| drive.volumes.contains(&volume.name)).collect()
 }
 
-/// Its place, as commands name it.
+/// Its slot, as commands name it.
 fn place(drive: &DriveInfo) -> Option<String> {
     let (slot, volume) = drive.slot.zip(drive.volumes.first())?;
     Some(format!("{volume}:{slot}"))
 }
 
-/// By what it is known to somebody who stands before it.
+/// The identification of a drive for a person at the enclosure.
 pub(crate) fn which(drive: &DriveInfo) -> String {
     let place = match (&drive.enclosure, &drive.bay) {
         (Some(enclosure), Some(bay)) => Some(format!("enclosure {enclosure}, bay {bay}")),
@@ -105,80 +105,83 @@ pub(crate) fn which(drive: &DriveInfo) -> String {
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}"));
     let parts: Vec<String> = [place, slot, drive.model.clone(), serial].into_iter().flatten().collect();
     match parts.is_empty() {
-        true => "It tells neither place nor serial number".to_owned(),
+        true => "Neither location nor serial number is known".to_owned(),
         false => parts.join(" · "),
     }
 }
 
-/// Whether it may be pulled.
+/// Whether the drive can be removed.
 pub(crate) fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
-    // What a volume that does not serve lacks may be on this very drive.
+    // An offline volume may need the data of this drive.
     let stopped = volumes.iter().find(|volume| !volume.state.serves());
     match drive.state {
-        // What is on it may be what a volume waits for: nobody here knows.
+        // A volume may wait for the data of this drive.
         DriveState::Refused if volumes.is_empty() => {
             return format!(
-                "No: whose it is is not known. Run 'softroc drive show {}'.",
+                "No: it is unknown which volume needs it. Run 'softroc drive show {}'.",
                 shell_word(&drive.name)
             );
         }
         DriveState::Missing => {
             return match stopped {
                 Some(volume) => format!(
-                    "Only to put it, or its cable, in again: '{}' is {}, and may need what is on it.",
+                    "Only to reconnect it: '{}' is {} and may need its data.",
                     volume.name, volume.state
                 ),
-                None => "It does not answer, or is not there. If it is, it may be pulled.".to_owned(),
+                None => "Yes, if it is present. It does not respond.".to_owned(),
             };
         }
         DriveState::Foreign => {
-            return "Only if the array of another system does without it. Run 'softroc foreign list'."
+            return "Only if its array on another system does not need it. Run 'softroc foreign list'."
                 .to_owned();
         }
         DriveState::Failed if drive.volumes.is_empty() => return "Yes: no volume uses it.".to_owned(),
         state if is_out(state) => {
             return match stopped {
                 Some(volume) => {
-                    format!("No: '{}' is {}, and may need what is on it.", volume.name, volume.state)
+                    format!("No: '{}' is {} and may need its data.", volume.name, volume.state)
                 }
-                None => "Yes: its volumes go on without it.".to_owned(),
+                None => "Yes: its volumes run without it.".to_owned(),
             };
         }
-        DriveState::Log => return "No: journals of volumes lie on it. Run 'softroc log list'.".to_owned(),
+        DriveState::Log => return "No: it holds journals of volumes. Run 'softroc log list'.".to_owned(),
         DriveState::Spare => {
             let ready = world.spares.iter().filter(|spare| spare.ready && spare.drive != drive.name).count();
-            return format!("Yes, but {} would be left then.", counted(ready, "hot spare"));
+            return format!("Yes, but only {} would remain.", counted(ready, "hot spare"));
         }
-        DriveState::Rebuilding | DriveState::Filling => return "No: it is being filled.".to_owned(),
+        DriveState::Rebuilding | DriveState::Filling => {
+            return "No: its data is being rebuilt or copied.".to_owned();
+        }
         _ => {}
     }
     match volumes.iter().min_by_key(|volume| volume.may_lose) {
         None => "Yes: no volume uses it.".to_owned(),
         Some(volume) if volume.may_lose == 0 => {
-            format!("No: '{}' survives no further failure.", volume.name)
+            format!("No: '{}' tolerates no further failure.", volume.name)
         }
         Some(volume) => format!(
-            "Not without need: '{}' would go on without it, and survive {} after that.",
+            "Only if necessary: '{}' would run degraded and tolerate {} after that.",
             volume.name,
             counted(volume.may_lose - 1, "failure")
         ),
     }
 }
 
-/// When all is safe again.
+/// When full redundancy is restored.
 fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
     if drive.state == DriveState::Refused && volumes.is_empty() {
-        return "That cannot be told: whose it is is not known.".to_owned();
+        return "Unknown: no volume is known for this drive.".to_owned();
     }
-    // One whose place another drive took is of no volume any more: it was of one that is not whole yet, if there is one.
+    // A drive whose slot was taken by another belongs to no volume; a degraded volume may be its
+    // former one.
     let degraded = || world.volumes.iter().filter(|volume| volume.state == VolumeState::Degraded).collect();
     let concerned: Vec<&VolumeInfo> = if volumes.is_empty() { degraded() } else { volumes.to_vec() };
     if concerned.is_empty() {
-        return "It is: no volume lacks it.".to_owned();
+        return "Already: no volume needs this drive.".to_owned();
     }
     if let Some(volume) = concerned.iter().find(|volume| !volume.state.serves()) {
         return format!(
-            "When '{}' serves again: with the drives that it lacks, or from a backup.",
+            "When '{}' is online again: reconnect its missing drives, or restore a backup.",
             volume.name
         );
     }
@@ -203,41 +206,45 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
             );
             format!("When the {} is done: {} %, {left}.", task.kind, task.percent)
         }
-        None if !is_out(drive.state) => "When another drive has taken its place.".to_owned(),
-        None if drive.suspension.as_ref().is_some_and(|suspension| suspension.by == SuspendedBy::Operator) => {
-            "When an operator resumes it and it has been given what it missed.".to_owned()
+        None if !is_out(drive.state) => "When another drive has replaced it.".to_owned(),
+        None if drive
+            .suspension
+            .as_ref()
+            .is_some_and(|suspension| suspension.by == SuspendedBy::Operator) =>
+        {
+            "After an operator resumes it and its stale regions are rebuilt.".to_owned()
         }
         None if drive.state == DriveState::Suspended => {
-            "When it answers again and has been given what it missed; where it does not, another drive takes its place.".to_owned()
+            "When it responds again and its stale regions are rebuilt, or after its replacement.".to_owned()
         }
         None if matches!(drive.state, DriveState::Offline | DriveState::Stale) => {
-            "When it is back online and rebuilt, or replaced.".to_owned()
+            "When it is online and rebuilt, or replaced.".to_owned()
         }
-        None => "When a new drive is in its place and rebuilt: nothing does so yet.".to_owned(),
+        None => "When a new drive has replaced it and is rebuilt. No rebuild is running.".to_owned(),
     }
 }
 
-/// What it cost hosts.
+/// The effect on hosts.
 fn cost(drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
     if drive.state == DriveState::Refused && volumes.is_empty() {
-        return "That cannot be told.".to_owned();
+        return "Unknown.".to_owned();
     }
     let lost: u64 = volumes.iter().map(|volume| volume.lost_bytes).sum();
     let stopped: Vec<&str> =
         volumes.iter().filter(|volume| !volume.state.serves()).map(|volume| volume.name.as_str()).collect();
     let reads = if is_out(drive.state) && !volumes.is_empty() {
-        " What it held is computed from the other drives when it is read."
+        " Reads recompute its data from the other drives."
     } else {
         ""
     };
     match (lost, stopped.is_empty()) {
         (0, true) => format!("No data.{reads}"),
-        (0, false) => format!("Hosts cannot reach {}.", stopped.join(", ")),
+        (0, false) => format!("Hosts cannot access {}.", stopped.join(", ")),
         (lost, _) => format!("{} are lost.", ByteCount(lost)),
     }
 }
 
-/// What a drive must be to take its place.
+/// The requirements for a replacement drive.
 fn buy(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
     let needs =
         world.coverage.iter().find(|array| volumes.iter().any(|volume| array.volumes.contains(&volume.name)));
@@ -251,16 +258,16 @@ fn buy(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
         None => "A drive",
     };
     let size = least.map_or_else(
-        || " as large as it".to_owned(),
+        || " of the same size".to_owned(),
         |least| format!(" of at least {}", both_capacities(ByteCount(least))),
     );
     let ready = needs.and_then(|array| array.covered_by.first());
-    let spare = ready.map_or_else(String::new, |spare| format!(" Hot spare {spare} would do."));
+    let spare = ready.map_or_else(String::new, |spare| format!(" Hot spare {spare} is suitable."));
     format!("{kind}{size}.{spare}")
 }
 
 impl Advice {
-    /// As a part of a page.
+    /// The HTML of the part.
     pub(crate) fn html(&self) -> String {
         rendered(self)
     }

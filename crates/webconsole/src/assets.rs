@@ -1,11 +1,11 @@
-//! The style, the script and the sign: files that are a part of the program.
+//! Style, script and icon, compiled into the program.
 
-/// A file that pages ask for.
+/// A static file of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Asset {
-    /// Its type, as HTTP has it.
+    /// Its MIME type.
     pub kind: &'static str,
-    /// What is in it.
+    /// Its content.
     pub text: &'static str,
 }
 

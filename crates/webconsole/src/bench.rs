@@ -1,4 +1,4 @@
-//! Measuring a volume, and what another controller would do under the same load: both while they go on, and beside each other.
+//! The benchmark page: the benchmark and the prediction of a volume, also while they run.
 
 use crate::foreseen;
 use crate::page::Part;
@@ -10,7 +10,7 @@ use controller::VolumeInfo;
 use std::fmt;
 use units::counted;
 
-/// The controller of the catalog that adds nothing of its own, chosen at first.
+/// The default controller for predictions: it adds no latency of its own.
 const PLAIN: &str = "HBA";
 
 #[derive(Template)]
@@ -19,7 +19,7 @@ struct Head {
     volume: String,
     link: String,
     others: Vec<(String, String)>,
-    /// Hosts that use it.
+    /// Number of connected hosts.
     hosts: Option<String>,
     form: Option<String>,
 }
@@ -42,11 +42,11 @@ struct Measured {
     cli: String,
     stop: Vec<String>,
     has_report: bool,
-    /// Whether a prediction of the same load can be put beside it.
+    /// Whether a prediction of the same load can be compared.
     has_both: bool,
 }
 
-/// What a measurement does now.
+/// The current values of a benchmark.
 struct Now {
     percent: u8,
     said: String,
@@ -61,15 +61,15 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "bench-prediction.html")]
-struct Foreseen {
+struct PredictionPart {
     form: Option<String>,
-    /// Why nothing is predicted of this volume.
+    /// Why the volume cannot be predicted.
     why: Option<String>,
-    told: Option<Told>,
+    told: Option<PredictionView>,
 }
 
-/// A prediction that was asked for.
-struct Told {
+/// The requested prediction.
+struct PredictionView {
     what: String,
     badge: Badge<Standing>,
     why: Option<String>,
@@ -94,7 +94,7 @@ struct Loads<'w> {
     loads: &'w [Load],
 }
 
-/// Where something stands, as a word.
+/// The state of a benchmark or a prediction, as a word.
 #[derive(Clone, Copy)]
 enum Standing {
     Waits,
@@ -107,7 +107,7 @@ enum Standing {
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Standing::Waits => "waits",
+            Standing::Waits => "queued",
             Standing::Runs => "running",
             Standing::Done => "done",
             Standing::Stopped => "stopped",
@@ -138,13 +138,13 @@ fn standing(stage: &Stage) -> (Badge<Standing>, Option<String>) {
     (Badge(standing), why.map(|why| sentence(why)))
 }
 
-/// `None`: there is no such volume.
+/// `None`: no such volume.
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -> Option<Vec<Part>> {
     let of = query.get("of").filter(|name| !name.is_empty());
     let named = |name: &str| world.volumes.iter().find(|volume| volume.name == name);
     let volume = match of {
         Some(name) => named(name)?,
-        // Whoever comes to see how it goes is led to what goes on.
+        // Without a volume in the address, the page shows the running benchmark.
         None => {
             let measured = world.workbench.run.as_ref().and_then(|run| named(&run.order.volume));
             match measured.or(world.volumes.first()) {
@@ -167,11 +167,11 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
 fn head(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Head {
     let link = |volume: &VolumeInfo| format!("/console/bench?of={}", encoded(&volume.name));
     let others = world.volumes.iter().filter(|other| other.uuid != volume.uuid);
-    // The measurement itself is a host of what it measures.
+    // The benchmark itself is a host of its volume.
     let is_measured = |run: &Run| run.order.volume == volume.name && !run.stage.is_over();
     let own = usize::from(world.workbench.run.as_ref().is_some_and(is_measured));
     let hosts = volume.hosts.len().saturating_sub(own);
-    // What was measured last is chosen again.
+    // The values of the last benchmark are the initial ones.
     let last = world.workbench.run.as_ref().map(|run| &run.order);
     let said: Vec<(&str, &str)> = last.map_or_else(Vec::new, |last| {
         vec![("profile", &*last.profile), ("outstanding", &*last.outstanding), ("runtime", &*last.runtime)]
@@ -238,7 +238,7 @@ fn row(point: &Point) -> Row {
     }
 }
 
-fn prediction(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Foreseen {
+fn prediction(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> PredictionPart {
     let bench = &world.workbench;
     let rotates = volume.drives.iter().any(|drive| drive.rotational);
     let last = bench.prediction.as_ref().map(|last| &last.order);
@@ -270,14 +270,14 @@ fn prediction(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -
     if let Some(run) = &bench.run {
         said.extend([("profile", &*run.order.profile), ("outstanding", &*run.order.outstanding)]);
     }
-    Foreseen {
+    PredictionPart {
         form: deed::form(world, viewer, back, &volume.name, "predict-run", &said),
         why: foreseen::not_of(volume, &out).map(|why| sentence(&why)),
         told: bench.prediction.as_ref().map(|prediction| told(world, prediction, viewer, back)),
     }
 }
 
-/// A prediction in a few words.
+/// A short description of a prediction.
 fn named(prediction: &Prediction) -> String {
     let order = &prediction.order;
     let slots: Vec<String> = order.failed.iter().map(ToString::to_string).collect();
@@ -289,10 +289,10 @@ fn named(prediction: &Prediction) -> String {
     format!("{}, {} × {}, {}{lacks}", order.controller, order.drives.0, order.drives.1, order.level)
 }
 
-fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> Told {
+fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> PredictionView {
     let (badge, why) = standing(&prediction.stage);
     let is_over = prediction.stage.is_over();
-    Told {
+    PredictionView {
         what: named(prediction),
         badge,
         why,
@@ -304,8 +304,8 @@ fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> 
     }
 }
 
-/// What was measured and what was predicted at the same numbers of outstanding requests of the same load, if there is any, and if it was predicted of
-/// such a volume as was measured.
+/// Measured and predicted values for the same load and outstanding requests, if the prediction
+/// matches the measured volume.
 fn compared(world: &World) -> Option<Compared> {
     let (run, prediction) = (world.workbench.run.as_ref()?, world.workbench.prediction.as_ref()?);
     let volume = world.volumes.iter().find(|volume| volume.name == run.order.volume)?;
@@ -331,12 +331,12 @@ fn compared(world: &World) -> Option<Compared> {
     (!rows.is_empty()).then_some(Compared { measured, predicted, rows })
 }
 
-/// A rate as people read it.
+/// A rate for display.
 pub(crate) fn rate(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// A time in microseconds as people read it; nothing where nothing was measured.
+/// A time in microseconds for display; empty without a measurement.
 fn time(us: Option<f64>) -> String {
     match us {
         None => "–".to_owned(),

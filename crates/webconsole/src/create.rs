@@ -1,7 +1,7 @@
-//! A new volume: which drives, what each level makes of them and costs, and what it would be before anything is done.
+//! The create page: drives, levels with their costs, and a summary before the volume is created.
 
 use crate::advice::which;
-use crate::foreseen::{self, Foreseen, Models};
+use crate::foreseen::{self, Models, PredictedRate};
 use crate::overview::survives_of;
 use crate::page::Part;
 use crate::replace::{found, holds};
@@ -16,14 +16,14 @@ use units::{ByteCount, both_capacities, counted};
 #[template(path = "create.html")]
 struct Choose {
     drives: Vec<Candidate>,
-    /// Why nobody knows what the drives hold.
+    /// Why the content of the drives is unknown.
     unknown: Option<String>,
     level: String,
     models: String,
     beside: Vec<(String, String)>,
 }
 
-/// A drive that nobody uses.
+/// An unused drive.
 struct Candidate {
     name: String,
     link: String,
@@ -38,7 +38,7 @@ struct Levels {
     drives: String,
     rows: Vec<Row>,
     cannot: Vec<(String, String)>,
-    /// Of what the predictions are, if there are any.
+    /// The subject of the predictions, if there are any.
     predicted: Option<String>,
 }
 
@@ -51,7 +51,7 @@ struct Row {
     survives: String,
     write: String,
     degraded: String,
-    predicted: Option<Foreseen>,
+    predicted: Option<PredictedRate>,
 }
 
 #[derive(Template)]
@@ -60,12 +60,12 @@ struct Outcome {
     level: String,
     facts: Vec<(&'static str, String)>,
     notes: Vec<String>,
-    /// The command line of its prediction.
+    /// The command line of the prediction.
     predict: Option<String>,
     form: Option<String>,
 }
 
-/// What is predicted for the page: each level that the drives make.
+/// The predictions of the page: one per possible level.
 pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
     let Some(models) = Models::of(world, query) else { return Vec::new() };
     let chosen = chosen(world, query);
@@ -76,7 +76,7 @@ pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
     if chosen.is_empty() { Vec::new() } else { world.info.levels.iter().filter_map(of_level).collect() }
 }
 
-/// What is asked about a level on so many such drives.
+/// The prediction of a level on this number of drives.
 fn order(models: &Models<'_>, world: &World, level: &str, drives: usize, preview: &Preview) -> Predict {
     models.order(world, level, drives, (preview.spans, preview.strip_bytes))
 }
@@ -86,12 +86,12 @@ fn chosen<'w>(world: &'w World, query: &Query) -> Vec<&'w DriveInfo> {
     candidates(world).filter(|drive| asked.contains(&drive.name.as_str())).collect()
 }
 
-/// What has to be asked for the page besides the world: what the drives hold that a new volume may take.
+/// Additional queries: the content of unused drives.
 pub(crate) fn questions(world: &World) -> Vec<Command> {
     candidates(world).next().map(|_| Command::ForeignList {}).into_iter().collect()
 }
 
-/// Drives that a new volume may take.
+/// Drives that a new volume can use.
 fn candidates(world: &World) -> impl Iterator<Item = &DriveInfo> {
     world.drives.iter().filter(|drive| drive.state == DriveState::Unused && !drive.read_only)
 }
@@ -139,7 +139,7 @@ fn choose(world: &World, viewer: &Viewer, query: &Query, chosen: &[&DriveInfo]) 
         }
         arrays.push(&volume.array);
         let free = format!(
-            "{} are free on each of the {} of '{}'",
+            "{} free on each of the {} of '{}'",
             ByteCount(volume.array_free_bytes),
             counted(volume.drives.len(), "drive"),
             volume.name
@@ -185,13 +185,13 @@ fn levels(world: &World, chosen: &[&DriveInfo], level: &str, models: Option<&Mod
                 write: operations(preview.small_write),
                 predicted: models
                     .map(|models| foreseen::of(world, &order(models, world, name, chosen.len(), &preview))),
-                degraded: preview.degraded_read.map_or_else(|| "cannot be read".to_owned(), operations),
+                degraded: preview.degraded_read.map_or_else(|| "not possible".to_owned(), operations),
             }),
             Err(why) => cannot.push((name.clone(), sentence(&why.message))),
         }
     }
     let predicted = models.map(|models| {
-        format!("{}, on {} × {} behind {}", foreseen::load(), chosen.len(), models.drive, models.controller)
+        format!("{} on {} × {} behind {}", foreseen::load(), chosen.len(), models.drive, models.controller)
     });
     Levels { drives: counted(chosen.len(), "drive"), rows, cannot, predicted }
 }
@@ -209,16 +209,16 @@ fn facts(level: &str, chosen: &[&DriveInfo], preview: &Preview) -> Vec<(&'static
     let names: Vec<&str> = chosen.iter().map(|drive| drive.name.as_str()).collect();
     let mut facts = vec![
         ("Drives, by slot", names.join(", ")),
-        ("Hosts can use", ByteCount(preview.capacity_bytes).to_string()),
-        ("Drives that may fail", survives_of(level, preview.may_lose, preview.may_lose_at_most)),
+        ("Usable capacity", ByteCount(preview.capacity_bytes).to_string()),
+        ("Fault tolerance (drives)", survives_of(level, preview.may_lose, preview.may_lose_at_most)),
         ("Strip", ByteCount(preview.strip_bytes).to_string()),
-        ("A write of 4 KiB asks the drives for", operations(preview.small_write)),
+        ("4 KiB write", operations(preview.small_write)),
     ];
     if preview.spans > 1 {
         facts.push(("Spans", preview.spans.to_string()));
     }
     if let Some(degraded) = preview.degraded_read {
-        facts.push(("A read of 4 KiB whose drive has failed", operations(degraded)));
+        facts.push(("Degraded 4 KiB read", operations(degraded)));
     }
     facts
 }

@@ -3,14 +3,14 @@
 use crate::advice::{self, Advice};
 use crate::lists::{EventList, TaskList};
 use crate::page::Part;
-use crate::volume::{Deeds, History};
+use crate::volume::{ActionForms, History};
 use crate::words::{Moment, sentence, volume_page};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{DriveInfo, DriveState, Event, HealthInfo};
 use units::{ByteCount, both_capacities};
 
-/// Events that its page shows.
+/// Maximum number of events on the page.
 const EVENTS: usize = 20;
 
 #[derive(Template)]
@@ -19,7 +19,7 @@ struct Head {
     name: String,
     reason: Option<String>,
     advice: Advice,
-    /// Names and pages.
+    /// Names and page addresses.
     volumes: Vec<(String, String)>,
     facts: Vec<(&'static str, String)>,
 }
@@ -32,7 +32,7 @@ struct Health {
     facts: Vec<(&'static str, String)>,
 }
 
-/// `None`: there is no such drive.
+/// `None`: no such drive.
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> Option<Vec<Part>> {
     let drive = world.drives.iter().find(|drive| drive.name == name)?;
     let head = Head {
@@ -50,7 +50,10 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
             "tasks",
             &TaskList::of(world, viewer, back, |task| task.drive.as_ref() == Some(&drive.name)),
         ),
-        Part::new("deeds", &Deeds { deeds: deed::forms(world, viewer, back, &drive.name, &verbs(drive)) }),
+        Part::new(
+            "deeds",
+            &ActionForms { deeds: deed::forms(world, viewer, back, &drive.name, &verbs(drive)) },
+        ),
         Part::new("events", &History { list: EventList::of(world, EVENTS, is_of) }),
     ])
 }
@@ -64,7 +67,7 @@ fn facts(drive: &DriveInfo) -> Vec<(&'static str, String)> {
         ("Firmware", text(&drive.firmware)),
         ("Enclosure", text(&drive.enclosure)),
         ("Bay", text(&drive.bay)),
-        ("Slot of its array", drive.slot.map(|slot| slot.to_string())),
+        ("Slot in its array", drive.slot.map(|slot| slot.to_string())),
         (
             "Number",
             drive.numbers.map(|numbers| {
@@ -91,12 +94,12 @@ fn facts(drive: &DriveInfo) -> Vec<(&'static str, String)> {
 }
 
 fn health(world: &World, drive: &DriveInfo) -> Health {
-    let mut facts = vec![("Blocks that it could not read since the start", drive.medium_errors.to_string())];
+    let mut facts = vec![("Medium errors since the start", drive.medium_errors.to_string())];
     if drive.suspensions > 0 {
-        facts.push(("Times that it did not answer since the start", drive.suspensions.to_string()));
+        facts.push(("Suspensions since the start", drive.suspensions.to_string()));
     }
     if drive.stale_regions > 0 {
-        facts.push(("Regions that it still has to be given", drive.stale_regions.to_string()));
+        facts.push(("Stale regions", drive.stale_regions.to_string()));
     }
     let told = drive.health.as_deref();
     facts.extend(told.map(figures).unwrap_or_default());
@@ -115,14 +118,14 @@ fn figures(health: &HealthInfo) -> Vec<(&'static str, String)> {
     let percent = |value: Option<u8>| value.map(|value| format!("{value} %"));
     let number = |value: Option<u64>| value.map(|value| value.to_string());
     let figures = [
-        ("Expects to fail", health.predicted_failure.map(|is| if is { "▲ yes" } else { "no" }.to_owned())),
+        ("Failure predicted", health.predicted_failure.map(|is| if is { "▲ yes" } else { "no" }.to_owned())),
         ("Worn", percent(health.wear_percent)),
         ("Spare blocks left", percent(health.spare_percent)),
-        ("Errors of the medium", number(health.media_errors)),
-        ("Sectors that were replaced", number(health.reallocated_sectors)),
+        ("Medium errors (lifetime)", number(health.media_errors)),
+        ("Reallocated sectors", number(health.reallocated_sectors)),
         ("Temperature", health.temperature_c.map(|degrees| format!("{degrees} °C"))),
-        ("Hours under power", number(health.power_on_hours)),
-        ("Written over its life", health.written_bytes.map(|bytes| ByteCount(bytes).to_string())),
+        ("Power-on hours", number(health.power_on_hours)),
+        ("Written (lifetime)", health.written_bytes.map(|bytes| ByteCount(bytes).to_string())),
     ];
     figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
@@ -136,7 +139,7 @@ fn verbs(drive: &DriveInfo) -> Vec<&'static str> {
         DriveState::Unused => &["spare-add", "forget"],
         DriveState::Foreign => &["forget"],
         DriveState::Spare => &["spare-remove"],
-        // In its slot it is replaced, and not trusted again.
+        // A failed drive in a slot is replaced, not reused.
         DriveState::Failed
         | DriveState::Missing
         | DriveState::Online

@@ -1,4 +1,4 @@
-//! Signing in, and another password.
+//! Sign-in, and change of the password.
 
 use crate::words;
 use askama::Template;
@@ -12,14 +12,14 @@ struct Entrance<'e> {
     token: &'e str,
     back: &'e str,
     refusal: Option<&'e str>,
-    /// Whether whoever comes was signed in before.
+    /// Whether the previous session has ended.
     has_ended: bool,
     asks_name: bool,
     hint: String,
     cli: String,
 }
 
-/// The page on which one signs in. `has_ended`: whoever comes was signed in, and is not any more.
+/// The sign-in page. `has_ended`: the previous session has ended.
 pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>, has_ended: bool) -> String {
     words::rendered(&Entrance {
         title: "Sign in",
@@ -30,16 +30,17 @@ pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>, has_e
         refusal,
         has_ended: has_ended && refusal.is_none(),
         asks_name: true,
-        hint: "Accounts are made by an administrator. The first one, admin, has a password that 'softroc serve' printed at its first start."
+        hint: "An administrator creates accounts. The password of the first account, admin, is in \
+            the file first-password of the state folder until it is changed."
             .to_owned(),
         cli: "softroc account login NAME".to_owned(),
     })
 }
 
-/// The page on which somebody gives themselves another password.
+/// The page for changing the password of the current account.
 pub fn password(host: &str, token: &str, account: &str, refusal: Option<&str>) -> String {
     words::rendered(&Entrance {
-        title: "Another password",
+        title: "New password",
         host,
         action: "/console/password",
         token,
@@ -47,7 +48,7 @@ pub fn password(host: &str, token: &str, account: &str, refusal: Option<&str>) -
         refusal,
         has_ended: false,
         asks_name: false,
-        hint: format!("Of the account {account}: 8 to 128 characters, and another one than it is."),
+        hint: format!("Account {account}. 8 to 128 characters, different from the current password."),
         cli: format!("softroc account set {} --password-stdin", words::shell_word(account)),
     })
 }

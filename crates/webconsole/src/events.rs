@@ -1,4 +1,4 @@
-//! The page of events, and events as files.
+//! The events page, and the export of events.
 
 use crate::World;
 use crate::lists::EventList;
@@ -8,7 +8,7 @@ use askama::Template;
 use controller::{Event, Severity};
 use units::counted;
 
-/// Events that the page shows at most.
+/// Maximum number of events on the page.
 const SHOWN: usize = 200;
 
 #[derive(Template)]
@@ -26,7 +26,7 @@ struct Found {
     list: EventList,
 }
 
-/// What is wanted of the events.
+/// The filter of the page.
 struct Filter<'q> {
     least: Severity,
     words: &'q str,
@@ -65,23 +65,23 @@ pub(crate) fn parts(world: &World, query: &Query) -> Vec<Part> {
         address: query.to_address(),
     };
     let list = EventList::of(world, SHOWN, |event| filter.takes(event));
-    let sentence = format!("{}, the newest first.", counted(list.len(), "event"));
+    let sentence = format!("{}, newest first.", counted(list.len(), "event"));
     vec![Part::new("filter", &head), Part::new("events", &Found { sentence, list })]
 }
 
-/// A file of events.
+/// An export format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Export {
-    /// A line each, for spreadsheets.
+    /// CSV, for spreadsheets.
     Csv,
-    /// An array of the events as the control socket has them.
+    /// A JSON array in the format of the control socket.
     Json,
 }
 
-/// The events that a page with this query has, all of them, the oldest first.
+/// All events that match the page's query, oldest first.
 ///
 /// # Errors
-/// When they cannot be written as JSON.
+/// When JSON serialization fails.
 pub fn export(world: &World, query: &Query, export: Export) -> controller::Result<String> {
     let filter = Filter::of(query);
     let events: Vec<&Event> = world.events.iter().filter(|event| filter.takes(event)).collect();
@@ -89,7 +89,7 @@ pub fn export(world: &World, query: &Query, export: Export) -> controller::Resul
         Export::Json => serde_json::to_string_pretty(&events).map_err(|error| {
             controller::Error::new(
                 controller::ErrorKind::Failed,
-                format!("events cannot be written: {error}"),
+                format!("the export of events failed: {error}"),
             )
         }),
         Export::Csv => {
@@ -117,7 +117,7 @@ pub fn export(world: &World, query: &Query, export: Export) -> controller::Resul
     }
 }
 
-/// A field as RFC 4180 has it. One that a spreadsheet would take for a formula begins with an apostrophe.
+/// A field in RFC 4180 syntax. A leading apostrophe disables spreadsheet formulas.
 fn csv_field(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     format!("\"{guard}{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,5 @@
-//! What is predicted for pages that say what would be: with a controller and a drive of the catalog that somebody chooses there.
+//! Predictions on planning pages, for a controller and a drive of the catalog that the viewer
+//! selects.
 
 use crate::advice::is_out;
 use crate::bench::rate;
@@ -13,7 +14,7 @@ use controller::VolumeInfo;
 struct Form {
     controllers: Vec<Choice>,
     drives: Vec<Choice>,
-    /// Why nothing is predicted for whoever looks.
+    /// Why no prediction is available to the viewer.
     cannot: Option<String>,
 }
 
@@ -24,23 +25,23 @@ struct Choice {
     is_chosen: bool,
 }
 
-/// What is predicted of one configuration.
-pub(crate) struct Foreseen {
+/// The prediction of one configuration.
+pub(crate) struct PredictedRate {
     pub(crate) rate: String,
     pub(crate) why: Option<String>,
 }
 
-/// The load that is predicted, and how many of its requests are outstanding.
+/// The predicted load and its number of outstanding requests.
 const LOAD: (&str, &str) = ("database", "32");
 
-/// A controller and a drive of the catalog that are chosen to predict with.
+/// The selected controller and drive of the catalog.
 pub(crate) struct Models<'q> {
     pub(crate) controller: &'q str,
     pub(crate) drive: &'q str,
 }
 
 impl<'q> Models<'q> {
-    /// Those that an address names. What is joined of several names, or is no name of the catalog, is none.
+    /// The models of an address. Joined names and unknown names count as no selection.
     pub(crate) fn of(world: &World, query: &'q Query) -> Option<Models<'q>> {
         let offer = &world.workbench.offer;
         let chosen = |name, models: &[Model]| {
@@ -52,7 +53,7 @@ impl<'q> Models<'q> {
         })
     }
 
-    /// What is asked about a level on so many such drives.
+    /// The prediction of a level on this number of drives.
     pub(crate) fn order(
         &self,
         world: &World,
@@ -75,15 +76,16 @@ impl<'q> Models<'q> {
     }
 }
 
-/// The slots of a volume that are out.
+/// The failed or missing slots of a volume.
 pub(crate) fn out(volume: &VolumeInfo) -> Vec<u16> {
     (0_u16..).zip(&volume.drives).filter(|(_, drive)| is_out(drive.state)).map(|(slot, _)| slot).collect()
 }
 
-/// Why nothing is predicted of a volume without the drives of these slots: of what a prediction is told it would be another one.
+/// Why a volume without these slots cannot be predicted: the model would be another volume.
 pub(crate) fn not_of(volume: &VolumeInfo, failed: &[u16]) -> Option<String> {
     if volume.level == "raid5ee" && !failed.is_empty() {
-        let sentence = "nothing is predicted of a RAID 5EE that lacks drives: what they held moves into its spare strips, and a prediction has it computed at each read";
+        let sentence =
+            "no prediction for a RAID 5EE without all drives: the model does not have its distributed spare";
         return Some(sentence.to_owned());
     }
     let drives = u16::try_from(volume.drives.len()).unwrap_or(u16::MAX);
@@ -94,18 +96,18 @@ pub(crate) fn not_of(volume: &VolumeInfo, failed: &[u16]) -> Option<String> {
     };
     (volume.copies != usual).then(|| {
         format!(
-            "nothing is predicted of a volume that keeps each block {} times: a prediction has {usual} for its level",
+            "no prediction for a volume with {} copies of each block: the model has {usual} for this level",
             volume.copies
         )
     })
 }
 
-/// That load in words.
+/// The load in words.
 pub(crate) fn load() -> String {
-    format!("the load {} with {} outstanding", LOAD.0, LOAD.1)
+    format!("load {} with {} outstanding requests", LOAD.0, LOAD.1)
 }
 
-/// What can be chosen to predict with.
+/// The selectable models.
 fn offered(models: &[Model], chosen: Option<&str>) -> Vec<Choice> {
     let choice = |one: &Model| Choice {
         name: one.name.clone(),
@@ -115,7 +117,7 @@ fn offered(models: &[Model], chosen: Option<&str>) -> Vec<Choice> {
     models.iter().map(choice).collect()
 }
 
-/// What is chosen to predict with, as a part of a form.
+/// The model selection, as a part of a form.
 pub(crate) fn form(world: &World, viewer: &Viewer, query: &Query) -> String {
     let offer = &world.workbench.offer;
     rendered(&Form {
@@ -125,17 +127,17 @@ pub(crate) fn form(world: &World, viewer: &Viewer, query: &Query) -> String {
     })
 }
 
-/// What is known of a prediction.
-pub(crate) fn of(world: &World, order: &Predict) -> Foreseen {
+/// The state of a prediction.
+pub(crate) fn of(world: &World, order: &Predict) -> PredictedRate {
     let Some(known) = world.foreseen.iter().find(|known| known.order == *order) else {
-        return Foreseen { rate: "–".to_owned(), why: None };
+        return PredictedRate { rate: "–".to_owned(), why: None };
     };
     let best = known.points.iter().map(|point| point.per_s).fold(0.0, f64::max);
     let (rate, why) = match &known.stage {
-        Stage::Waits => ("waits for its turn".to_owned(), None),
-        Stage::Runs => (format!("is being predicted, {} %", known.percent), None),
+        Stage::Waits => ("queued".to_owned(), None),
+        Stage::Runs => (format!("prediction at {} %", known.percent), None),
         Stage::Done => (rate(best), None),
         Stage::Stopped(why) | Stage::Failed(why) => ("–".to_owned(), Some(sentence(why))),
     };
-    Foreseen { rate, why }
+    PredictedRate { rate, why }
 }

@@ -1,11 +1,11 @@
-//! Tasks and events, as several pages list them.
+//! Lists of tasks and events for several pages.
 
 use crate::words::{Badge, Moment, duration, rendered};
 use crate::{Viewer, World, deed};
 use askama::Template;
 use controller::{Event, Severity, TaskInfo, TaskState};
 
-/// Tasks that ended and are still shown.
+/// Number of ended tasks that are shown.
 const ENDED: usize = 3;
 
 #[derive(Template)]
@@ -25,7 +25,7 @@ struct TaskRow {
 }
 
 impl TaskList {
-    /// Those that go on, and the last that ended.
+    /// Running tasks, and the last ended ones.
     pub(crate) fn of(
         world: &World,
         viewer: &Viewer,
@@ -48,9 +48,8 @@ fn task_row(world: &World, viewer: &Viewer, back: &str, task: &TaskInfo) -> Task
     };
     let left = task.eta_s.map(|left| format!("about {} left", duration(left)));
     let rate = task.rate_mib_s.map(|rate| format!("{rate:.1} MiB/s"));
-    let found = (task.found.mismatches > 0).then(|| {
-        format!("{} stripes did not agree, {} repaired", task.found.mismatches, task.found.repaired)
-    });
+    let found = (task.found.mismatches > 0)
+        .then(|| format!("{} inconsistent stripes, {} repaired", task.found.mismatches, task.found.repaired));
     let about: Vec<String> = [left, rate, task.reason.clone(), found].into_iter().flatten().collect();
     TaskRow {
         name: format!("{} of {}", task.kind, task.subject),
@@ -79,12 +78,12 @@ struct EventRow {
     cause: String,
     effect: String,
     by: Option<String>,
-    /// How often it happened, if more than once.
+    /// Number of occurrences, if more than one.
     count: Option<u64>,
 }
 
 impl EventList {
-    /// The newest, so many at most, the newest first.
+    /// At most `most` events, newest first.
     pub(crate) fn of(world: &World, most: usize, concerns: impl Fn(&Event) -> bool) -> EventList {
         let row = |event: &Event| EventRow {
             number: event.number,
@@ -102,12 +101,12 @@ impl EventList {
         EventList { events: events.map(row).collect() }
     }
 
-    /// As a part of a page.
+    /// The HTML of the list.
     pub(crate) fn html(&self) -> String {
         rendered(self)
     }
 
-    /// How many there are.
+    /// The number of events.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }

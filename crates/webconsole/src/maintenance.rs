@@ -1,5 +1,5 @@
-//! What keeps a controller in order: schedules, spares and what they cover, the alarm, notifications, accounts, the certificate, and what
-//! goes to whoever helps.
+//! The maintenance page: schedules, spares and their coverage, the alarm, notifications, accounts,
+//! the certificate, and support data.
 
 use crate::page::Part;
 use crate::words::{Badge, Moment, drive_page, sentence, volume_page};
@@ -89,7 +89,7 @@ struct Machine {
     serial: String,
 }
 
-/// What has to be asked for the page besides the world.
+/// Additional queries of the page.
 pub(crate) fn questions() -> Vec<Command> {
     vec![Command::ScheduleList {}]
 }
@@ -118,7 +118,7 @@ fn schedules(world: &World, viewer: &Viewer, back: &str) -> Schedules {
             refusal: None,
         },
         Some(Err(error)) => Schedules { schedules: Vec::new(), refusal: Some(sentence(&error.message)) },
-        _ => Schedules { schedules: Vec::new(), refusal: Some("They were not asked for.".to_owned()) },
+        _ => Schedules { schedules: Vec::new(), refusal: Some("Not available.".to_owned()) },
     }
 }
 
@@ -154,10 +154,10 @@ fn spares(world: &World, viewer: &Viewer, back: &str) -> Spares {
     let spare = |spare: &controller::SpareInfo| {
         let size = spare.size_bytes.map(|size| both_capacities(ByteCount(size)));
         let covers = match spare.covers.is_empty() {
-            true => "covers nothing now".to_owned(),
+            true => "covers no array".to_owned(),
             false => format!("covers {}", spare.covers.join(", ")),
         };
-        let stays = (!spare.revertible).then(|| "stays in the array for good".to_owned());
+        let stays = (!spare.revertible).then(|| "becomes a permanent member".to_owned());
         let about: Vec<String> =
             [Some(spare.kind.to_string()), size, Some(covers), stays, spare.reason.clone()]
                 .into_iter()
@@ -175,9 +175,9 @@ fn spares(world: &World, viewer: &Viewer, back: &str) -> Spares {
         volumes: array.volumes.iter().map(|name| (name.clone(), volume_page(name))).collect(),
         badge: Badge(if array.covered_by.is_empty() { WellBeing::Warning } else { WellBeing::Ok }),
         about: match array.covered_by.first() {
-            Some(first) => format!("{first} would stand in first."),
+            Some(first) => format!("covered, first by {first}."),
             None => format!(
-                "No spare would stand in. One has to have at least {}.{}",
+                "not covered; a spare needs at least {}.{}",
                 both_capacities(ByteCount(array.needs_bytes)),
                 array.reasons.iter().map(|reason| format!(" {}", sentence(reason))).collect::<String>()
             ),
@@ -191,11 +191,11 @@ fn spares(world: &World, viewer: &Viewer, back: &str) -> Spares {
 
 fn alarm(world: &World, viewer: &Viewer, back: &str) -> Alarm {
     let alarm = &world.info.alarm;
-    let because = alarm.because.as_deref().unwrap_or("something failed");
+    let because = alarm.because.as_deref().unwrap_or("a component failed");
     let said = match (alarm.on, alarm.sounds) {
-        (_, true) => format!("▲ It sounds. {}", sentence(because)),
-        (true, false) => "It is on, and silent: nothing new has failed.".to_owned(),
-        (false, false) => "▲ It is off: it does not sound, whatever fails.".to_owned(),
+        (_, true) => format!("▲ Sounding. {}", sentence(because)),
+        (true, false) => "On and silent: no new failure.".to_owned(),
+        (false, false) => "▲ Off: silent on any failure.".to_owned(),
     };
     let verbs: &[&str] = match (alarm.on, alarm.sounds) {
         (_, true) => &["alarm-silence", "alarm-off"],
@@ -205,7 +205,7 @@ fn alarm(world: &World, viewer: &Viewer, back: &str) -> Alarm {
     Alarm { said, forms: deed::forms(world, viewer, back, "", verbs) }
 }
 
-/// Why somebody does not see something.
+/// Why the viewer cannot see this part.
 fn refusal(viewer: &Viewer, action: Action) -> Option<String> {
     viewer.caller.may(action).err().map(|error| sentence(&error.message))
 }
@@ -214,7 +214,11 @@ fn channels(world: &World, viewer: &Viewer, back: &str, upkeep: &Upkeep) -> Chan
     let channel = |channel: &crate::Channel| Channel {
         name: channel.name.clone(),
         target: channel.target.clone(),
-        about: format!("{} and worse; {} wait", channel.severity, units::counted(channel.waiting, "message")),
+        about: format!(
+            "{} and worse; {} queued",
+            channel.severity,
+            units::counted(channel.waiting, "message")
+        ),
         problem: channel.problem.as_deref().map(sentence),
         forms: deed::forms(world, viewer, back, &channel.name, &["notify-test", "notify-remove"]),
     };
@@ -240,10 +244,10 @@ fn accounts(world: &World, viewer: &Viewer, back: &str, upkeep: &Upkeep) -> Acco
 fn account(world: &World, viewer: &Viewer, back: &str, account: &AccountInfo) -> Account {
     let mut about = vec![account.role.to_string()];
     about.push(if account.enabled { "enabled" } else { "▲ disabled" }.to_owned());
-    about.extend(account.must_change.then(|| "its password has to be changed".to_owned()));
+    about.extend(account.must_change.then(|| "password change required".to_owned()));
     about.extend(account.locked_s.map(|left| {
         let from = account.locked_from.join(", ");
-        format!("▲ locked for {} more for {from}", crate::words::duration(left))
+        format!("▲ locked for {} for {from}", crate::words::duration(left))
     }));
     let mut verbs = vec![if account.enabled { "account-disable" } else { "account-enable" }];
     verbs.extend(account.locked_s.map(|_| "account-unlock"));

@@ -1,4 +1,4 @@
-//! The overview: what somebody sees who comes because something beeps.
+//! The overview page, for the first look after an alarm.
 
 use crate::advice::{self, Advice};
 use crate::lists::{EventList, TaskList};
@@ -9,7 +9,7 @@ use askama::Template;
 use controller::{DriveInfo, DriveState, ProtectionState, VolumeInfo, VolumeState};
 use units::{ByteCount, both_capacities};
 
-/// The last events that it shows.
+/// Number of recent events.
 pub(crate) const EVENTS: usize = 10;
 
 #[derive(Template)]
@@ -47,7 +47,7 @@ pub(crate) struct Bay {
     pub(crate) link: String,
     pub(crate) badge: Badge<DriveState>,
     pub(crate) class: &'static str,
-    /// Where it is, or what serves as its place.
+    /// Its bay, or a substitute.
     pub(crate) place: String,
     pub(crate) about: String,
 }
@@ -64,7 +64,7 @@ struct CacheRow {
     name: String,
     link: String,
     mode: String,
-    /// What was wished, where that is something else.
+    /// The configured mode, if it differs.
     wished: Option<String>,
     reason: String,
     dirty: String,
@@ -78,7 +78,7 @@ struct LastEvents {
 
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str) -> Vec<Part> {
     let mut parts = Vec::new();
-    // An empty part is a place for what may come while the page is open.
+    // An empty part reserves the position for content that appears later.
     parts.push(match advice::of_all(world) {
         Some(advice) => Part::new("out", &DrivesOut { advice }),
         None => Part::empty("out"),
@@ -107,29 +107,29 @@ fn volume_row(world: &World, volume: &VolumeInfo) -> VolumeRow {
     }
 }
 
-/// How many more drives may fail.
+/// The number of drives that may fail.
 pub(crate) fn survives(volume: &VolumeInfo) -> String {
     survives_of(&volume.level, volume.may_lose, volume.may_lose_at_most)
 }
 
-/// How many drives of a level may fail, at least and at most.
+/// The fault tolerance of a level, at least and at most.
 pub(crate) fn survives_of(level: &str, least: u16, most: u16) -> String {
     let is_redundant = !matches!(level, "jbod" | "raid0" | "raid00");
     match (least, most) {
         (0, 0) if !is_redundant => "none: no redundancy".to_owned(),
         (0, 0) => "none".to_owned(),
         (least, most) if least == most => least.to_string(),
-        (least, most) => format!("{least}, {most} with luck"),
+        (least, most) => format!("{least} (up to {most})"),
     }
 }
 
-/// The drives by the enclosure that they sit in, as bays.
+/// The drives by enclosure, as bays.
 fn enclosures(drives: &[DriveInfo]) -> Vec<(String, Vec<Bay>)> {
     let mut enclosures: Vec<(String, Vec<Bay>)> = Vec::new();
     for drive in drives {
         let name = match &drive.enclosure {
             Some(enclosure) => format!("Enclosure {enclosure}"),
-            None => "In no known enclosure".to_owned(),
+            None => "Unknown enclosure".to_owned(),
         };
         match enclosures.iter_mut().find(|(known, _)| *known == name) {
             Some((_, bays)) => bays.push(bay(drive)),
@@ -155,16 +155,16 @@ pub(crate) fn bay(drive: &DriveInfo) -> Bay {
     }
 }
 
-/// What protects writes that were answered and are not on the drives.
+/// The protection of dirty data.
 fn cache(world: &World) -> Cache {
     let volumes: Vec<CacheRow> = world.volumes.iter().filter_map(cache_row).collect();
     let dirty: u64 = world.volumes.iter().map(|volume| volume.cache.dirty_bytes).sum();
     let pinned: u64 = world.volumes.iter().map(|volume| volume.cache.pinned_bytes).sum();
     let sentence = match (dirty, pinned) {
-        (0, _) => "Everything that hosts were told is written is on the drives.".to_owned(),
-        (_, 0) => format!("{} wait in memory to be written to the drives.", ByteCount(dirty)),
+        (0, _) => "No dirty data: all acknowledged writes are on the drives.".to_owned(),
+        (_, 0) => format!("{} of dirty data in memory.", ByteCount(dirty)),
         _ => format!(
-            "{} wait in memory, and {} of them cannot be written to the drives.",
+            "{} of dirty data in memory; {} of it is preserved for missing drives.",
             ByteCount(dirty),
             ByteCount(pinned)
         ),

@@ -1,4 +1,4 @@
-//! A page, its parts, and which page is at which address.
+//! Pages, their parts, and their addresses.
 
 use crate::words::{self, Query};
 use crate::{
@@ -10,23 +10,23 @@ use askama::Template;
 use controller::{Command, Reply};
 use std::collections::BTreeMap;
 
-/// A page, without what surrounds every page.
+/// A page without the frame around it.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
     title: String,
     parts: Vec<Part>,
-    /// Its address below `/console/`, and what follows it.
+    /// Its address below `/console/`, with the query.
     at: String,
-    /// Whether it is kept as the controller is while it is open.
+    /// Whether it is updated while it is open.
     is_live: bool,
 }
 
 /// A part of a page, which is replaced as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
-    /// Which: no two parts of a page have the same.
+    /// The identifier, unique on the page.
     pub(crate) id: &'static str,
     pub(crate) html: String,
 }
@@ -36,20 +36,20 @@ impl Part {
         Part { id, html: words::rendered(template) }
     }
 
-    /// A place for what may come while the page is open.
+    /// Reserves a position for content that appears later.
     pub(crate) fn empty(id: &'static str) -> Part {
         Part { id, html: String::new() }
     }
 }
 
-/// What an open page shows.
+/// The content that an open page shows.
 #[derive(Default, Debug)]
 pub struct Shown {
     title: String,
     parts: BTreeMap<&'static str, String>,
 }
 
-/// Pages that every page leads to.
+/// The pages of the navigation.
 const NAVIGATION: &[(&str, &str)] = &[
     ("", "Overview"),
     ("replace", "Replace"),
@@ -62,7 +62,7 @@ const NAVIGATION: &[(&str, &str)] = &[
 
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Whole<'p> {
+struct Document<'p> {
     title: &'p str,
     host: &'p str,
     version: &'p str,
@@ -74,34 +74,34 @@ struct Whole<'p> {
     role: Role,
     token: &'p str,
     has_session: bool,
-    /// What was asked a moment ago.
+    /// The action that was just accepted.
     asked: Option<&'p str>,
-    /// What is worth knowing of that.
+    /// Notes about that action.
     notes: Vec<String>,
-    /// Which of the pages that every page leads to.
+    /// The current entry of the navigation.
     place: &'p str,
 }
 
-impl Whole<'_> {
+impl Document<'_> {
     fn is_at(&self, place: &str) -> bool {
         self.place == place
     }
 }
 
-/// What a page is made of besides what the controller is asked for every page.
+/// Optional inputs of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needs {
-    /// How many events.
+    /// Number of events.
     pub events: usize,
-    /// What is kept beside the controller.
+    /// Data outside the controller.
     pub upkeep: bool,
-    /// What hosts asked of this volume.
+    /// I/O samples of this volume.
     pub traffic: Option<String>,
-    /// What is measured and predicted.
+    /// Benchmarks and predictions.
     pub workbench: bool,
 }
 
-/// What the page at an address below `/console/` is made of.
+/// The inputs of the page at an address below `/console/`.
 pub fn needs(path: &str, query: &Query) -> Needs {
     let events = match path {
         "" => overview::EVENTS,
@@ -117,7 +117,7 @@ pub fn needs(path: &str, query: &Query) -> Needs {
     }
 }
 
-/// What has to be asked of the controller for a page besides what every page is made of.
+/// Additional controller queries of a page.
 pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
     let of = query.get("of").unwrap_or_default();
     match path {
@@ -129,7 +129,7 @@ pub fn questions(world: &World, path: &str, query: &Query) -> Vec<Command> {
     }
 }
 
-/// What has to be predicted for a page.
+/// The predictions of a page.
 pub fn predictions(world: &World, path: &str, query: &Query) -> Vec<Predict> {
     match path {
         "create" => create::predictions(world, query),
@@ -138,15 +138,15 @@ pub fn predictions(world: &World, path: &str, query: &Query) -> Vec<Predict> {
     }
 }
 
-/// Of an answer to one of these [`questions`] what the page needs of it.
+/// Reduces the result of an additional query ([`questions`]) to the part that the page needs.
 ///
 /// # Errors
-/// The one that the answer is.
+/// The error of the query.
 pub fn kept(question: &Command, answer: controller::Result<Reply>) -> controller::Result<Reply> {
     what_if::kept(question, answer)
 }
 
-/// Where somebody is led who asks for an address below `/console/` that stands for another one now.
+/// The redirection of an address below `/console/`, if there is one.
 pub fn leads(world: &World, path: &str, query: &Query) -> Option<String> {
     let names_nothing = query.get("of").unwrap_or_default().is_empty();
     if path == "replace" && names_nothing { replace::leads(world) } else { None }
@@ -178,11 +178,11 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
             let what = match path {
                 "volume" | "what-if" | "bench" => format!("There is no volume '{of}' any more"),
                 "drive" => format!("There is no drive '{of}' any more"),
-                "replace" => format!("There is no place '{of}': it is VOLUME:SLOT"),
+                "replace" => format!("There is no slot '{of}'; expected VOLUME:SLOT"),
                 _ => "There is no page at this address".to_owned(),
             };
-            let hint = "The overview has everything that there is.".to_owned();
-            (404, ("Not found".to_owned(), vec![Part::new("own", &Said { what, hint })]))
+            let hint = "The overview lists all objects.".to_owned();
+            (404, ("Not found".to_owned(), vec![Part::new("own", &MessagePage { what, hint })]))
         }
     };
     let mut parts = vec![status::part(world, viewer, &back, path.is_empty())];
@@ -191,37 +191,37 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
     Page { status, title: format!("{sign} {name} · {}", world.host), parts, at, is_live: true }
 }
 
-/// The page that says why something was not done.
+/// The page that reports why an action failed.
 pub fn failed(world: &World, viewer: &Viewer, status: u16, why: &str, back: &str) -> Page {
-    let what = "Nothing was done".to_owned();
-    let said = Part::new("own", &Said { what, hint: words::sentence(why) });
+    let what = "Nothing was changed".to_owned();
+    let said = Part::new("own", &MessagePage { what, hint: words::sentence(why) });
     let parts = vec![status::part(world, viewer, back, false), said];
     let at = back.strip_prefix("/console/").unwrap_or_default().to_owned();
-    // What was said about what somebody asked for stays until they have read it.
+    // The message stays until the viewer leaves the page.
     Page { status, title: format!("Refused · {}", world.host), parts, at, is_live: false }
 }
 
-/// The page that tells what somebody has to know of what was done, and is told once.
+/// The page that shows a result once, such as a generated password.
 pub fn told(world: &World, viewer: &Viewer, what: &str, told: &str, back: &str) -> Page {
-    let said = Part::new("own", &Said { what: what.to_owned(), hint: told.to_owned() });
+    let said = Part::new("own", &MessagePage { what: what.to_owned(), hint: told.to_owned() });
     let parts = vec![status::part(world, viewer, back, false), said];
     let at = back.strip_prefix("/console/").unwrap_or_default().to_owned();
-    // It stays until they have read it.
+    // The message stays until the viewer leaves the page.
     Page { status: 200, title: format!("Done · {}", world.host), parts, at, is_live: false }
 }
 
-/// Something that is said instead of a page.
+/// A message instead of a page.
 #[derive(Template)]
 #[template(path = "said.html")]
-struct Said {
+struct MessagePage {
     what: String,
     hint: String,
 }
 
 impl Page {
-    /// All of it.
+    /// The complete HTML.
     pub fn html(&self, world: &World, viewer: &Viewer, query: &Query) -> String {
-        words::rendered(&Whole {
+        words::rendered(&Document {
             title: &self.title,
             host: &world.host,
             version: &world.info.version,
@@ -239,10 +239,11 @@ impl Page {
         })
     }
 
-    /// What an open page has to be told, as JSON: its title, which parts it has, and those that are not as it shows them. `None`: nothing.
+    /// The update of an open page, as JSON: its title, its parts, and the content of changed parts.
+    /// `None`: no change.
     pub fn changed(&self, shown: &mut Shown) -> Option<String> {
         let ids: Vec<&str> = self.parts.iter().map(|part| part.id).collect();
-        // A page of something that is gone is another page.
+        // A removed subject results in another page.
         shown.parts.retain(|id, _| ids.contains(id));
         let differs = |part: &&Part| shown.parts.get(part.id) != Some(&part.html);
         let parts: BTreeMap<&'static str, String> =

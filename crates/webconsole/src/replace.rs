@@ -1,10 +1,10 @@
-//! Another drive in the place of one: which one, its light, pull it, the new one, how far it is. The page says where things stand, whoever
-//! opens it and whenever: nothing is kept of who has come how far.
+//! The replacement of a drive in steps: identify, locate, remove, insert, confirm, rebuild. The
+//! page is a function of the current state; it stores no progress.
 
 use crate::advice::{is_out, pull, which};
 use crate::lists::TaskList;
 use crate::page::Part;
-use crate::stage::{Came, Place, Stage};
+use crate::stage::{ArraySlot, Replacement, Stage};
 use crate::words::{Badge, Tone, drive_page, encoded, sentence, shell_word};
 use crate::{Viewer, World, deed};
 use askama::Template;
@@ -14,7 +14,7 @@ use controller::{
 };
 use units::{ByteCount, both_capacities};
 
-/// The address of the page for a place.
+/// The address of the page for a slot.
 pub(crate) fn replace_page(place: &str) -> String {
     format!("/console/replace?of={}", encoded(place))
 }
@@ -49,39 +49,39 @@ struct Head {
 
 struct Step {
     text: &'static str,
-    how: How,
+    how: StepState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum StepState {
     Done,
     Now,
     Later,
 }
 
-impl How {
+impl StepState {
     fn sign(self) -> &'static str {
         match self {
-            How::Done => "✔",
-            How::Now => "▶",
-            How::Later => "○",
+            StepState::Done => "✔",
+            StepState::Now => "▶",
+            StepState::Later => "○",
         }
     }
 
-    /// The name of its style.
+    /// The CSS class.
     fn class(self) -> &'static str {
         match self {
-            How::Done => "good",
-            How::Now => "now",
-            How::Later => "idle",
+            StepState::Done => "good",
+            StepState::Now => "now",
+            StepState::Later => "idle",
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            How::Done => "done",
-            How::Now => "now",
-            How::Later => "not yet",
+            StepState::Done => "done",
+            StepState::Now => "now",
+            StepState::Later => "later",
         }
     }
 }
@@ -100,7 +100,7 @@ struct Pull {
 struct Given {
     title: &'static str,
     needs: Option<String>,
-    /// Why nobody knows what the drives hold.
+    /// Why the content of the drives is unknown.
     unknown: Option<String>,
     drives: Vec<New>,
     other: Option<String>,
@@ -115,25 +115,27 @@ struct New {
     form: Option<String>,
 }
 
-/// What has to be asked for the page besides the world.
+/// Additional queries of the page.
 pub(crate) fn questions(world: &World, of: &str) -> Vec<Command> {
-    let waits = Place::named(world, of).is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
+    let waits =
+        ArraySlot::named(world, of).is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
     let is_asked = waits && candidates(world).next().is_some();
     is_asked.then_some(Command::ForeignList {}).into_iter().collect()
 }
 
-/// Where whoever names no place is led: to the first whose drive is out. From then on the page is about that one, whatever fails next.
+/// The redirection of a page without a slot: the first slot whose drive has failed or is missing.
+/// The page then stays with that slot.
 pub(crate) fn leads(world: &World) -> Option<String> {
     first_out(world).map(|place| replace_page(&place.name()))
 }
 
-/// `None`: there is no such place.
+/// `None`: no such slot.
 pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Option<Vec<Part>> {
     if of.is_empty() {
         return Some(vec![Part::new("others", &Nothing { out: out(world), choose: choose(world, None) })]);
     }
-    let place = Place::named(world, of)?;
-    // What was asked of a place leads back to it, and to how far it is.
+    let place = ArraySlot::named(world, of)?;
+    // After an action, the page returns to the slot and its progress.
     let back = &replace_page(&place.name());
     let stage = Stage::of(world, &place, again);
     let tasks: Vec<u64> = place.fills(world).map(|task| task.task).collect();
@@ -154,24 +156,24 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Op
     ])
 }
 
-/// Places, without the one that the page is about.
-fn choose(world: &World, but: Option<&Place<'_>>) -> Choose {
-    let is_other = |other: &Place<'_>| but.is_none_or(|place| place.name() != other.name());
-    let choice = |place: Place<'_>| Choice {
+/// Slots, without the one of the page.
+fn choose(world: &World, but: Option<&ArraySlot<'_>>) -> Choose {
+    let is_other = |other: &ArraySlot<'_>| but.is_none_or(|place| place.name() != other.name());
+    let choice = |place: ArraySlot<'_>| Choice {
         name: place.name(),
         class: Tone::from(place.drive.state).class(),
         link: replace_page(&place.name()),
         badge: Badge(place.drive.state),
         which: which(place.drive),
     };
-    Choose { places: Place::all(world).filter(is_other).map(choice).collect() }
+    Choose { places: ArraySlot::all(world).filter(is_other).map(choice).collect() }
 }
 
-/// The page of no place: what is out is said while it is open, and it becomes the page of none by itself.
+/// The page without a slot: it shows a failed drive as soon as there is one.
 #[derive(Template)]
 #[template(path = "replace-nothing.html")]
 struct Nothing {
-    /// The first place that is out, and its page.
+    /// The first slot whose drive has failed or is missing, and its page.
     out: Option<(String, String)>,
     choose: Choose,
 }
@@ -182,21 +184,21 @@ impl Choose {
     }
 }
 
-/// The first place whose drive is out.
-fn first_out(world: &World) -> Option<Place<'_>> {
-    Place::all(world).find(|place| is_out(place.drive.state))
+/// The first slot whose drive has failed or is missing.
+fn first_out(world: &World) -> Option<ArraySlot<'_>> {
+    ArraySlot::all(world).find(|place| is_out(place.drive.state))
 }
 
 fn out(world: &World) -> Option<(String, String)> {
     first_out(world).map(|place| (place.name(), replace_page(&place.name())))
 }
 
-/// Whether nothing answers in its place any more.
+/// Whether the drive does not respond.
 fn is_gone(drive: &DriveInfo) -> bool {
     drive.state == DriveState::Missing || drive.size_bytes.is_none()
 }
 
-fn head(world: &World, place: &Place<'_>, stage: &Stage<'_>) -> Head {
+fn head(world: &World, place: &ArraySlot<'_>, stage: &Stage<'_>) -> Head {
     let has_new = candidates(world).next().is_some();
     let again =
         matches!(stage, Stage::Filled(_)).then(|| format!("{}&again=yes", replace_page(&place.name())));
@@ -213,81 +215,77 @@ fn head(world: &World, place: &Place<'_>, stage: &Stage<'_>) -> Head {
     }
 }
 
-/// Where things stand, in words.
-fn said(place: &Place<'_>, stage: &Stage<'_>) -> String {
+/// A description of the state.
+fn said(place: &ArraySlot<'_>, stage: &Stage<'_>) -> String {
     let volume = place.volume;
     let until = survives(volume);
     match stage {
         Stage::Unserved => format!(
-            "'{}' does not serve: it is {}. Another drive in this place does not help: bring back the drives that it lacks. Run 'softroc volume show {}' for which.",
+            "'{}' is not available: it is {}. A new drive does not help. Reconnect the missing \
+             drives; 'softroc volume show {}' lists them.",
             volume.name,
             volume.state,
             shell_word(&volume.name)
         ),
         Stage::Works => format!(
-            "This drive works. The new one is filled from it while hosts go on, and then takes its place: pull this one after that. {until} in the meantime."
+            "This drive works. Its data is copied to the new drive while hosts continue. Remove \
+             it after the copy. {until} in the meantime."
         ),
         Stage::Out => format!(
-            "This drive is out, and '{}' goes on without it. {until} until a new one is in its place and rebuilt.",
+            "This drive is failed or missing; '{}' runs without it. {until} until a new drive is rebuilt.",
             volume.name
         ),
         Stage::Filling(task) => filling(task),
         Stage::Lacking(drive, task) => {
-            format!("{} {until} until it has all that belongs on it.", lacking(drive, *task))
+            format!("{} {until} until its data is complete.", lacking(drive, *task))
         }
         Stage::Filled(came) => {
             let done = match volume.state {
-                VolumeState::Optimal => {
-                    "Done: the new drive has all that belongs on it, and the volume is whole."
-                }
-                _ => "This drive is done: it has all that belongs on it.",
+                VolumeState::Optimal => "Done: the new drive is complete, and the volume is optimal.",
+                _ => "The data of this drive is complete.",
             };
             match came {
-                Came::Freed(old) => {
-                    format!(
-                        "{done} Nobody uses the old one any more. Pull that: {}, {}.",
-                        old.name,
-                        which(old)
-                    )
+                Replacement::Freed(old) => {
+                    format!("{done} Remove the old drive, which is unused now: {}, {}.", old.name, which(old))
                 }
-                Came::Swapped => {
-                    format!("{done} Pull the old one: it is among the drives that nobody uses.")
+                Replacement::Swapped => {
+                    format!("{done} Remove the old drive; it is among the unused drives.")
                 }
-                Came::Rebuilt | Came::Pulled => done.to_owned(),
+                Replacement::Rebuilt | Replacement::Pulled => done.to_owned(),
             }
         }
     }
 }
 
-/// Of a task that is not over.
+/// For a running task.
 fn filling(task: &TaskInfo) -> String {
-    let what = format!("{} is being filled ({} %)", task.subject, task.percent);
+    let what = format!("{} is being rebuilt or copied ({} %)", task.subject, task.percent);
     match task.state {
-        TaskState::Paused => format!("{what}, but that is paused: nothing goes on until it is resumed."),
-        TaskState::Waiting => format!(
-            "Nothing is left to do: {what}. It waits, and goes on by itself, also when nobody looks.{}",
-            because(task)
-        ),
-        _ => format!("Nothing is left to do: {what}. This goes on by itself, also when nobody looks."),
+        TaskState::Paused => format!("{what}, but the task is paused. Resume it to continue."),
+        TaskState::Waiting => {
+            format!("No action needed: {what}. The task waits and continues automatically.{}", because(task))
+        }
+        _ => format!("No action needed: {what}. The task continues automatically."),
     }
 }
 
-/// Of a drive that nothing fills. The last task that did.
+/// For an incomplete drive without a running task. The last task that worked on it.
 fn lacking(drive: &DriveInfo, task: Option<&TaskInfo>) -> String {
     let name = &drive.name;
     match task {
         Some(task) if task.state == TaskState::Stopped => format!(
-            "{name} is not filled: the {} was stopped at {} %. Nothing goes on until it is resumed.",
+            "{name} is incomplete: the {} was stopped at {} %. Resume the task to continue.",
             task.kind, task.percent
         ),
         Some(task) if task.state == TaskState::Failed => format!(
-            "{name} is not filled: the {} failed at {} %.{} Nothing goes on until it is resumed.",
+            "{name} is incomplete: the {} failed at {} %.{} Resume the task to continue.",
             task.kind,
             task.percent,
             because(task)
         ),
         _ => format!(
-            "{name} is not filled: no task does so at the moment. One begins by itself when it can; 'softroc task list' shows it."
+            "{name} is incomplete, and no task runs. A task starts automatically when possible; \
+             see 'softroc task list'."
         ),
     }
 }
@@ -298,76 +296,80 @@ fn because(task: &TaskInfo) -> String {
 
 fn survives(volume: &VolumeInfo) -> String {
     match volume.may_lose {
-        0 => format!("'{}' survives no further failure", volume.name),
-        left => format!("'{}' survives {}", volume.name, units::counted(left, "further failure")),
+        0 => format!("'{}' tolerates no further failure", volume.name),
+        left => format!("'{}' tolerates {}", volume.name, units::counted(left, "further failure")),
     }
 }
 
-/// What has to be done; nothing where another drive does not help.
-fn steps(place: &Place<'_>, stage: &Stage<'_>, has_new: bool) -> Vec<Step> {
+/// The steps; none if a new drive does not help.
+fn steps(place: &ArraySlot<'_>, stage: &Stage<'_>, has_new: bool) -> Vec<Step> {
     let is_gone = is_gone(place.drive);
-    let done_if = |is: bool, or: How| if is { How::Done } else { or };
+    let done_if = |is: bool, or: StepState| if is { StepState::Done } else { or };
     let (texts, hows) = match stage {
         Stage::Unserved => return Vec::new(),
         Stage::Works => {
-            let confirm = if has_new { How::Now } else { How::Later };
-            (WORKS, [done_if(has_new, How::Now), confirm, How::Later, How::Later])
+            let confirm = if has_new { StepState::Now } else { StepState::Later };
+            (WORKS, [done_if(has_new, StepState::Now), confirm, StepState::Later, StepState::Later])
         }
         Stage::Out => {
-            // Where there is another bay, the new drive may come before the old one goes.
-            let pull = if has_new { How::Later } else { How::Now };
-            let put_in = if is_gone { How::Now } else { How::Later };
-            let confirm = if has_new { How::Now } else { How::Later };
-            (OUT, [done_if(is_gone, pull), done_if(has_new, put_in), confirm, How::Later])
+            // With a free bay, the new drive can be inserted before the old one is removed.
+            let pull = if has_new { StepState::Later } else { StepState::Now };
+            let put_in = if is_gone { StepState::Now } else { StepState::Later };
+            let confirm = if has_new { StepState::Now } else { StepState::Later };
+            (OUT, [done_if(is_gone, pull), done_if(has_new, put_in), confirm, StepState::Later])
         }
         Stage::Filling(task) if task.kind == TaskKind::Replace => FILLED_FROM_IT,
-        // It is filled to take the place of one that works.
+        // It will replace a working drive.
         Stage::Lacking(drive, _) if drive.state == DriveState::Filling => FILLED_FROM_IT,
-        Stage::Filling(_) | Stage::Lacking(..) => (OUT, [How::Done, How::Done, How::Done, How::Now]),
-        Stage::Filled(Came::Rebuilt) => (OUT, [How::Done; 4]),
-        Stage::Filled(Came::Pulled) => (WORKS, [How::Done; 4]),
-        Stage::Filled(Came::Freed(_) | Came::Swapped) => (WORKS, [How::Done, How::Done, How::Done, How::Now]),
+        Stage::Filling(_) | Stage::Lacking(..) => {
+            (OUT, [StepState::Done, StepState::Done, StepState::Done, StepState::Now])
+        }
+        Stage::Filled(Replacement::Rebuilt) => (OUT, [StepState::Done; 4]),
+        Stage::Filled(Replacement::Pulled) => (WORKS, [StepState::Done; 4]),
+        Stage::Filled(Replacement::Freed(_) | Replacement::Swapped) => {
+            (WORKS, [StepState::Done, StepState::Done, StepState::Done, StepState::Now])
+        }
     };
     texts.into_iter().zip(hows).map(|(text, how)| Step { text, how }).collect()
 }
 
-/// What is done where a drive works.
-const WORKS: [&str; 4] =
-    ["Put the new drive into a free bay", "Confirm", "It is filled", "Pull the old drive"];
+/// The steps for a working drive.
+const WORKS: [&str; 4] = ["Insert the new drive into a free bay", "Confirm", "Copy", "Remove the old drive"];
 
-/// How far that is while the new drive is filled.
-const FILLED_FROM_IT: ([&str; 4], [How; 4]) = (WORKS, [How::Done, How::Done, How::Now, How::Later]);
+/// The progress during the copy.
+const FILLED_FROM_IT: ([&str; 4], [StepState; 4]) =
+    (WORKS, [StepState::Done, StepState::Done, StepState::Now, StepState::Later]);
 
-/// What is done where a drive is out.
-const OUT: [&str; 4] = ["Find the drive and pull it", "Put the new drive in", "Confirm", "It is rebuilt"];
+/// The steps for a failed or missing drive.
+const OUT: [&str; 4] = ["Locate and remove the drive", "Insert the new drive", "Confirm", "Rebuild"];
 
-fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &Place<'_>, stage: &Stage<'_>) -> Part {
+fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &ArraySlot<'_>, stage: &Stage<'_>) -> Part {
     let volumes: Vec<&VolumeInfo> =
         world.volumes.iter().filter(|volume| volume.array == place.volume.array).collect();
-    // Which one is pulled in the end.
+    // The drive to remove at the end.
     let drive = match stage {
-        Stage::Filled(Came::Freed(old)) => old,
+        Stage::Filled(Replacement::Freed(old)) => old,
         _ => place.drive,
     };
     let (title, said) = match stage {
         Stage::Filling(_) | Stage::Lacking(..) => return Part::empty("pull"),
-        Stage::Unserved => ("May it be pulled?", pull(world, drive, &volumes)),
-        Stage::Out if is_gone(drive) => ("It is pulled", "Nothing answers in its place any more.".to_owned()),
-        Stage::Out => ("Find it and pull it", pull(world, drive, &volumes)),
-        Stage::Filled(Came::Freed(old)) => (
-            "Find the old drive and pull it",
+        Stage::Unserved => ("Safe to remove", pull(world, drive, &volumes)),
+        Stage::Out if is_gone(drive) => ("Drive removed", "The drive does not respond any more.".to_owned()),
+        Stage::Out => ("Locate and remove the drive", pull(world, drive, &volumes)),
+        Stage::Filled(Replacement::Freed(old)) => (
+            "Locate and remove the old drive",
             format!("{}: {}. {}", old.name, which(old), pull(world, old, &[])),
         ),
-        Stage::Filled(_) => ("Its light", "Switch it off if it is still on.".to_owned()),
+        Stage::Filled(_) => ("Locate light", "Switch it off if it is still on.".to_owned()),
         Stage::Works => {
-            ("Find it", "Light it, to know which one to pull in the end. It is not pulled yet.".to_owned())
+            ("Locate the drive", "Switch its light on to identify it. Do not remove it yet.".to_owned())
         }
     };
     let light = match is_gone(drive) {
         true => Vec::new(),
         false => deed::forms(world, viewer, back, &drive.name, &["locate-on", "locate-off"]),
     };
-    // It came back itself, with what it had.
+    // The original drive is back with its data.
     let back = match drive.state {
         DriveState::Offline | DriveState::Stale => deed::forms(world, viewer, back, &drive.name, &["online"]),
         _ => Vec::new(),
@@ -375,12 +377,18 @@ fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &Place<'_>, stag
     Part::new("pull", &Pull { title, said, light, back })
 }
 
-/// Drives that nobody uses.
+/// Unused drives.
 fn candidates(world: &World) -> impl Iterator<Item = &DriveInfo> {
     world.drives.iter().filter(|drive| drive.state == DriveState::Unused && !drive.read_only)
 }
 
-fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, stage: &Stage<'w>) -> Given {
+fn given<'w>(
+    world: &'w World,
+    viewer: &Viewer,
+    back: &str,
+    place: &ArraySlot<'w>,
+    stage: &Stage<'w>,
+) -> Given {
     let coverage = world.coverage.iter().find(|array| array.volumes.contains(&place.volume.name));
     let needs_bytes = coverage.map(|array| array.needs_bytes);
     let name = place.name();
@@ -404,9 +412,9 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     };
     let drives: Vec<New> = candidates(world).map(new).collect();
     let title = match (drives.is_empty(), stage) {
-        (true, _) => "Put the new drive in",
-        (false, Stage::Works) => "Confirm: this drive instead of one that works",
-        (false, _) => "Confirm: this drive into its place",
+        (true, _) => "Insert the new drive",
+        (false, Stage::Works) => "Confirm: replace a working drive by this drive",
+        (false, _) => "Confirm: use this drive",
     };
     Given {
         title,
@@ -417,16 +425,16 @@ fn given<'w>(world: &'w World, viewer: &Viewer, back: &str, place: &Place<'w>, s
     }
 }
 
-/// What the drives hold that nobody uses, and why that is not known where it is not.
+/// The content of unused drives, or why it is unknown.
 pub(crate) fn found(world: &World) -> (&[ForeignDrive], Option<String>) {
     match world.answer(&Command::ForeignList {}) {
         Some(Ok(Reply::Foreign { drives, .. })) => (drives, None),
         Some(Err(error)) => (&[], Some(sentence(&error.message))),
-        _ => (&[], Some("It was not asked.".to_owned())),
+        _ => (&[], Some("Not available.".to_owned())),
     }
 }
 
-/// What a drive holds that is not ours.
+/// Foreign content of a drive.
 pub(crate) fn holds(drive: &DriveInfo, found: &[ForeignDrive]) -> Vec<String> {
     match found.iter().find(|one| one.name == drive.name) {
         Some(one) => one.holds.iter().cloned().chain(one.reason.clone()).collect(),

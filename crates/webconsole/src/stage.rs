@@ -1,35 +1,35 @@
-//! A place of an array, and where things stand with the drive in it: whether it has to be replaced, is being filled, or has all that
-//! belongs on it.
+//! A slot of an array, and the state of its drive: working, to be replaced, being rebuilt, or
+//! complete.
 
 use crate::World;
 use crate::advice::is_out;
 use controller::{DriveInfo, DriveState, Event, TaskInfo, TaskKind, TaskState, VolumeInfo};
 
-/// For so long after a drive was filled the page says that it is.
+/// How long a completed replacement is reported.
 const LATELY_S: u64 = 24 * 3600;
 
-/// Events that tell of a drive that took a place.
+/// Events of a drive that takes a slot.
 const CAME: [&str; 2] = ["drive.takes-slot", "drive.replaced"];
 
-/// A place of an array.
-pub(crate) struct Place<'w> {
+/// A slot of an array.
+pub(crate) struct ArraySlot<'w> {
     pub(crate) volume: &'w VolumeInfo,
     slot: usize,
-    /// What is in it, or should be.
+    /// The drive in the slot, or the missing one.
     pub(crate) drive: &'w DriveInfo,
 }
 
-impl<'w> Place<'w> {
-    /// By `VOLUME:SLOT`.
-    pub(crate) fn named(world: &'w World, text: &str) -> Option<Place<'w>> {
+impl<'w> ArraySlot<'w> {
+    /// Parses `VOLUME:SLOT`.
+    pub(crate) fn named(world: &'w World, text: &str) -> Option<ArraySlot<'w>> {
         let (name, slot) = text.rsplit_once(':')?;
         let volume = world.volumes.iter().find(|volume| volume.name == name)?;
         let slot: usize = slot.parse().ok()?;
-        Some(Place { volume, slot, drive: volume.drives.get(slot)? })
+        Some(ArraySlot { volume, slot, drive: volume.drives.get(slot)? })
     }
 
-    pub(crate) fn all(world: &'w World) -> impl Iterator<Item = Place<'w>> {
-        // Volumes of one array have the same drives: the first that is listed speaks for all.
+    pub(crate) fn all(world: &'w World) -> impl Iterator<Item = ArraySlot<'w>> {
+        // Volumes of one array share the drives: the first listed volume represents them.
         let is_first = |volume: &&VolumeInfo| {
             world
                 .volumes
@@ -38,7 +38,7 @@ impl<'w> Place<'w> {
                 .is_some_and(|first| first.uuid == volume.uuid)
         };
         world.volumes.iter().filter(is_first).flat_map(|volume| {
-            volume.drives.iter().enumerate().map(move |(slot, drive)| Place { volume, slot, drive })
+            volume.drives.iter().enumerate().map(move |(slot, drive)| ArraySlot { volume, slot, drive })
         })
     }
 
@@ -46,14 +46,14 @@ impl<'w> Place<'w> {
         format!("{}:{}", self.volume.name, self.slot)
     }
 
-    /// What somebody types who means this drive and no other.
+    /// The confirmation that identifies this drive.
     pub(crate) fn proof(&self) -> String {
         self.drive.serial.clone().unwrap_or_else(|| self.drive.name.clone())
     }
 
-    /// How its drive came, if that was a while ago and it has all that belongs on it. (Where nobody has written yet, nothing has to be
-    /// filled, and there is no task.)
-    fn came_lately(&self, world: &'w World) -> Option<Came<'w>> {
+    /// How the drive was inserted, if that was recent and its data is complete. (An array without
+    /// data needs no rebuild, so there is no task.)
+    fn came_lately(&self, world: &'w World) -> Option<Replacement<'w>> {
         if self.drive.state != DriveState::Online || self.drive.stale_regions > 0 {
             return None;
         }
@@ -68,23 +68,23 @@ impl<'w> Place<'w> {
         if let Some(event) = world.events.iter().rev().find(has_come) {
             let replaced =
                 event.text.strip_prefix(&subject).and_then(|rest| rest.strip_prefix("replaced drive "));
-            return Some(replaced.map_or(Came::Rebuilt, |rest| instead_of(world, rest)));
+            return Some(replaced.map_or(Replacement::Rebuilt, |rest| instead_of(world, rest)));
         }
         let is_done =
             |task: &&TaskInfo| task.state == TaskState::Done && task.ended_unix_s.is_some_and(is_lately);
         self.fills(world).find(is_done).map(|task| match task.kind {
-            TaskKind::Replace => Came::Swapped,
-            _ => Came::Rebuilt,
+            TaskKind::Replace => Replacement::Swapped,
+            _ => Replacement::Rebuilt,
         })
     }
 
-    /// Whether a drive sits in it, or is filled for it.
+    /// Whether a drive is in the slot, or is prepared for it.
     fn is_of(&self, drive: &DriveInfo) -> bool {
         drive.slot == u16::try_from(self.slot).ok()
             && drive.volumes.iter().any(|name| self.volume.array_volumes.contains(name))
     }
 
-    /// A drive of it that lacks something of what belongs on it: the one that is in it, or the one that is to take its place.
+    /// The incomplete drive of the slot: the current one, or its replacement.
     fn lacking(&self, world: &'w World) -> Option<&'w DriveInfo> {
         if self.drive.state == DriveState::Rebuilding || self.drive.stale_regions > 0 {
             return Some(self.drive);
@@ -92,7 +92,7 @@ impl<'w> Place<'w> {
         world.drives.iter().find(|drive| drive.state == DriveState::Filling && self.is_of(drive))
     }
 
-    /// Tasks that fill it, the newest first: with what it held, or what the others say that it held.
+    /// Tasks that write the slot's data, newest first: by copy or by rebuild.
     pub(crate) fn fills(&self, world: &'w World) -> impl Iterator<Item = &'w TaskInfo> {
         let here: Vec<&String> = world
             .drives
@@ -111,56 +111,56 @@ impl<'w> Place<'w> {
     }
 }
 
-/// What there was in a place of which an event says `OLD of VOLUMES`.
-fn instead_of<'w>(world: &'w World, rest: &str) -> Came<'w> {
+/// The previous drive of a slot, from an event `OLD of VOLUMES`.
+fn instead_of<'w>(world: &'w World, rest: &str) -> Replacement<'w> {
     let is_meant = |drive: &&DriveInfo| {
         rest.strip_prefix(drive.name.as_str()).is_some_and(|rest| rest.starts_with(" of "))
     };
-    // One name may be the beginning of another one.
+    // One name may be a prefix of another.
     let Some(old) = world.drives.iter().filter(is_meant).max_by_key(|drive| drive.name.len()) else {
-        return Came::Pulled;
+        return Replacement::Pulled;
     };
     match old.state {
-        DriveState::Missing => Came::Pulled,
+        DriveState::Missing => Replacement::Pulled,
         DriveState::Unused | DriveState::Failed | DriveState::Refused if old.volumes.is_empty() => {
-            Came::Freed(old)
+            Replacement::Freed(old)
         }
-        // A spare that stood in, or a drive that is used for something else by now: nobody wants it pulled.
-        _ => Came::Rebuilt,
+        // A released hot spare, or a drive in other use: it stays.
+        _ => Replacement::Rebuilt,
     }
 }
 
-/// Where things stand.
+/// The state of a slot.
 pub(crate) enum Stage<'w> {
-    /// Its volume does not serve: that has to be mended first.
+    /// Its volume is offline and must be recovered first.
     Unserved,
-    /// It works: the new drive is filled from it.
+    /// The drive works: its replacement is copied from it.
     Works,
-    /// It is out: what it held is computed from the others.
+    /// The drive is failed or missing: its data is computed from the others.
     Out,
-    /// A drive is being filled.
+    /// A drive is being rebuilt or copied.
     Filling(&'w TaskInfo),
-    /// A drive lacks something of what belongs on it, and nothing fills it. The last task that did.
+    /// A drive is incomplete, and no task completes it. The last task that worked on it.
     Lacking(&'w DriveInfo, Option<&'w TaskInfo>),
-    /// A drive was filled a while ago.
-    Filled(Came<'w>),
+    /// The data of a new drive was completed recently.
+    Filled(Replacement<'w>),
 }
 
-/// How a drive came.
-pub(crate) enum Came<'w> {
-    /// Into the place of one that was out.
+/// How a new drive was inserted.
+pub(crate) enum Replacement<'w> {
+    /// It replaced a failed or missing drive.
     Rebuilt,
-    /// Instead of one that worked, which nobody uses any more.
+    /// It replaced a working drive, which is unused now.
     Freed(&'w DriveInfo),
-    /// Instead of one that worked, which is there no more.
+    /// It replaced a working drive, which was removed.
     Pulled,
-    /// Instead of one that worked: which one is not known any more.
+    /// It replaced a working drive that is not known any more.
     Swapped,
 }
 
 impl<'w> Stage<'w> {
-    /// Of a place. `again`: whatever happened a while ago.
-    pub(crate) fn of(world: &'w World, place: &Place<'w>, again: bool) -> Stage<'w> {
+    /// The state of a slot. `again`: ignore a recent replacement.
+    pub(crate) fn of(world: &'w World, place: &ArraySlot<'w>, again: bool) -> Stage<'w> {
         if !place.volume.state.serves() {
             return Stage::Unserved;
         }
@@ -178,7 +178,7 @@ impl<'w> Stage<'w> {
         came.map_or(Stage::Works, Stage::Filled)
     }
 
-    /// Whether another drive can be given.
+    /// Whether a new drive can be assigned.
     pub(crate) fn takes_a_drive(&self) -> bool {
         matches!(self, Stage::Works | Stage::Out)
     }

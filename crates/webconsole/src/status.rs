@@ -1,4 +1,4 @@
-//! The sentence on top of every page, and what is not as it should be: until it is gone.
+//! The status line of every page, and the open findings.
 
 use crate::page::Part;
 use crate::words::{Badge, Tone, drive_page, sentence, volume_page};
@@ -17,15 +17,15 @@ struct Status {
     alarm: Vec<String>,
 }
 
-/// Something that was found.
+/// A finding.
 struct Found {
     badge: Badge<WellBeing>,
     what: String,
     link: Option<String>,
     subject: String,
-    /// A command that mends it.
+    /// A command that fixes the finding.
     command: Option<String>,
-    /// What to do that no command does.
+    /// A recommendation without a command.
     todo: Option<String>,
 }
 
@@ -67,7 +67,7 @@ fn found(world: &World, finding: &Finding) -> Found {
     }
 }
 
-/// The page of what a finding is about, where it has one.
+/// The page of the finding's subject, if it has one.
 fn link(world: &World, subject: &str) -> Option<String> {
     let (kind, name) = subject.split_once(' ')?;
     match kind {

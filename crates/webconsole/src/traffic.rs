@@ -1,17 +1,17 @@
-//! What hosts ask of a volume, and how long it takes: the last numbers, a chart of the last quarter of an hour, and the same as a table.
+//! Host I/O of a volume: the latest rates, a chart of the last 15 minutes, and a table.
 
 use crate::words::Moment;
 use crate::{Rate, Sample, World};
 use askama::Template;
 use units::{ByteCount, counted};
 
-/// Rows of the table: minutes.
+/// Rows of the table, one per minute.
 const MINUTES: u64 = 15;
 
-/// What was seen so long ago is not what hosts do now. It is looked every ten seconds.
+/// Samples that are older do not count as current. The sample interval is ten seconds.
 const FRESH_S: u64 = 30;
 
-/// The chart, in units of its own.
+/// The size of the chart, in its own units.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 110.0;
 
@@ -19,7 +19,7 @@ const HEIGHT: f64 = 110.0;
 #[template(path = "traffic.html")]
 pub(crate) struct Traffic {
     now: Option<String>,
-    /// When it was seen last, where that is too long ago to be called now.
+    /// Time of the last sample, if it is too old to be current.
     old: Option<Moment>,
     charts: Vec<Chart>,
     rows: Vec<Row>,
@@ -39,7 +39,7 @@ struct Row {
 }
 
 impl Traffic {
-    /// Of the volume that the page is about.
+    /// The traffic of the page's volume.
     pub(crate) fn of(world: &World) -> Traffic {
         let samples = &world.traffic;
         let last = samples.last();
@@ -64,7 +64,7 @@ fn sentence_part(rate: &Rate, what: &str) -> String {
     }
 }
 
-/// A mean time; nothing where nothing was measured.
+/// A mean time; empty without a measurement.
 fn latency(mean_us: Option<u64>) -> String {
     match mean_us {
         None => "–".to_owned(),
@@ -95,11 +95,11 @@ fn chart(
     writes: &[Option<u64>],
     named: impl Fn(Option<u64>) -> String,
 ) -> Chart {
-    // Where nothing was measured there is no value, and none is zero.
+    // Without a measurement there is no value; zero is a value.
     let top = |values: &[Option<u64>]| values.iter().copied().flatten().max();
     let most = top(reads).max(top(writes));
     let said = format!(
-        "{title} of the last quarter of an hour: reads up to {}, writes up to {}",
+        "{title} over the last 15 minutes: reads up to {}, writes up to {}",
         named(top(reads)),
         named(top(writes))
     );
@@ -112,7 +112,8 @@ fn chart(
     }
 }
 
-/// The points of a line: now is on the right, and a quarter of an hour ago on the left. Where there is no value, there is no point.
+/// The points of a line: now on the right, 15 minutes ago on the left. Missing values have no
+/// point.
 fn line(samples: &[Sample], values: &[Option<u64>], most: u64) -> String {
     let end = samples.last().map_or(0, |last| last.at_unix_s);
     let point = |(sample, value): (&Sample, u64)| {
@@ -125,7 +126,7 @@ fn line(samples: &[Sample], values: &[Option<u64>], most: u64) -> String {
     measured.map(point).collect::<Vec<_>>().join(" ")
 }
 
-/// The last sample of each minute, the newest first.
+/// The last sample of each minute, newest first.
 fn rows(world: &World) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut minute = None;

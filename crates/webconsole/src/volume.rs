@@ -10,7 +10,7 @@ use askama::Template;
 use controller::{Event, HostInfo, Policy, VolumeInfo, VolumeState};
 use units::{ByteCount, counted};
 
-/// Events that its page shows.
+/// Maximum number of events on the page.
 const EVENTS: usize = 20;
 
 #[derive(Template)]
@@ -35,7 +35,7 @@ struct Slots {
 #[template(path = "policies.html")]
 struct Policies {
     policies: Vec<(Policy, Moment)>,
-    /// The volumes that have the policies of the array in common, where there are several.
+    /// The volumes that share the array's policies, if there are several.
     array: Option<String>,
     forms: Vec<String>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct History {
 
 #[derive(Template)]
 #[template(path = "deeds.html")]
-pub(crate) struct Deeds {
+pub(crate) struct ActionForms {
     pub(crate) deeds: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Policies {
     }
 }
 
-/// `None`: there is no such volume.
+/// `None`: no such volume.
 pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> Option<Vec<Part>> {
     let volume = world.volumes.iter().find(|volume| volume.name == name)?;
     let now_s = world.now_unix_s;
@@ -105,12 +105,12 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
                 forms: policy_forms(world, volume, viewer, back),
             },
         ),
-        Part::new("deeds", &Deeds { deeds: deeds(world, volume, viewer, back) }),
+        Part::new("deeds", &ActionForms { deeds: deeds(world, volume, viewer, back) }),
         Part::new("events", &History { list: EventList::of(world, EVENTS, is_of) }),
     ])
 }
 
-/// A form for each policy that can be set.
+/// A form for each policy that can be changed.
 fn policy_forms(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
     let names = deed::settable(volume.policies.iter().map(|policy| policy.name.as_str()));
     let form = |name: &&str| deed::form(world, viewer, back, &volume.name, "policy", &[("policy", name)]);
@@ -129,7 +129,7 @@ fn facts(volume: &VolumeInfo) -> Vec<(&'static str, String)> {
         ("Level", level),
         ("Capacity", ByteCount(volume.capacity_bytes).to_string()),
         ("Strip", ByteCount(volume.strip_bytes).to_string()),
-        ("Drives that may fail", survives(volume)),
+        ("Fault tolerance (drives)", survives(volume)),
         (
             "Lost",
             if volume.lost_bytes == 0 {
@@ -138,13 +138,13 @@ fn facts(volume: &VolumeInfo) -> Vec<(&'static str, String)> {
                 ByteCount(volume.lost_bytes).to_string()
             },
         ),
-        ("Waits in the cache", ByteCount(volume.cache.dirty_bytes).to_string()),
+        ("Dirty in the cache", ByteCount(volume.cache.dirty_bytes).to_string()),
         ("Volumes of its array", volume.array_volumes.join(", ")),
         ("Free in its array", ByteCount(volume.array_free_bytes).to_string()),
         ("UUID", volume.uuid.clone()),
     ];
     if let Some(resync) = volume.resync {
-        facts.insert(4, ("Redundancy agrees", format!("{} %", resync.percent)));
+        facts.insert(4, ("Resynced", format!("{} %", resync.percent)));
     }
     if let Some(initialised) = volume.initialisation {
         facts.insert(4, ("Initialised", format!("{} %", initialised.percent)));
@@ -158,7 +158,7 @@ fn facts(volume: &VolumeInfo) -> Vec<(&'static str, String)> {
 fn hosts(volume: &VolumeInfo, now_s: u64) -> Hosts {
     let of = |what: fn(&HostInfo) -> u64| volume.hosts.iter().map(what).sum::<u64>();
     let sum = format!(
-        "Over the last five seconds: {} a second of {} a second; {} a second of {} a second.",
+        "Over the last five seconds: {} per second, {}/s; {} per second, {}/s.",
         counted(of(|host| host.reads_per_s), "read"),
         ByteCount(of(|host| host.read_bytes_per_s)),
         counted(of(|host| host.writes_per_s), "write"),

@@ -1,8 +1,8 @@
-//! What if drives failed: what hosts could not reach, what reads would cost, how long a rebuild would take. It is calculated, and nothing
-//! is done: the controller is asked to explain requests with these drives taken for failed.
+//! Simulated drive failures: lost data, read cost, rebuild time. A calculation only: the controller
+//! explains requests as if these drives had failed.
 
 use crate::advice::is_out;
-use crate::foreseen::{self, Foreseen, Models};
+use crate::foreseen::{self, Models, PredictedRate};
 use crate::overview::{Bay, bay};
 use crate::page::Part;
 use crate::words::{Badge, Query, duration, encoded, sentence, shell_word};
@@ -16,27 +16,27 @@ use controller::{
 use std::collections::BTreeMap;
 use units::{ByteCount, counted};
 
-/// A read of a host.
+/// The size of a host's read.
 const SMALL: u64 = 4096;
 
-/// So many strips are read one by one, to see what a read costs.
+/// Number of strips that are read one by one, for the cost of a read.
 const STRIPS: u64 = 16;
 
-/// So many strips are read at once, to see whether all can be: more stripes are not explained.
+/// Maximum number of stripes of the read that checks for data loss: longer reads are not explained.
 const MOST_STRIPES: u64 = 256;
 
-/// What a rebuild moves in a second, where none has been seen: a guess for a drive that rotates, and for one that does not.
+/// Assumed rebuild rate per second before the first rebuild: for a rotating drive, and for an SSD.
 const GUESS: (u64, u64) = (120 << 20, 400 << 20);
 
-/// What is asked.
-struct Asked<'w> {
+/// The simulated failures of a volume.
+struct Scenario<'w> {
     volume: &'w VolumeInfo,
-    /// Slots that are taken for failed, and are not out already.
+    /// Slots that fail in the simulation, without those that already have.
     failed: Vec<u16>,
 }
 
-impl<'w> Asked<'w> {
-    fn of(world: &'w World, query: &Query) -> Option<Asked<'w>> {
+impl<'w> Scenario<'w> {
+    fn of(world: &'w World, query: &Query) -> Option<Scenario<'w>> {
         let volume = match query.get("of").filter(|name| !name.is_empty()) {
             Some(name) => world.volumes.iter().find(|volume| volume.name == name)?,
             None => world.volumes.first()?,
@@ -47,10 +47,10 @@ impl<'w> Asked<'w> {
             query.all("fail").iter().filter_map(|slot| slot.parse().ok()).filter(is_in).collect();
         failed.sort_unstable();
         failed.dedup();
-        Some(Asked { volume, failed })
+        Some(Scenario { volume, failed })
     }
 
-    /// The volumes that lie on these drives.
+    /// The volumes on these drives.
     fn volumes(&self, world: &'w World) -> impl Iterator<Item = &'w VolumeInfo> {
         let array = &self.volume.array;
         world.volumes.iter().filter(move |volume| volume.array == *array)
@@ -67,7 +67,7 @@ impl<'w> Asked<'w> {
         })
     }
 
-    /// A read of as much of a volume as is explained at once.
+    /// A read of the largest explained part of a volume.
     fn whole(&self, volume: &VolumeInfo) -> Command {
         self.read(volume, 0, volume.capacity_bytes.min(MOST_STRIPES * volume.strip_bytes))
     }
@@ -79,7 +79,7 @@ impl<'w> Asked<'w> {
         offsets.map(|offset| self.read(self.volume, offset, SMALL)).collect()
     }
 
-    /// How many of them a volume did not do without already; `None` if that cannot be told.
+    /// The number of additional failures for a volume; `None` if it is unknown.
     fn more(&self, volume: &VolumeInfo) -> Option<u16> {
         let (current, behind): (Vec<u16>, Vec<u16>) = self
             .failed
@@ -95,85 +95,83 @@ impl<'w> Asked<'w> {
     }
 }
 
-/// Whether a drive serves, and does not have all that belongs on it.
+/// Whether a drive is in use with incomplete data.
 fn is_being_filled(drive: &DriveInfo) -> bool {
     !is_out(drive.state) && drive.stale_regions > 0
 }
 
-/// Whether a volume does without the drives that are being filled, as far as its numbers of failures go: a drive may have all of one
-/// volume while it lacks some of another one of the same array. `None`: that is not told.
+/// Whether the fault tolerance of a volume already excludes the drives under rebuild: a drive can
+/// be complete for one volume of an array and incomplete for another. `None`: unknown.
 fn lacks_what_is_filled(volume: &VolumeInfo) -> Option<bool> {
     let filled = volume.drives.iter().filter(|drive| is_being_filled(drive)).count();
     let is_anything_out = volume.drives.iter().any(|drive| is_out(drive.state));
     match volume.state {
-        // It lacks nothing on any drive.
+        // All its drives are complete.
         VolumeState::Optimal => Some(false),
         _ if volume.array_volumes.len() <= 1 => Some(true),
-        // Something of it is lacking, and that can be nowhere else.
+        // Only this drive can be incomplete.
         _ if filled == 1 && !is_anything_out => Some(true),
         _ => None,
     }
 }
 
-/// Whether a level computes what is lost from parity, which has to agree with the data for that.
+/// Whether a level recomputes data from parity, which must then be consistent.
 fn has_parity(level: &str) -> bool {
     level.strip_prefix("raid").is_some_and(|number| number.starts_with(['4', '5', '6']))
 }
 
-/// What follows from what is known without asking.
+/// The result without additional queries.
 enum Outlook {
-    /// It does not serve now.
+    /// The volume is offline now.
     IsOut,
-    /// These are too many, whichever they are: why.
+    /// Too many failures, for this reason.
     Ends(String),
-    /// It goes on. So many more may fail then.
+    /// The volume stays online and tolerates this number of further failures.
     Serves(u16),
-    /// It depends on which ones: the plan of a read says it.
+    /// Depends on the position of the drives: the plan of a read decides.
     Depends,
-    /// Nobody knows: why.
+    /// Unknown, for this reason.
     Unsure(String),
 }
 
-fn outlook(asked: &Asked<'_>, volume: &VolumeInfo) -> Outlook {
+fn outlook(asked: &Scenario<'_>, volume: &VolumeInfo) -> Outlook {
     if !volume.state.serves() {
         return Outlook::IsOut;
     }
     if volume.reshape.is_some() {
-        let why = "it is on its way to another layout, and which drives it needs changes meanwhile";
+        let why = "a reshape is running and changes which drives the volume needs";
         return Outlook::Unsure(why.to_owned());
     }
     let filled: Vec<&DriveInfo> = volume.drives.iter().filter(|drive| is_being_filled(drive)).collect();
     let names: Vec<&str> = filled.iter().map(|drive| drive.name.as_str()).collect();
-    let lacks = format!("{} does not have all that belongs on it yet", names.join(", "));
+    let lacks = format!("{} is incomplete", names.join(", "));
     let Some(more) = asked.more(volume) else {
-        return Outlook::Unsure(format!("{lacks}, and of which volumes it lacks something is not told"));
+        return Outlook::Unsure(format!("{lacks}, and the affected volumes are unknown"));
     };
-    // A strip is computed from parity only where that agrees. Without another failure nothing has to be.
+    // Parity is used only where it is consistent. Without a further failure it is not needed.
     if more > 0 && volume.resync.is_some() && has_parity(&volume.level) {
-        return Outlook::Unsure(
-            "its parity does not agree everywhere yet: that is sure when the resync is done".to_owned(),
-        );
+        return Outlook::Unsure("its parity is not consistent until the resync is done".to_owned());
     }
     if more > volume.may_lose_at_most {
         return Outlook::Ends(match volume.may_lose_at_most {
-            0 => "it survives no further failure".to_owned(),
-            most => format!("it survives {} at the very most", counted(most, "further failure")),
+            0 => "it tolerates no further failure".to_owned(),
+            most => format!("it tolerates at most {}", counted(most, "further failure")),
         });
     }
     if more <= volume.may_lose {
         return Outlook::Serves(volume.may_lose - more);
     }
-    // What is read below is the beginning, which may have been filled already, or not.
+    // The read below covers only the beginning, which may already be rebuilt.
     if !filled.is_empty() && lacks_what_is_filled(volume) != Some(false) {
-        return Outlook::Unsure(format!("{lacks}: that is sure when the rebuild is done"));
+        return Outlook::Unsure(format!("{lacks} until its rebuild is done"));
     }
     Outlook::Depends
 }
 
-/// What has to be asked for the page besides the world: where it depends, whether all can be read; where hosts may be served then, what
-/// reads cost.
+/// Additional queries: reads of the volume where the positions decide, and small reads for the cost
+/// where hosts may be served.
 pub(crate) fn questions(world: &World, query: &Query) -> Vec<Command> {
-    let Some(asked) = Asked::of(world, query).filter(|asked| !asked.failed.is_empty()) else {
+    let Some(asked) = Scenario::of(world, query).filter(|asked| !asked.failed.is_empty()) else {
         return Vec::new();
     };
     let depends = |volume: &&VolumeInfo| matches!(outlook(&asked, volume), Outlook::Depends);
@@ -185,7 +183,8 @@ pub(crate) fn questions(world: &World, query: &Query) -> Vec<Command> {
     questions
 }
 
-/// Of an answer what the page needs: of a long read that it can be done. How it would be done is as long as the read.
+/// Reduces a result: of a long read only whether it is possible, because its plan is as long as the
+/// read.
 pub(crate) fn kept(question: &Command, answer: Result<Reply>) -> Result<Reply> {
     match (question, answer) {
         (Command::Explain(explain), Ok(Reply::Explained { .. })) if explain.size_bytes > SMALL => {
@@ -201,7 +200,7 @@ struct Picture {
     volume: String,
     others: Vec<(String, String)>,
     slots: Vec<Slot>,
-    /// What is chosen to predict with.
+    /// The model selection.
     models: String,
 }
 
@@ -220,16 +219,16 @@ struct Lost {
     cost: Option<Cost>,
     rebuild: Option<Rebuild>,
     predicted: Option<Predicted>,
-    /// Why nothing is predicted.
+    /// Why there is no prediction.
     unpredicted: Option<String>,
     cli: String,
 }
 
-/// Requests a second, now and then.
+/// IOPS now and after the failures.
 struct Predicted {
     of: String,
-    whole: Foreseen,
-    without: Foreseen,
+    whole: PredictedRate,
+    without: PredictedRate,
     cli: String,
 }
 
@@ -243,12 +242,12 @@ struct Rebuild {
     assumed: String,
 }
 
-/// `None`: there is no such volume.
+/// `None`: no such volume.
 pub(crate) fn parts(world: &World, viewer: &Viewer, query: &Query) -> Option<Vec<Part>> {
     if world.volumes.is_empty() {
         return Some(vec![Part::new("what-if", &NoVolume {})]);
     }
-    let asked = Asked::of(world, query)?;
+    let asked = Scenario::of(world, query)?;
     let slot = |(number, drive): (usize, &DriveInfo)| Slot {
         number,
         bay: bay(drive),
@@ -270,18 +269,19 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, query: &Query) -> Option<Vec
     Some(parts)
 }
 
-/// What is predicted for the page, where the volume goes on: the volume with all its drives, and without those that are out by then.
+/// The predictions of the page, if the volume stays online: with all drives, and without the failed
+/// ones.
 pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
-    let asked = Asked::of(world, query).filter(|asked| !asked.failed.is_empty());
-    let asked = asked.filter(|asked| matches!(fate(world, asked, asked.volume), Fate::Serves(_)));
+    let asked = Scenario::of(world, query).filter(|asked| !asked.failed.is_empty());
+    let asked = asked.filter(|asked| matches!(fate(world, asked, asked.volume), Effect::Serves(_)));
     let both = asked.and_then(|asked| both(world, &asked, query)?.ok());
     both.into_iter().flatten().collect()
 }
 
-/// `None`: nothing is chosen to predict with. Else both, or why they are not predicted.
+/// `None`: no models selected. Otherwise both predictions, or the reason why there are none.
 fn both(
     world: &World,
-    asked: &Asked<'_>,
+    asked: &Scenario<'_>,
     query: &Query,
 ) -> Option<std::result::Result<[Predict; 2], String>> {
     let (models, volume) = (Models::of(world, query)?, asked.volume);
@@ -314,15 +314,15 @@ fn predicted(world: &World, [whole, without]: [Predict; 2]) -> Predicted {
 #[template(path = "what-if-none.html")]
 struct NoVolume {}
 
-fn lost(world: &World, asked: &Asked<'_>, query: &Query) -> Lost {
+fn lost(world: &World, asked: &Scenario<'_>, query: &Query) -> Lost {
     let slots: Vec<String> = asked.failed.iter().map(ToString::to_string).collect();
-    let fates: Vec<(&VolumeInfo, Fate)> =
+    let fates: Vec<(&VolumeInfo, Effect)> =
         asked.volumes(world).map(|volume| (volume, fate(world, asked, volume))).collect();
     let survives = |name: &str| {
-        fates.iter().any(|(volume, fate)| volume.name == name && matches!(fate, Fate::Serves(_)))
+        fates.iter().any(|(volume, fate)| volume.name == name && matches!(fate, Effect::Serves(_)))
     };
     let is_served = survives(&asked.volume.name);
-    let all_served = fates.iter().all(|(_, fate)| matches!(fate, Fate::Serves(_)));
+    let all_served = fates.iter().all(|(_, fate)| matches!(fate, Effect::Serves(_)));
     let (predicted, unpredicted) = match is_served.then(|| both(world, asked, query)).flatten() {
         Some(Ok(both)) => (Some(predicted(world, both)), None),
         Some(Err(why)) => (None, Some(sentence(&why))),
@@ -343,79 +343,81 @@ fn lost(world: &World, asked: &Asked<'_>, query: &Query) -> Lost {
     }
 }
 
-/// What would become of a volume.
-enum Fate {
-    /// It would go on. How many more may fail then, where that is sure.
+/// The result for a volume.
+enum Effect {
+    /// It stays online. The number of further failures that it tolerates, if known.
     Serves(Option<u16>),
-    /// It would not: why.
+    /// It goes offline, for this reason.
     Ends(String),
-    /// It does not serve now.
+    /// It is offline now.
     IsOut,
-    /// The controller did not say: why.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
-fn fate(world: &World, asked: &Asked<'_>, volume: &VolumeInfo) -> Fate {
+fn fate(world: &World, asked: &Scenario<'_>, volume: &VolumeInfo) -> Effect {
     let fate = match outlook(asked, volume) {
-        Outlook::IsOut => Fate::IsOut,
-        Outlook::Ends(why) => Fate::Ends(why),
-        Outlook::Unsure(why) => Fate::Unknown(why),
-        Outlook::Serves(left) => Fate::Serves(Some(left)),
+        Outlook::IsOut => Effect::IsOut,
+        Outlook::Ends(why) => Effect::Ends(why),
+        Outlook::Unsure(why) => Effect::Unknown(why),
+        Outlook::Serves(left) => Effect::Serves(Some(left)),
         Outlook::Depends => match world.answer(&asked.whole(volume)) {
-            Some(Ok(_)) => Fate::Serves(None),
-            // No plan reads it then.
-            Some(Err(error)) if error.kind == ErrorKind::Invalid => Fate::Ends(error.message.clone()),
-            Some(Err(error)) => Fate::Unknown(error.message.clone()),
-            None => Fate::Unknown("it was not asked".to_owned()),
+            Some(Ok(_)) => Effect::Serves(None),
+            // The read has no plan.
+            Some(Err(error)) if error.kind == ErrorKind::Invalid => Effect::Ends(error.message.clone()),
+            Some(Err(error)) => Effect::Unknown(error.message.clone()),
+            None => Effect::Unknown("not available".to_owned()),
         },
     };
-    // Numbers say that nothing is lost: a read that is refused all the same says that they are not all there is to know.
-    let is_shown = volume.uuid == asked.volume.uuid && matches!(fate, Fate::Serves(_));
+    // A refused read overrides the calculated result.
+    let is_shown = volume.uuid == asked.volume.uuid && matches!(fate, Effect::Serves(_));
     let small = if is_shown { asked.small() } else { Vec::new() };
     let refused = small.iter().find_map(|question| world.answer(question)?.as_ref().err());
-    refused.map_or(fate, |error| Fate::Unknown(error.message.clone()))
+    refused.map_or(fate, |error| Effect::Unknown(error.message.clone()))
 }
 
-impl Fate {
+impl Effect {
     fn said(&self, volume: &VolumeInfo) -> (Badge<WellBeing>, String) {
         let name = &volume.name;
         let size = ByteCount(volume.capacity_bytes);
         match self {
-            Fate::Serves(Some(0)) => {
+            Effect::Serves(Some(0)) => {
                 let said =
-                    format!("'{name}' goes on, and nothing is lost. It survives no further failure then.");
+                    format!("'{name}' stays online without data loss. It then tolerates no further failure.");
                 (Badge(WellBeing::Warning), said)
             }
-            Fate::Serves(Some(left)) => (
+            Effect::Serves(Some(left)) => (
                 Badge(WellBeing::Ok),
                 format!(
-                    "'{name}' goes on, and nothing is lost. It survives {} then.",
+                    "'{name}' stays online without data loss. It then tolerates {}.",
                     counted(*left, "further failure")
                 ),
             ),
-            Fate::Serves(None) => (
+            Effect::Serves(None) => (
                 Badge(WellBeing::Warning),
                 format!(
-                    "'{name}' goes on, and nothing is lost. Which drive fails next decides whether it survives that."
+                    "'{name}' stays online without data loss. Whether it tolerates a further \
+                     failure depends on the drive."
                 ),
             ),
-            Fate::Ends(why) => (
+            Effect::Ends(why) => (
                 Badge(WellBeing::Critical),
                 format!(
-                    "'{name}' ends: hosts reach none of its {size} until enough of these drives are back, and if they do not come back it is lost. {}",
+                    "'{name}' goes offline: hosts cannot access its {size} until enough of these \
+                     drives return. Without them, the data is lost. {}",
                     sentence(why)
                 ),
             ),
-            Fate::IsOut => (Badge(WellBeing::Critical), format!("'{name}' does not serve now.")),
-            Fate::Unknown(why) => {
-                (Badge(WellBeing::Warning), format!("Of '{name}' that is not known. {}", sentence(why)))
+            Effect::IsOut => (Badge(WellBeing::Critical), format!("'{name}' is offline now.")),
+            Effect::Unknown(why) => {
+                (Badge(WellBeing::Warning), format!("The effect on '{name}' is unknown. {}", sentence(why)))
             }
         }
     }
 }
 
-/// What reads would cost: of each of the first strips, as the controller explains it.
-fn cost(world: &World, asked: &Asked<'_>) -> Option<Cost> {
+/// The cost of reads: the plan of each of the first strips.
+fn cost(world: &World, asked: &Scenario<'_>) -> Option<Cost> {
     let questions = asked.small();
     let mut by_reads: BTreeMap<u64, u64> = BTreeMap::new();
     let mut dearest: Option<(u64, &str)> = None;
@@ -431,10 +433,10 @@ fn cost(world: &World, asked: &Asked<'_>) -> Option<Cost> {
     let reads: u64 = by_reads.iter().map(|(reads, strips)| reads * strips).sum();
     let each: Vec<String> = by_reads
         .iter()
-        .map(|(reads, strips)| format!("{strips} take {}", counted(*reads, "drive read")))
+        .map(|(reads, strips)| format!("{strips} need {}", counted(*reads, "drive read")))
         .collect();
     let said = format!(
-        "Of reads of 4 KiB at the first {}, {}: {}.{} in the mean.",
+        "4 KiB reads of the first {}: {}; mean {}.{}.",
         counted(strips, "strip"),
         each.join(", "),
         reads / strips.max(1),
@@ -443,40 +445,36 @@ fn cost(world: &World, asked: &Asked<'_>) -> Option<Cost> {
     Some(Cost { said, picture: dearest.map(|(_, text)| text.to_owned()).unwrap_or_default() })
 }
 
-fn rebuild(world: &World, asked: &Asked<'_>) -> Rebuild {
+fn rebuild(world: &World, asked: &Scenario<'_>) -> Rebuild {
     let bytes: u64 = asked.volumes(world).map(|volume| volume.member_bytes).sum();
     let seen = world.tasks.iter().find_map(|task| {
         let is_of = task.volume.as_ref().is_some_and(|name| asked.volume.array_volumes.contains(name));
         let is_rebuild = matches!(task.kind, TaskKind::Rebuild | TaskKind::Replace) && is_of;
         let took = task.ended_unix_s?.saturating_sub(task.started_unix_s);
-        // One that was over within seconds tells nothing of hours.
+        // A rebuild of a few seconds has no meaningful rate.
         (is_rebuild && task.state == TaskState::Done && took >= 10)
             .then(|| (task.task, task.done_blocks * 512 / took))
     });
     let rotates = asked.volume.drives.iter().any(|drive| drive.rotational);
     let (rate, how) = match seen {
-        Some((task, rate)) => (rate, format!("as fast as task {task} was, {}/s", ByteCount(rate))),
+        Some((task, rate)) => (rate, format!("the rate of task {task}, {}/s", ByteCount(rate))),
         None => {
             let rate = if rotates { GUESS.0 } else { GUESS.1 };
             let kind = if rotates { "a rotating drive" } else { "a solid-state drive" };
-            (
-                rate,
-                format!("at {}/s, which is a guess for {kind}: none was rebuilt here yet", ByteCount(rate)),
-            )
+            (rate, format!("{}/s, an assumption for {kind} before the first rebuild", ByteCount(rate)))
         }
     };
     let share = asked.volume.policies.iter().find(|policy| policy.name == "task-rate");
-    let share = share.map(|policy| {
-        format!(" While hosts are busy it takes {} of the time, and longer by that.", policy.current)
-    });
+    let share = share
+        .map(|policy| format!(" With busy hosts it takes longer: it gets {} of the time.", policy.current));
     let each = if asked.failed.len() > 1 { " for each drive" } else { "" };
     Rebuild {
         said: format!(
-            "About {}{each}: {} are written to the new drive.",
+            "About {}{each} to write {} to the new drive.",
             duration((bytes / rate.max(1)).max(1)),
             ByteCount(bytes)
         ),
-        assumed: format!("That is {how}.{}", share.unwrap_or_default()),
+        assumed: format!("Assumed rate: {how}.{}", share.unwrap_or_default()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! States, times, addresses and shell words, as pages write them.
+//! Formatting of states, times, addresses and shell words.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::fmt;
 use units::printable_lines;
 
-/// What a template makes. Names and messages that it shows neither reorder the page nor hide in it. Writing into a text cannot fail; if
-/// it did, the page would say so.
+/// Renders a template. Names and messages in it cannot reorder the page or hide in it. Rendering
+/// into a string cannot fail; if it did, the page would say so.
 pub(crate) fn rendered(template: &impl Template) -> String {
-    let failed = || "<p>This part cannot be shown; 'softroc health' tells how all is.</p>".to_owned();
+    let failed = || "<p>This part cannot be shown. 'softroc health' shows the overall health.</p>".to_owned();
     let page = template.render().unwrap_or_else(|_| failed());
     match printable_lines(&page) {
         Cow::Borrowed(_) => page,
@@ -18,22 +18,22 @@ pub(crate) fn rendered(template: &impl Template) -> String {
     }
 }
 
-/// The fields of an address or a form, decoded, in their order.
+/// The decoded fields of an address or a form, in order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Query(pub Vec<(String, String)>);
 
 impl Query {
-    /// The first value of a name.
+    /// The first value of a field.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a name.
+    /// All values of a field.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// As an address has them, with its `?`; without those that only tell what was asked a moment ago.
+    /// As part of an address with `?`, without the fields that report the last action.
     pub(crate) fn to_address(&self) -> String {
         let kept = self.0.iter().filter(|(name, _)| name != "asked");
         let fields: Vec<String> =
@@ -42,7 +42,7 @@ impl Query {
     }
 }
 
-/// The page to go back to, as a form names it: of the console, whatever else it says.
+/// The page to return to, restricted to the console.
 pub fn back(named: Option<&str>) -> &str {
     let is_ours = |address: &&str| {
         address.starts_with("/console/")
@@ -51,7 +51,7 @@ pub fn back(named: Option<&str>) -> &str {
     named.filter(is_ours).unwrap_or("/console/")
 }
 
-/// A text as a part of an address.
+/// Percent-encodes a text.
 pub fn encoded(text: &str) -> String {
     let mut address = String::new();
     for byte in text.bytes() {
@@ -75,7 +75,7 @@ pub(crate) fn drive_page(name: &str) -> String {
     format!("/console/drive?of={}", encoded(name))
 }
 
-/// A text as one word for a shell.
+/// Quotes a text as one shell word.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('-') {
@@ -84,7 +84,7 @@ pub(crate) fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// A clause as a sentence: with a capital letter and a full stop.
+/// A clause as a sentence: capital letter and full stop.
 pub(crate) fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -93,7 +93,8 @@ pub(crate) fn sentence(clause: &str) -> String {
     format!("{first}{}{stop}", letters.as_str())
 }
 
-/// How good a state is. Its colour never says it alone: a sign and the word stand beside it.
+/// The severity of a state. The page never shows it by colour alone, but also with a sign and a
+/// word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tone {
     Good,
@@ -104,7 +105,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// The name of its style.
+    /// The CSS class.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Tone::Good => "good",
@@ -115,7 +116,7 @@ impl Tone {
         }
     }
 
-    /// Its sign.
+    /// The sign.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Tone::Good => "✔",
@@ -180,7 +181,7 @@ impl From<WellBeing> for Tone {
     }
 }
 
-/// A state as a page shows it: sign and word.
+/// A state on a page: sign and word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Badge<S>(pub(crate) S);
 
@@ -188,14 +189,14 @@ impl<S: fmt::Display + Copy + Into<Tone>> fmt::Display for Badge<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tone: Tone = self.0.into();
         let (class, sign) = (tone.class(), tone.sign());
-        // The words of states are ours: none has to be escaped.
+        // State names are constants and need no escaping.
         write!(f, "<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>", self.0)
     }
 }
 
 impl<S: fmt::Display + Copy + Into<Tone>> HtmlSafe for Badge<S> {}
 
-/// A moment: how long ago, and exactly when for whoever points at it.
+/// A moment: relative, with the exact time as a tooltip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) at_s: u64,
@@ -212,7 +213,7 @@ impl fmt::Display for Moment {
 impl HtmlSafe for Moment {}
 
 impl Moment {
-    /// So coarse that a page which shows it changes once a minute at most.
+    /// Coarse, so that a page with it changes at most once a minute.
     fn relative(self) -> String {
         let (distance, is_past) = (self.now_s.abs_diff(self.at_s), self.at_s <= self.now_s);
         let text = match distance {
@@ -225,12 +226,12 @@ impl Moment {
     }
 }
 
-/// A moment as people write it, in UTC.
+/// The exact time, in UTC.
 pub(crate) fn exactly(unix_s: u64) -> String {
     units::utc(unix_s).replace('T', " ").replace('Z', " UTC")
 }
 
-/// A time that something takes, in seconds.
+/// A duration in seconds.
 pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

@@ -1,19 +1,19 @@
-//! What is measured and predicted beside the controller, as pages show it and forms ask for it. Whoever serves the pages carries it out.
+//! Benchmarks and predictions as values for pages and forms. The server of the pages runs them.
 
 use crate::words::shell_word;
 
-/// What can be chosen, what is measured, and what is predicted.
+/// The catalog, the latest benchmark and the latest prediction.
 #[derive(Clone, Default, Debug)]
 pub struct Workbench {
-    /// What can be chosen.
+    /// The catalog.
     pub offer: Offer,
-    /// What is measured, or was measured last.
+    /// The running or last benchmark.
     pub run: Option<Run>,
-    /// What is predicted, or was predicted last.
+    /// The running or last prediction.
     pub prediction: Option<Prediction>,
 }
 
-/// What can be chosen.
+/// Selectable items of the catalog.
 #[derive(Clone, Default, Debug)]
 pub struct Offer {
     /// Load profiles of the catalog.
@@ -29,146 +29,146 @@ pub struct Offer {
 pub struct Load {
     /// Its name.
     pub name: String,
-    /// What requests look like.
+    /// The pattern of its requests.
     pub load: String,
-    /// What it stands for.
+    /// Its description.
     pub prose: String,
-    /// Whether it writes, and so destroys what it writes over.
+    /// Whether it writes, and so overwrites data.
     pub writes: bool,
 }
 
 /// A controller or a drive of the catalog.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The name by which it is chosen.
+    /// Its name in the catalog.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
-    /// Of a drive: whether it rotates.
+    /// For a drive: whether it rotates.
     pub rotates: bool,
-    /// Of a controller: the strips that it offers, its usual one first.
+    /// For a controller: the strip sizes that it supports, the default first.
     pub strips_kib: Vec<u64>,
 }
 
-/// A measurement of a volume.
+/// A benchmark of a volume.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was asked.
+    /// The request.
     pub order: Measure,
-    /// Who asked.
+    /// The account that requested it.
     pub by: String,
-    /// When, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub begun_unix_s: u64,
-    /// Where it stands.
+    /// Its state.
     pub stage: Stage,
-    /// What it does now, while it runs.
+    /// Current values while it runs.
     pub live: Option<Live>,
-    /// What came out so far.
+    /// Results so far.
     pub points: Vec<Point>,
-    /// What makes it doubtful, and where it is kept.
+    /// Warnings, and where the result is stored.
     pub notes: Vec<String>,
 }
 
 /// A prediction.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// What was asked.
+    /// The request.
     pub order: Predict,
-    /// Where it stands.
+    /// Its state.
     pub stage: Stage,
-    /// How much of it is done, in percent.
+    /// Progress in percent.
     pub percent: u8,
-    /// What came out.
+    /// The results.
     pub points: Vec<Point>,
-    /// What limits it, and how far off it may be.
+    /// The bottleneck, and the expected error.
     pub notes: Vec<String>,
 }
 
-/// Where something that takes a while stands.
+/// The state of a benchmark or a prediction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It waits for its turn.
+    /// Queued.
     Waits,
-    /// It goes on.
+    /// Running.
     Runs,
-    /// It is done.
+    /// Complete.
     Done,
-    /// Somebody stopped it; what was found until then stays.
+    /// Stopped by an operator; results so far remain.
     Stopped(String),
-    /// It did not begin, or ended early: why.
+    /// Failed, for this reason.
     Failed(String),
 }
 
 impl Stage {
-    /// Whether nothing more comes.
+    /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         !matches!(self, Stage::Waits | Stage::Runs)
     }
 }
 
-/// What a measurement does now.
+/// Current values of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// Which profile.
+    /// The load profile.
     pub profile: String,
-    /// How many requests are outstanding.
+    /// The number of outstanding requests.
     pub outstanding: u32,
     /// Ramp or run.
     pub phase: &'static str,
-    /// Requests that ended, a second.
+    /// Completed requests per second.
     pub per_s: f64,
-    /// MiB a second.
+    /// MiB per second.
     pub mib_per_s: f64,
-    /// How long one takes in the mean, in microseconds.
+    /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
     /// Requests that failed.
     pub errors: u64,
-    /// Which point, from 1, and of how many.
+    /// The current point, from 1, and the number of points.
     pub point: (usize, usize),
-    /// How much of all is done, in percent.
+    /// Overall progress in percent.
     pub percent: u8,
-    /// What is left, in seconds.
+    /// Remaining seconds.
     pub left_s: u64,
 }
 
-/// What a load came to at a number of outstanding requests.
+/// The result of a load at a number of outstanding requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
-    /// Which profile.
+    /// The load profile.
     pub profile: String,
-    /// How many requests were outstanding.
+    /// The number of outstanding requests.
     pub outstanding: u32,
-    /// Requests a second.
+    /// Requests per second.
     pub per_s: f64,
-    /// MiB a second.
+    /// MiB per second.
     pub mib_per_s: f64,
-    /// How long one took in the mean, in microseconds.
+    /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
-    /// How long 99 of 100 took at the most, in microseconds.
+    /// p99 latency in microseconds.
     pub p99_us: Option<f64>,
-    /// Half the width of the 95 % interval of the rate, in percent of it.
+    /// Half the width of the 95 % confidence interval of the rate, in percent.
     pub sure_percent: Option<f64>,
 }
 
-/// A measurement that somebody asks for.
+/// A requested benchmark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measure {
-    /// Which volume.
+    /// The volume.
     pub volume: String,
-    /// Which load, as `softroc bench` takes it.
+    /// The load, in the syntax of `softroc bench`.
     pub profile: String,
-    /// How many requests are outstanding, one number after the other.
+    /// Numbers of outstanding requests, measured in turn.
     pub outstanding: String,
-    /// How long each of them is measured.
+    /// Duration of each measurement.
     pub runtime: String,
-    /// Whether what the volume holds may be lost: its name was typed.
+    /// Whether data of the volume may be destroyed: its name was typed.
     pub destroy_data: bool,
-    /// Whether it is measured while hosts use it.
+    /// Whether hosts may be connected during the benchmark.
     pub beside_hosts: bool,
 }
 
 impl Measure {
-    /// The command line that does the same, word by word, without the name of the program.
+    /// The arguments of the equivalent command line, without the program name.
     pub fn words(&self) -> Vec<String> {
         let mut words = vec![
             "bench".to_owned(),
@@ -183,29 +183,29 @@ impl Measure {
     }
 }
 
-/// A prediction that somebody asks for.
+/// A requested prediction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Predict {
-    /// Which controller of the catalog.
+    /// The controller of the catalog.
     pub controller: String,
-    /// Which drive of the catalog, and how many of it.
+    /// The number of drives, and their model in the catalog.
     pub drives: (usize, String),
     /// The level.
     pub level: String,
-    /// How many spans; 1: the level has none, or one.
+    /// Number of spans; 1 for levels without spans.
     pub spans: u16,
-    /// The strip, where it is another one than the controller's usual one.
+    /// The strip size, if it is not the controller's default.
     pub strip_kib: Option<u64>,
-    /// Which load.
+    /// The load.
     pub profile: String,
-    /// How many requests are outstanding, one number after the other.
+    /// Numbers of outstanding requests.
     pub outstanding: String,
-    /// Slots whose drives have failed.
+    /// Slots of failed drives.
     pub failed: Vec<u16>,
 }
 
 impl Predict {
-    /// The command line that does the same, word by word, without the name of the program.
+    /// The arguments of the equivalent command line, without the program name.
     pub fn words(&self) -> Vec<String> {
         let (count, drive) = &self.drives;
         let mut words = vec![
@@ -226,7 +226,7 @@ impl Predict {
     }
 }
 
-/// Words as a shell takes them.
+/// The words as a shell command.
 pub(crate) fn command_line(words: &[String]) -> String {
     let word = |word: &String| match word.split_once('=') {
         Some((flag, value)) if flag.starts_with("--") => format!("{flag}={}", shell_word(value)),

@@ -1,4 +1,4 @@
-//! What pages are made of.
+//! The input of pages.
 
 use crate::{Prediction, Workbench};
 use access::{AccountInfo, Caller};
@@ -7,16 +7,16 @@ use controller::{
     SpareInfo, TaskInfo, VolumeInfo,
 };
 
-/// What the controller tells, all of it asked for at one time.
+/// The state of the controller, queried at one time.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// When it was asked, in seconds since 1970.
+    /// Time of the query, in seconds since 1970.
     pub now_unix_s: u64,
-    /// What the machine is called.
+    /// Host name of the machine.
     pub host: String,
     /// The controller.
     pub info: ControllerInfo,
-    /// How all is.
+    /// Overall health.
     pub health: HealthReport,
     /// Volumes by name.
     pub volumes: Vec<VolumeInfo>,
@@ -24,86 +24,86 @@ pub struct World {
     pub drives: Vec<DriveInfo>,
     /// Hot spares.
     pub spares: Vec<SpareInfo>,
-    /// What arrays need of a spare.
+    /// Spare coverage of arrays.
     pub coverage: Vec<CoverageInfo>,
-    /// Tasks: those that go on, then those that ended.
+    /// Tasks: running ones, then ended ones.
     pub tasks: Vec<TaskInfo>,
     /// The newest events, newest last.
     pub events: Vec<Event>,
-    /// What was asked for this page alone ([`questions`](crate::questions)), and what was answered.
+    /// Additional queries of this page ([`questions`](crate::questions)) and their results.
     pub answers: Vec<(Command, Result<Reply>)>,
-    /// What is kept beside the controller, for pages that show it and those who may see it.
+    /// Data outside the controller, for pages that show it and viewers that may see it.
     pub upkeep: Option<Upkeep>,
-    /// What hosts asked of the volume that the page is about, the newest last.
+    /// I/O samples of the page's volume, oldest first.
     pub traffic: Vec<Sample>,
-    /// What is measured and predicted.
+    /// Benchmarks and predictions.
     pub workbench: Workbench,
-    /// What was to be predicted for this page alone ([`predictions`](crate::predictions)), as far as it is.
+    /// Available predictions for this page ([`predictions`](crate::predictions)).
     pub foreseen: Vec<Prediction>,
-    /// What is worth knowing of what was asked a moment ago, a sentence each.
+    /// Notes about the action that was just accepted, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is kept beside the controller. What somebody may not see is left out.
+/// Data outside the controller, without parts that the viewer may not see.
 #[derive(Clone, Default, Debug)]
 pub struct Upkeep {
-    /// Where notifications go.
+    /// Notification channels.
     pub channels: Vec<Channel>,
     /// Accounts, by name.
     pub accounts: Vec<AccountInfo>,
-    /// The SHA-256 of the certificate, where there is one.
+    /// The SHA-256 of the certificate, if there is one.
     pub certificate: Option<String>,
 }
 
-/// Where notifications go.
+/// A notification channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
     /// Its name.
     pub name: String,
     /// Its address.
     pub target: String,
-    /// Events that matter less are not sent.
+    /// The least severity that is sent.
     pub severity: Severity,
-    /// Messages that wait.
+    /// Queued messages.
     pub waiting: usize,
-    /// Why the last try failed; `None`: it did not.
+    /// The error of the last attempt, if it failed.
     pub problem: Option<String>,
 }
 
-/// What hosts asked of a volume in a span of time.
+/// Host I/O of a volume in an interval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// The end of the span, in seconds since 1970.
+    /// End of the interval, in seconds since 1970.
     pub at_unix_s: u64,
     /// Reads.
     pub reads: Rate,
-    /// Writes, those of zeroes among them.
+    /// Writes, including write zeroes.
     pub writes: Rate,
 }
 
-/// How often something was asked, and how long it took.
+/// Rate and latency of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rate {
-    /// Requests that ended, a second.
+    /// Completed requests per second.
     pub per_s: u64,
-    /// Their bytes, a second.
+    /// Bytes per second.
     pub bytes_per_s: u64,
-    /// The mean of the time that they took; `None` where none ended.
+    /// Mean latency; `None` without completed requests.
     pub mean_us: Option<u64>,
 }
 
 impl World {
-    /// What was answered to something that the page asked for.
+    /// The result of an additional query.
     pub(crate) fn answer(&self, question: &Command) -> Option<&Result<Reply>> {
         self.answers.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
     }
 }
 
-/// Who looks.
+/// The viewer of a page.
 #[derive(Clone, Debug)]
 pub struct Viewer {
-    /// They.
+    /// The account.
     pub caller: Caller,
-    /// What the forms of their pages carry, so that no other page can ask in their name.
+    /// Token of the page's forms, against cross-site requests.
     pub token: String,
 }

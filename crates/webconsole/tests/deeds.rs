@@ -1,21 +1,21 @@
-//! What can be done from a page: who may, what has to be typed, and the command line that does the same.
+//! Actions of pages: permissions, confirmations, and the equivalent command line.
 
 mod world;
 
 use access::Role;
 use controller::{Command, ErrorKind};
-use webconsole::{Deed, Order, Query};
+use webconsole::{ConsoleAction, Order, Query};
 use world::{html, query, world};
 
 fn sent(verb: &str, of: &str, word: &str) -> Query {
     query(&[("verb", verb), ("of", of), ("word", word)])
 }
 
-fn read(sent: &Query) -> controller::Result<Deed> {
-    Deed::read(sent, &world())
+fn read(sent: &Query) -> controller::Result<ConsoleAction> {
+    ConsoleAction::read(sent, &world())
 }
 
-/// A form of a page: what it sends as it is, whether it can be used, and its command line.
+/// A form of a page: its fields, whether it is enabled, and its command line.
 struct Form {
     sent: Vec<(String, String)>,
     usable: bool,
@@ -70,7 +70,7 @@ fn a_delete_takes_the_name() {
     let refused = read(&sent("delete", "data", "dat")).expect_err("it is not the name");
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert!(
-        refused.message.contains("type 'data' for 'Delete data'; nothing was done"),
+        refused.message.contains("type 'data' to confirm 'Delete data'; nothing was changed"),
         "{}",
         refused.message
     );
@@ -82,27 +82,28 @@ fn a_delete_takes_the_name() {
     assert_eq!(check.then("/console/volume?of=data"), "/console/volume?of=data&asked=check");
 }
 
-/// A dialogue that preselects a healthy drive and asks nothing costs an array: what works is named by its serial number.
+/// Replacing the wrong healthy drive can cost an array: a working drive needs its serial number as
+/// confirmation.
 #[test]
 fn a_drive_that_works_is_replaced_by_its_serial_number_alone() {
     let replace = |of: &str, word: &str| {
         read(&query(&[("verb", "replace"), ("of", of), ("with", "/dev/sdx"), ("word", word)]))
     };
     let refused = replace("data:0", "ZC12").expect_err("it is another one's");
-    assert!(refused.message.contains("type 'ZC11' for 'Replace data:0 by /dev/sdx'"), "{refused}");
+    assert!(refused.message.contains("type 'ZC11' to confirm 'Replace data:0 by /dev/sdx'"), "{refused}");
     assert_eq!(replace("data:0", "").expect_err("nothing was typed").kind, ErrorKind::Invalid);
     let wanted = |drive: &str, destroy_data| {
         let (drive, with) = (drive.to_owned(), "/dev/sdx".to_owned());
         Order::Command(Command::DriveReplace { drive, with, destroy_data })
     };
     assert_eq!(replace("data:0", "ZC11").expect("it is").order, wanted("data:0", false));
-    // One that is out is replaced without more ado, and what is on the new one is lost only if somebody says so.
+    // A failed drive needs no confirmation; data on the new one is overwritten only on request.
     let mut world = world();
     world.volumes[1].drives[1].state = controller::DriveState::Failed;
     let mut sent = query(&[("verb", "replace"), ("of", "data:1"), ("with", "/dev/sdx")]);
-    assert_eq!(Deed::read(&sent, &world).expect("it is out").order, wanted("data:1", false));
+    assert_eq!(ConsoleAction::read(&sent, &world).expect("it is out").order, wanted("data:1", false));
     sent.0.push(("destroy".to_owned(), "yes".to_owned()));
-    assert_eq!(Deed::read(&sent, &world).expect("it is out").order, wanted("data:1", true));
+    assert_eq!(ConsoleAction::read(&sent, &world).expect("it is out").order, wanted("data:1", true));
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! A measurement and a prediction as pages show them, and the command lines that forms stand for.
+//! Benchmarks and predictions on pages, and the command lines of their forms.
 
 mod world;
 
 use access::{Action, Role};
 use controller::ErrorKind;
 use webconsole::{
-    Deed, Live, Load, Measure, Model, Offer, Order, Point, Predict, Prediction, Run, Stage, Workbench, World,
+    ConsoleAction, Live, Load, Measure, Model, Offer, Order, Point, Predict, Prediction, Run, Stage,
+    Workbench, World,
 };
 use world::{NOW, html, query};
 
@@ -46,7 +47,7 @@ fn measure() -> Measure {
     }
 }
 
-/// A world in which `data` is measured, and a prediction of it is known.
+/// A world with a running benchmark of `data` and a prediction for it.
 fn world() -> World {
     let run = Run {
         order: measure(),
@@ -108,21 +109,21 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
         "by otto",
         "softroc bench volume:data --profile=database --outstanding=1,8 --runtime=5s",
         "Predicted: EP420i, 3 × SAS-12G-HDD, raid5",
-        "It is predicted without a journal and without SoftROC's cache.",
+        "The model has no journal and no SoftROC cache.",
         "Database: limited by the drives, busy 99 %.",
-        // 300 of 600: what has no other side is left out.
+        // 300 of 600; rows without a counterpart are left out.
         "database, 1 outstanding",
-        "\"Measured of predicted\">50 %<",
-        "through NBD",
+        "\"Measured / predicted\">50 %<",
+        "The load uses NBD",
         "what &#60;databases&#62; do",
     ] {
         assert!(shown.contains(fact), "no '{fact}' in {shown}");
     }
     assert!(!shown.contains("database, 8 outstanding</th>") && !shown.contains("bench-report"), "{shown}");
-    // What was predicted of more drives says nothing of what was measured.
+    // A prediction for another number of drives is not compared.
     let mut wider = world.clone();
     wider.workbench.prediction.as_mut().expect("it is known").order.drives.0 = 4;
-    assert!(!page(&wider, Role::ReadOnly).contains("Measured beside predicted"));
+    assert!(!page(&wider, Role::ReadOnly).contains("Measured and predicted"));
     let run = world.workbench.run.as_mut().expect("it runs");
     run.stage = Stage::Failed("'data' is used by a host".to_owned());
     let shown = page(&world, Role::ReadOnly);
@@ -131,12 +132,12 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
         "{shown}"
     );
     assert!(!shown.contains("requests/s, ") && shown.contains("bench-report?beside=yes"), "{shown}");
-    // Without a name the page of what is measured is shown; a volume that there is not is no page.
-    assert!(html(&world, Role::ReadOnly, "bench", &[]).contains("Bench: measure data"));
+    // Without a name, the page of the running benchmark appears; an unknown volume has no page.
+    assert!(html(&world, Role::ReadOnly, "bench", &[]).contains("Benchmark of data"));
     assert!(html(&world, Role::ReadOnly, "bench", &[("of", "gone")]).contains("There is no volume"));
 }
 
-/// While a volume was measured the page warned of a host, which was the measurement.
+/// Regression: the page warned of a host that was the benchmark itself.
 #[test]
 fn a_measurement_is_no_host_to_be_warned_of() {
     let mut world = world();
@@ -147,10 +148,10 @@ fn a_measurement_is_no_host_to_be_warned_of() {
     });
     let host: controller::HostInfo = serde_json::from_value(host).expect("a host");
     world.volumes[1].hosts = vec![host.clone()];
-    assert!(!page(&world, Role::Operator).contains("disturb each other"), "it is the measurement");
+    assert!(!page(&world, Role::Operator).contains("slow each other"), "it is the measurement");
     world.volumes[1].hosts.push(host);
     assert!(
-        page(&world, Role::Operator).contains("In use by 1 host: hosts and a measurement disturb"),
+        page(&world, Role::Operator).contains("In use by 1 host: the measurement and the hosts slow"),
         "another one"
     );
     world.workbench.run.as_mut().expect("a run").stage = Stage::Done;
@@ -160,7 +161,7 @@ fn a_measurement_is_no_host_to_be_warned_of() {
 #[test]
 fn a_form_stands_for_the_command_line_beside_it() {
     let world = world();
-    let read = |fields: &[(&str, &str)]| Deed::read(&query(fields), &world);
+    let read = |fields: &[(&str, &str)]| ConsoleAction::read(&query(fields), &world);
     let form = [
         ("verb", "bench-run"),
         ("of", "data"),
@@ -178,7 +179,7 @@ fn a_form_stands_for_the_command_line_beside_it() {
     assert_eq!(order.words()[5..], ["--destroy-data", "--beside-hosts"]);
     let refused = read(&named("date")).expect_err("it is not the name");
     assert_eq!(refused.kind, ErrorKind::Invalid);
-    // What nobody could have chosen is one word of one flag all the same.
+    // Unexpected values stay one argument of one option.
     let odd = [&form[..2], &[("profile", "--html=/etc/passwd"), ("runtime", "1s --destroy-data")]].concat();
     let Order::Measure(order) = read(&odd).expect("it is one word").order else { panic!() };
     assert_eq!(order.words()[2], "--profile=--html=/etc/passwd");
@@ -199,7 +200,8 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
             ("controller", controller),
             ("drive", "SAS-12G-HDD"),
         ];
-        let Order::Predict(order) = Deed::read(&query(&fields), world).expect("it is understood").order
+        let Order::Predict(order) =
+            ConsoleAction::read(&query(&fields), world).expect("it is understood").order
         else {
             panic!("it is a prediction");
         };
@@ -212,14 +214,14 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
         read(&world, "EP420i")
             .starts_with("predict --controller=EP420i --drives=3xSAS-12G-HDD --level=raid5 --profile")
     );
-    // The form of the page says the same of the volume.
+    // The form of the page describes the same volume.
     world.workbench.prediction = None;
     let shown = page(&world, Role::Operator);
     assert!(
         shown.contains("softroc predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K"),
         "{shown}"
     );
-    // A drive that is out is out there as well.
+    // A failed drive is also failed in the prediction.
     let volume = &mut world.volumes[1];
     volume.drives.iter_mut().for_each(|drive| drive.state = controller::DriveState::Online);
     volume.drives[1].state = controller::DriveState::Failed;
@@ -230,13 +232,14 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
     assert!(page(&world, Role::ReadOnly).contains("<button disabled>Measure data"));
 }
 
-/// `2xA+254xA+254xA+…` as the name of a drive was a count of drives without bound: one form could take all of the controller's memory.
+/// Regression: `2xA+254xA+254xA+…` as a drive name was an unbounded number of drives: one form
+/// could use all memory.
 #[test]
 fn a_model_that_the_catalog_does_not_have_is_refused() {
     let world = world();
     let read = |controller: &str, drive: &str| {
         let fields = [("verb", "predict-run"), ("of", "data"), ("controller", controller), ("drive", drive)];
-        Deed::read(&query(&fields), &world)
+        ConsoleAction::read(&query(&fields), &world)
     };
     assert!(read("HBA", "SAS-12G-HDD").is_ok());
     for (controller, drive, kind) in [

@@ -1,4 +1,4 @@
-//! Pages are functions of what the controller tells, and read as text.
+//! Pages are functions of the controller's state, and readable as text.
 
 mod world;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use webconsole::{Export, Shown};
 use world::{html, query, viewer, world};
 
-/// What a browser without scripts and styles shows of a page; `None` where there is none.
+/// The page as text without scripts and styles; `None` without w3m.
 fn as_text(page: &str) -> Option<String> {
     let started = Command::new("w3m")
         .args(["-dump", "-T", "text/html", "-I", "UTF-8", "-O", "UTF-8", "-cols", "120"])
@@ -17,7 +17,7 @@ fn as_text(page: &str) -> Option<String> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut w3m) = started else {
-        // The runner hides what is printed; this it does not.
+        // The test runner hides standard output, but not this.
         let _ =
             writeln!(std::io::stderr(), "SKIPPED w3m: not installed ('make test' installs it where it may)");
         return None;
@@ -36,7 +36,7 @@ fn the_overview_reads_as_text() {
     }
 }
 
-/// Whoever has neither a script nor a style reads the same facts.
+/// Pages without script and style contain the same facts.
 #[test]
 fn every_page_gives_its_facts_as_text() {
     let world = world();
@@ -44,23 +44,23 @@ fn every_page_gives_its_facts_as_text() {
         (
             "volume",
             &[("of", "data")][..],
-            &["Volume data", "slot 1 /dev/sdd", "write-hole", "Nothing is known yet"][..],
+            &["Volume data", "slot 1 /dev/sdd", "write-hole", "No data yet"][..],
         ),
         ("drive", &[("of", "/dev/sdb")], &["Drive /dev/sdb", "ST4000NM0025", "ZC12"]),
         (
             "replace",
             &[("of", "data:1")],
-            &["Replace drive data:1", "is being filled (43 %)", "It is rebuilt (now)"],
+            &["Replace drive data:1", "is being rebuilt or copied (43 %)", "Rebuild (now)"],
         ),
-        ("create", &[], &["Create a volume", "No drive is unused."]),
-        ("what-if", &[("of", "data")], &["What if drives of data failed?", "slot 2: /dev/sdc"]),
+        ("create", &[], &["Create a volume", "There is no unused drive."]),
+        ("what-if", &[("of", "data")], &["Simulated drive failures of data", "slot 2: /dev/sdc"]),
         (
             "bench",
             &[("of", "data")],
-            &["Bench: measure data", "through NBD", "What another controller would do"],
+            &["Benchmark of data", "The load uses NBD", "Prediction for another controller"],
         ),
         ("maintenance", &[], &["Hot spares", "/dev/sde", "Alarm", "softroc support"]),
-        ("events", &[], &["2 events, the newest first.", "drive.failed"]),
+        ("events", &[], &["2 events, newest first.", "drive.failed"]),
     ] {
         let Some(text) = as_text(&html(&world, Role::Operator, name, fields)) else { return };
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -70,17 +70,17 @@ fn every_page_gives_its_facts_as_text() {
     }
 }
 
-/// Five questions, which somebody has who comes because of the beep, are answered before the first list.
+/// The first screen after an alarm contains five facts before the first list.
 #[test]
 fn the_first_screen_answers_five_questions() {
     let page = html(&world(), Role::ReadOnly, "", &[]);
     let (first, _) = page.split_once("<h2>Volumes</h2>").expect("volumes");
     for answer in [
         "enclosure e1, bay 2 · slot data:1 · ST4000NM0025 · serial ZC12",
-        "Yes: its volumes go on without it.",
+        "Yes: its volumes run without it.",
         "When the rebuild is done: 43 %, about 2 h 10 min left.",
-        "No data. What it held is computed from the other drives when it is read.",
-        "A rotating drive of at least 4.00 TB (3.64 TiB). Hot spare /dev/sde would do.",
+        "No data. Reads recompute its data from the other drives.",
+        "A rotating drive of at least 4.00 TB (3.64 TiB). Hot spare /dev/sde is suitable.",
     ] {
         assert!(first.contains(answer), "{answer} is not in {first}");
     }
@@ -90,16 +90,16 @@ fn the_first_screen_answers_five_questions() {
 fn a_drive_is_pulled_only_where_no_volume_needs_it() {
     let mut world = world();
     let of = |world: &webconsole::World, name: &str| html(world, Role::ReadOnly, "drive", &[("of", name)]);
-    assert!(of(&world, "/dev/sda").contains("No: &#39;data&#39; survives no further failure."));
-    assert!(of(&world, "/dev/sdd").contains("No: it is being filled."));
-    assert!(of(&world, "/dev/sde").contains("Yes, but 0 hot spares would be left then."));
+    assert!(of(&world, "/dev/sda").contains("No: &#39;data&#39; tolerates no further failure."));
+    assert!(of(&world, "/dev/sdd").contains("No: its data is being rebuilt or copied."));
+    assert!(of(&world, "/dev/sde").contains("Yes, but only 0 hot spares would remain."));
     world.volumes[1].state = controller::VolumeState::Offline;
     let page = of(&world, "/dev/sdb");
-    assert!(page.contains("No: &#39;data&#39; is offline, and may need what is on it."), "{page}");
-    assert!(page.contains("Hosts cannot reach data."), "{page}");
+    assert!(page.contains("No: &#39;data&#39; is offline and may need its data."), "{page}");
+    assert!(page.contains("Hosts cannot access data."), "{page}");
 }
 
-/// Drives whose labels cannot be read belong to no volume that is known, and may be all that an array waits for.
+/// Drives with unreadable labels belong to no known volume, but an array may need them.
 #[test]
 fn of_a_drive_that_is_refused_nobody_says_that_it_may_go() {
     let mut world = world();
@@ -107,16 +107,16 @@ fn of_a_drive_that_is_refused_nobody_says_that_it_may_go() {
     (world.drives[1].slot, world.drives[1].volumes) = (None, Vec::new());
     let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
     assert!(
-        page.contains("No: whose it is is not known. Run &#39;softroc drive show /dev/sdb&#39;."),
+        page.contains("No: it is unknown which volume needs it. Run &#39;softroc drive show /dev/sdb&#39;."),
         "{page}"
     );
-    assert!(page.contains("That cannot be told."), "{page}");
-    for wrong in ["Yes", "No data.", "It is: no volume lacks it."] {
+    assert!(page.contains("Unknown."), "{page}");
+    for wrong in ["Yes", "No data.", "Already: no volume needs this drive."] {
         assert!(!page.contains(wrong), "{wrong}: {page}");
     }
 }
 
-/// Two drives of a RAID 5 lost their cable: what is on them is all there is.
+/// Two drives of a RAID 5 lost their cable: their data is still needed.
 #[test]
 fn of_a_volume_that_is_offline_missing_drives_are_to_come_back() {
     let mut world = world();
@@ -124,15 +124,17 @@ fn of_a_volume_that_is_offline_missing_drives_are_to_come_back() {
     world.volumes[1].state = controller::VolumeState::Offline;
     world.drives[1].state = controller::DriveState::Missing;
     let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
-    assert!(page.contains("Only to put it, or its cable, in again: &#39;data&#39; is offline"), "{page}");
+    assert!(page.contains("Only to reconnect it: &#39;data&#39; is offline"), "{page}");
     assert!(
-        page.contains("When &#39;data&#39; serves again: with the drives that it lacks, or from a backup."),
+        page.contains(
+            "When &#39;data&#39; is online again: reconnect its missing drives, or restore a backup."
+        ),
         "{page}"
     );
-    assert!(!page.contains("When a new drive is in its place"), "{page}");
+    assert!(!page.contains("When a new drive has replaced it"), "{page}");
 }
 
-/// A hot spare took its place: it is of no volume any more, and the volume is not whole yet.
+/// A hot spare took its slot: it belongs to no volume any more, and the volume is still degraded.
 #[test]
 fn a_drive_whose_place_was_taken_is_advised_on_as_well() {
     let mut world = world();
@@ -146,7 +148,7 @@ fn a_drive_whose_place_was_taken_is_advised_on_as_well() {
     world.tasks.clear();
     world.volumes.retain(|volume| volume.state == controller::VolumeState::Optimal);
     let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
-    assert!(page.contains("It is: no volume lacks it."), "{page}");
+    assert!(page.contains("Already: no volume needs this drive."), "{page}");
 }
 
 #[test]
@@ -204,14 +206,14 @@ fn an_open_page_is_told_what_changed_and_nothing_else() {
     world.tasks[0].percent = 44;
     assert_eq!(told(&world).as_deref(), Some("out tasks"));
     world.drives.remove(1);
-    assert_eq!(told(&world).as_deref(), Some("drives out status"), "and with it what there was to deal with");
+    assert_eq!(told(&world).as_deref(), Some("drives out status"), "with the recommendations");
 }
 
 #[test]
 fn events_are_filtered_and_exported() {
     let world = world();
     let page = html(&world, Role::ReadOnly, "events", &[("severity", "warning")]);
-    assert!(page.contains("1 event, the newest first.") && !page.contains("the controller started"));
+    assert!(page.contains("1 event, newest first.") && !page.contains("the controller started"));
     assert!(page.contains("href=\"/console/events.csv?severity=warning\""), "{page}");
     let csv = webconsole::export(&world, &query(&[("words", "SDB")]), Export::Csv).expect("CSV");
     let rows: Vec<&str> = csv.split_terminator("\r\n").collect();

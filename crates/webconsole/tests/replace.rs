@@ -1,4 +1,4 @@
-//! A drive is replaced, step by step: the page says where things stand, whoever opens it.
+//! The replacement page: it shows the current state of the replacement.
 
 mod world;
 
@@ -9,7 +9,7 @@ use controller::{
 use webconsole::World;
 use world::{html, query, world};
 
-/// The drive in slot 1 of `data` is out, nothing fills it, and an unused drive is there.
+/// The drive in slot 1 of `data` has failed, no task runs, and an unused drive is available.
 fn broken() -> World {
     let mut world = world();
     world.volumes[1].drives[1].clone_from(&world.drives[1]);
@@ -23,7 +23,7 @@ fn page(world: &World, of: &str) -> String {
     html(world, Role::Administrator, "replace", &[("of", of)])
 }
 
-/// The step that is to be done now.
+/// The current step.
 fn step(page: &str) -> &str {
     let (_, rest) = page.split_once("aria-current=\"step\">").unwrap_or_else(|| panic!("no step: {page}"));
     rest.split("</span> ").nth(1).and_then(|rest| rest.split(" <small>").next()).expect("a step")
@@ -37,7 +37,7 @@ fn the_drive_that_failed_is_chosen_and_named_by_all_that_is_known_of_it() {
     let page = page(&world, "data:1");
     assert!(page.contains("<h1>Replace drive data:1</h1>"), "{page}");
     assert!(page.contains("enclosure e1, bay 2 · slot data:1 · ST4000NM0025 · serial ZC12"), "{page}");
-    assert!(page.contains("Yes: its volumes go on without it."), "{page}");
+    assert!(page.contains("Yes: its volumes run without it."), "{page}");
     assert!(page.contains("softroc drive replace data:1 --with /dev/sde</code>"), "{page}");
     assert!(page.contains("href=\"/console/replace?of=data%3A0\">Replace data:0</a>"), "others: {page}");
     assert!(!page.contains("name=\"word\""), "nothing has to be typed of one that is out: {page}");
@@ -47,29 +47,26 @@ fn the_drive_that_failed_is_chosen_and_named_by_all_that_is_known_of_it() {
 fn the_steps_follow_what_happens() {
     let mut world = broken();
     let unused = world.drives.remove(3);
-    assert_eq!(step(&page(&world, "data:1")), "Find the drive and pull it");
+    assert_eq!(step(&page(&world, "data:1")), "Locate and remove the drive");
     world.volumes[1].drives[1].state = DriveState::Missing;
     let pulled = page(&world, "data:1");
-    assert_eq!(step(&pulled), "Put the new drive in");
-    assert!(pulled.contains("Nothing answers in its place any more."), "{pulled}");
-    assert!(pulled.contains("No unused drive is known yet."), "{pulled}");
+    assert_eq!(step(&pulled), "Insert the new drive");
+    assert!(pulled.contains("The drive does not respond any more."), "{pulled}");
+    assert!(pulled.contains("No unused drive found."), "{pulled}");
     world.drives.push(unused);
     assert_eq!(step(&page(&world, "data:1")), "Confirm");
-    // It is filled: the world as it was found.
+    // Rebuild: the initial world.
     let mut world = crate::world();
     let filling = page(&world, "data:1");
-    assert_eq!(step(&filling), "It is rebuilt");
-    assert!(filling.contains("Nothing is left to do: /dev/sdd is being filled (43 %)."), "{filling}");
+    assert_eq!(step(&filling), "Rebuild");
+    assert!(filling.contains("No action needed: /dev/sdd is being rebuilt or copied (43 %)."), "{filling}");
     assert!(!filling.contains("value=\"replace\""), "nothing is asked twice: {filling}");
-    // And it is done, and may be done again.
+    // Complete; the drive can be replaced again.
     (world.tasks[0].state, world.tasks[0].ended_unix_s) = (TaskState::Done, Some(world::NOW - 60));
     world.volumes[1].state = VolumeState::Optimal;
     world.volumes[1].drives[1].state = DriveState::Online;
     let done = page(&world, "data:1");
-    assert!(
-        done.contains("Done: the new drive has all that belongs on it, and the volume is whole."),
-        "{done}"
-    );
+    assert!(done.contains("Done: the new drive is complete, and the volume is optimal."), "{done}");
     let again = html(&world, Role::Administrator, "replace", &[("of", "data:1"), ("again", "yes")]);
     assert!(again.contains("This drive works."), "{again}");
 }
@@ -77,8 +74,8 @@ fn the_steps_follow_what_happens() {
 #[test]
 fn a_drive_that_works_takes_its_serial_number() {
     let page = page(&broken(), "data:0");
-    assert!(page.contains("It is not pulled yet."), "{page}");
-    assert!(page.contains("The drive that is replaced works. Type its serial number, ZC11"), "{page}");
+    assert!(page.contains("Do not remove it yet."), "{page}");
+    assert!(page.contains("The old drive works. To confirm, type its serial number, ZC11"), "{page}");
 }
 
 #[test]
@@ -97,27 +94,30 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     let told = Reply::Foreign { volumes: Vec::new(), drives: vec![held] };
     world.answers = vec![(Command::ForeignList {}, Ok(told))];
     let shown = page(&world, "data:1");
-    assert!(shown.contains("It is not empty: Linux md &#60;1.2&#62;."), "{shown}");
-    assert!(shown.contains("It is refused then, unless the tick says that it may be lost."), "{shown}");
-    // One that cannot do is not offered.
+    assert!(shown.contains("Not empty: Linux md &#60;1.2&#62;."), "{shown}");
+    assert!(
+        shown.contains("Such a drive is refused unless you confirm that its content may be overwritten."),
+        "{shown}"
+    );
+    // A drive that is too small cannot be selected.
     world.drives[3].size_bytes = Some(1 << 30);
     let small = page(&world, "data:1");
     assert!(small.contains("▲ too small"), "{small}");
     assert!(!small.contains("name=\"with\" value=\"/dev/sde\""), "{small}");
-    // A question that was not answered has not said that they are empty.
+    // A failed query does not mean that the drives are empty.
     world.answers[0].1 = Err(Error::new(ErrorKind::Busy, "too many commands wait"));
     let unknown = page(&world, "data:1");
-    assert!(unknown.contains("What these drives hold is not known. Too many commands wait."), "{unknown}");
+    assert!(unknown.contains("The content of these drives is unknown. Too many commands wait."), "{unknown}");
 }
 
-/// A page that was opened without a place chose the first drive that was out anew, each time it was told something: it never showed the
-/// rebuild that somebody had started there, and turned to another drive under their hands.
+/// Regression: a page without a slot selected the first failed drive again with each update. It
+/// never showed the rebuild, and switched to another drive.
 #[test]
 fn a_page_stays_with_its_place() {
     let mut world = broken();
     let shown = page(&world, "");
     assert!(shown.contains("href=\"/console/replace?of=data%3A1\">Replace it, step by step</a>"), "{shown}");
-    assert!(!shown.contains("value=\"replace\""), "nothing is asked of a place that nobody named: {shown}");
+    assert!(!shown.contains("value=\"replace\""), "no form without a slot: {shown}");
     let shown = html(&world, Role::Administrator, "replace", &[("of", "data:1"), ("again", "yes")]);
     assert!(
         shown.contains("name=\"back\" value=\"/console/replace?of=data%3A1\""),
@@ -129,7 +129,7 @@ fn a_page_stays_with_its_place() {
     assert_eq!(webconsole::leads(&world, "replace", &query(&[])), None);
 }
 
-/// The rebuild of slot 1 has ended so, and the drive lacks most of what belongs on it.
+/// The rebuild of slot 1 ended in this state, and the drive is incomplete.
 fn ended(state: TaskState) -> World {
     let mut world = world();
     (world.tasks[0].state, world.tasks[0].ended_unix_s) = (state, Some(world::NOW - 60));
@@ -138,37 +138,34 @@ fn ended(state: TaskState) -> World {
     world
 }
 
-/// A rebuild that was stopped is over, and its drive is not out: the page said that it was done.
+/// Regression: after a stopped rebuild, the page reported completion.
 #[test]
 fn a_rebuild_that_ended_too_early_is_not_done() {
     let mut world = ended(TaskState::Stopped);
     let came = "drive /dev/sdd takes the slot of drive /dev/sdb; rebuilding onto /dev/sdd (regions: 57)";
     world.events.push(event("drive.takes-slot", came));
     let stopped = page(&world, "data:1");
-    assert!(stopped.contains("/dev/sdd is not filled: the rebuild was stopped at 43 %."), "{stopped}");
+    assert!(stopped.contains("/dev/sdd is incomplete: the rebuild was stopped at 43 %."), "{stopped}");
     assert!(stopped.contains("softroc task resume 7</code>"), "{stopped}");
-    assert_eq!(step(&stopped), "It is rebuilt");
-    assert!(!stopped.contains("This drive is done"), "{stopped}");
+    assert_eq!(step(&stopped), "Rebuild");
+    assert!(!stopped.contains("The data of this drive is complete"), "{stopped}");
     let mut failed = ended(TaskState::Failed);
     failed.tasks[0].reason = Some("drive /dev/sdd cannot be written".to_owned());
     let shown = page(&failed, "data:1");
     assert!(shown.contains("the rebuild failed at 43 %. Drive /dev/sdd cannot be written."), "{shown}");
     failed.tasks.clear();
-    assert!(page(&failed, "data:1").contains("no task does so at the moment"));
-    // One that is paused is not over, and does not go on by itself either.
+    assert!(page(&failed, "data:1").contains("and no task runs"));
+    // A paused task is not over, but does not continue by itself.
     let paused = page(&ended(TaskState::Paused), "data:1");
-    assert!(
-        paused.contains("nothing goes on until it is resumed") && !paused.contains("by itself"),
-        "{paused}"
-    );
-    // So does one that is filled beside a drive that works.
+    assert!(paused.contains("Resume it to continue") && !paused.contains("automatically"), "{paused}");
+    // The same applies to a copy from a working drive.
     let mut beside = ended(TaskState::Stopped);
     beside.tasks[0].kind = TaskKind::Replace;
     beside.drives[3].state = DriveState::Filling;
     beside.volumes[1].drives[1].clone_from(&beside.drives[0]);
     let shown = page(&beside, "data:1");
-    assert!(shown.contains("/dev/sdd is not filled: the replace was stopped at 43 %."), "{shown}");
-    assert_eq!(step(&shown), "It is filled");
+    assert!(shown.contains("/dev/sdd is incomplete: the replace was stopped at 43 %."), "{shown}");
+    assert_eq!(step(&shown), "Copy");
 }
 
 fn event(code: &str, text: &str) -> Event {
@@ -179,7 +176,8 @@ fn event(code: &str, text: &str) -> Event {
     event
 }
 
-/// After a drive that worked was replaced, the page named and lit the new one, and nobody was told which one to pull.
+/// Regression: after the replacement of a working drive, the page named and lit the new one instead
+/// of the old one.
 #[test]
 fn the_drive_that_was_replaced_is_the_one_to_pull() {
     let mut world = world();
@@ -192,30 +190,33 @@ fn the_drive_that_was_replaced_is_the_one_to_pull() {
     world.events.push(event("drive.replaced", "drive /dev/sdx replaced drive /dev/sdd of 'data'"));
     world.events[3].time_unix_s = world::NOW - 90_000;
     let done = page(&world, "data:1");
-    assert_eq!(step(&done), "Pull the old drive");
+    assert_eq!(step(&done), "Remove the old drive");
     assert!(
-        done.contains("Pull that: /dev/sdb, enclosure e1, bay 2 · ST4000NM0025 · serial ZC12."),
+        done.contains(
+            "Remove the old drive, which is unused now: /dev/sdb, enclosure e1, bay 2 \
+            · ST4000NM0025 · serial ZC12."
+        ),
         "{done}"
     );
     assert!(done.contains("softroc drive locate /dev/sdb --off</code>"), "{done}");
     assert!(!done.contains("softroc drive locate /dev/sdd"), "the new one is not lit: {done}");
-    // A spare that stood in stays.
+    // A released hot spare stays.
     world.drives[1].state = DriveState::Spare;
-    assert!(!page(&world, "data:1").contains("Pull th"));
-    // When it is pulled there is nothing left to do.
+    assert!(!page(&world, "data:1").contains("Remove the old"));
+    // After its removal, no step is left.
     world.drives[1].state = DriveState::Missing;
     let pulled = page(&world, "data:1");
-    assert!(!pulled.contains("aria-current=\"step\"") && pulled.contains("Pull the old drive"), "{pulled}");
-    // The events that are looked through may not go back so far.
+    assert!(!pulled.contains("aria-current=\"step\"") && pulled.contains("Remove the old drive"), "{pulled}");
+    // The examined events may not reach back far enough.
     world.events.truncate(2);
     let mut task = world::world().tasks.remove(0);
     (task.kind, task.state, task.ended_unix_s) = (TaskKind::Replace, TaskState::Done, Some(world::NOW - 60));
     world.tasks.push(task);
     let unknown = page(&world, "data:1");
-    assert!(unknown.contains("it is among the drives that nobody uses"), "{unknown}");
+    assert!(unknown.contains("it is among the unused drives"), "{unknown}");
 }
 
-/// A volume that lacks too many drives does not go on without one: another one in its place brings nothing back.
+/// A volume with too many missing drives is offline: a new drive restores nothing.
 #[test]
 fn where_the_volume_does_not_serve_nothing_is_replaced() {
     let mut world = broken();
@@ -223,10 +224,10 @@ fn where_the_volume_does_not_serve_nothing_is_replaced() {
         world.volumes[1].state = state;
         let shown = page(&world, "data:1");
         assert!(
-            shown.contains("does not serve: it is") && shown.contains("bring back the drives"),
+            shown.contains("is not available: it is") && shown.contains("Reconnect the missing drives"),
             "{shown}"
         );
-        assert!(!shown.contains("goes on without it"), "{shown}");
+        assert!(!shown.contains("runs without it"), "{shown}");
         assert!(!shown.contains("value=\"replace\"") && !shown.contains("class=\"steps\""), "{shown}");
         assert_eq!(webconsole::questions(&world, "replace", &query(&[("of", "data:1")])), []);
     }
@@ -237,6 +238,6 @@ fn where_nothing_is_out_nothing_is_chosen() {
     let mut world = world();
     world.volumes[1].drives[1].state = DriveState::Online;
     let page = page(&world, "");
-    assert!(page.contains("none has to be replaced"), "{page}");
-    assert!(html(&world, Role::ReadOnly, "replace", &[("of", "data:9")]).contains("There is no place"));
+    assert!(page.contains("No drive has to be replaced"), "{page}");
+    assert!(html(&world, Role::ReadOnly, "replace", &[("of", "data:9")]).contains("There is no slot"));
 }

@@ -1,10 +1,10 @@
-//! What keeps a controller in order, policies, and what hosts do.
+//! Maintenance page, policies, and host I/O.
 
 mod world;
 
 use access::{AccountInfo, Role};
 use controller::{Command, ErrorKind, Reply, ScheduleInfo, Scheduled, Severity, WriteMode};
-use webconsole::{Channel, Deed, Order, Rate, Sample, Upkeep, World};
+use webconsole::{Channel, ConsoleAction, Order, Rate, Sample, Upkeep, World};
 use world::{NOW, html, query, world};
 
 fn kept() -> World {
@@ -30,7 +30,7 @@ fn kept() -> World {
             target: "smtp://mail".to_owned(),
             severity: Severity::Warning,
             waiting: 2,
-            problem: Some("nobody answers".to_owned()),
+            problem: Some("no response".to_owned()),
         }],
         accounts: vec![AccountInfo {
             name: "grace".to_owned(),
@@ -53,12 +53,12 @@ fn all_that_keeps_a_controller_in_order_is_on_one_page() {
         "softroc task schedule patrol --every 7d --at 02:00 --on</code>",
         "softroc task schedule check data --every 7d --at 02:00 --off</code>",
         "global, 4.00 TB (3.64 TiB), covers data",
-        "/dev/sde would stand in first.",
-        "It is on, and silent",
-        "smtp://mail; warning and worse; 2 messages wait",
-        "▲ Nobody answers.",
+        "covered, first by /dev/sde.",
+        "On and silent",
+        "smtp://mail; warning and worse; 2 messages queued",
+        "▲ No response.",
         "softroc notify test mail</code>",
-        "operator, enabled, its password has to be changed, ▲ locked for 3 min more for 10.0.0.5",
+        "operator, enabled, password change required, ▲ locked for 3 min for 10.0.0.5",
         "softroc account set grace --unlock</code>",
         "SHA-256: <code>AB:CD</code>",
         "<code>softroc support</code>",
@@ -68,7 +68,7 @@ fn all_that_keeps_a_controller_in_order_is_on_one_page() {
     assert_eq!(page.matches("<h1>").count(), 1);
 }
 
-/// What an operator may not see is not there, and why is said.
+/// Hidden parts are replaced by the reason.
 #[test]
 fn an_operator_sees_neither_accounts_nor_channels() {
     let mut world = kept();
@@ -82,14 +82,14 @@ fn an_operator_sees_neither_accounts_nor_channels() {
 #[test]
 fn forms_become_orders() {
     let world = kept();
-    let read = |fields: &[(&str, &str)]| Deed::read(&query(fields), &world);
+    let read = |fields: &[(&str, &str)]| ConsoleAction::read(&query(fields), &world);
     let order = |fields: &[(&str, &str)]| read(fields).expect("it can be asked").order;
     let set =
         order(&[("verb", "schedule-check"), ("of", "data"), ("on", "on"), ("every", "28"), ("at", "03:30")]);
     let Order::Command(Command::TaskSchedule(set)) = set else { panic!("{set:?}") };
     assert_eq!((set.volume.as_deref(), set.on, set.every_days), (Some("data"), Some(true), Some(28)));
     assert_eq!(set.at_s, Some(12_600));
-    // What the form showed and nobody changed is not set: it would make the controller forget when the check ran last.
+    // Unchanged values are not set: setting them would make the controller forget the last check.
     let shown = [
         ("verb", "schedule-check"),
         ("of", "data"),
@@ -106,7 +106,7 @@ fn forms_become_orders() {
     let same = changed("off", "7", "02:00").expect_err("nothing differs");
     assert!(same.message.contains("nothing was changed"), "{same}");
     let page = html(&world, Role::Operator, "maintenance", &[]);
-    assert!(page.contains("name=\"was-every\" value=\"7\""), "the form tells what it shows: {page}");
+    assert!(page.contains("name=\"was-every\" value=\"7\""), "the form has its initial values: {page}");
     assert_eq!(order(&[("verb", "notify-test"), ("of", "mail")]), Order::TestChannel("mail".to_owned()));
     let add = [("verb", "account-add"), ("name", "eve"), ("role", "operator")];
     assert_eq!(order(&add), Order::AddAccount("eve".to_owned(), Role::Operator));
@@ -129,16 +129,19 @@ fn a_policy_is_set_where_it_is_shown() {
     let set = |policy: &str, value: &str, sure: bool| {
         let mut fields = vec![("verb", "policy"), ("of", "data"), ("policy", policy), ("value", value)];
         fields.extend(sure.then_some(("sure", "yes")));
-        Deed::read(&query(&fields), &world)
+        ConsoleAction::read(&query(&fields), &world)
     };
     let Order::Command(Command::VolumePolicy(policy)) = set("task-rate", "40", false).expect("it can").order
     else {
         panic!("it is a policy");
     };
     assert_eq!((policy.volume.as_str(), policy.task_share_percent), ("data", Some(40)));
-    // What may lose what was flushed is asked twice.
+    // A setting that can lose flushed data needs a confirmation.
     assert!(
-        set("write-mode", "always-write-back", false).expect_err("nobody was sure").message.contains("tick")
+        set("write-mode", "always-write-back", false)
+            .expect_err("not confirmed")
+            .message
+            .contains("checkbox")
     );
     let Order::Command(Command::VolumePolicy(policy)) =
         set("write-mode", "always-write-back", true).expect("they are").order
@@ -148,14 +151,14 @@ fn a_policy_is_set_where_it_is_shown() {
     assert_eq!(policy.write_mode, Some(WriteMode::AlwaysWriteBack));
     assert_eq!(set("colour", "red", false).expect_err("there is none").kind, ErrorKind::NotFound);
     assert_eq!(set("copyback", "perhaps", false).expect_err("neither").kind, ErrorKind::Invalid);
-    // A field that was emptied asks for nothing: it was accepted, and nothing was done.
+    // Regression: an empty field was accepted without effect.
     for policy in ["task-rate", "preset", "medium-error-limit"] {
         let empty = set(policy, " ", false).expect_err("it is empty");
         assert!(empty.kind == ErrorKind::Invalid && empty.message.contains("nothing was changed"), "{empty}");
     }
 }
 
-/// `data` with one more policy, or with another value of one that it has.
+/// `data` with this policy, added or changed.
 fn with_policy(name: &str, configured: &str) -> World {
     let mut world = world();
     let policies = &mut world.volumes[1].policies;
@@ -166,21 +169,21 @@ fn with_policy(name: &str, configured: &str) -> World {
     world
 }
 
-/// Somebody set the pace of one volume's tasks, and that of its neighbours changed with it.
+/// Regression: a task rate of one volume changed that of its neighbours without a notice.
 #[test]
 fn what_is_of_the_array_is_said_to_be() {
     let mut world = with_policy("task-rate", "30 %");
     let shown = |world: &World| html(world, Role::Operator, "volume", &[("of", "data")]);
-    assert!(shown(&world).contains("task-rate <small>of its array</small>"), "{}", shown(&world));
+    assert!(shown(&world).contains("task-rate <small>(array)</small>"), "{}", shown(&world));
     assert!(!shown(&world).contains("write-hole <small>"), "{}", shown(&world));
-    assert!(!shown(&world).contains("the same for all volumes on it"), "it is alone");
+    assert!(!shown(&world).contains("Policies of the array"), "it is alone");
     world.volumes[1].array_volumes = vec!["data".to_owned(), "more".to_owned()];
     let page = shown(&world);
-    assert!(page.contains("What is of its array is the same for all volumes on it: data, more."), "{page}");
-    assert!(page.contains("task-rate, of all volumes of its array: <input"), "{page}");
+    assert!(page.contains("Policies of the array apply to all its volumes: data, more."), "{page}");
+    assert!(page.contains("task-rate (all volumes of the array): <input"), "{page}");
 }
 
-/// What the controller had to say about what it did was thrown away.
+/// Regression: notes of the controller were dropped.
 #[test]
 fn what_is_worth_knowing_is_told_with_what_was_accepted() {
     let mut world = world();
@@ -189,7 +192,7 @@ fn what_is_worth_knowing_is_told_with_what_was_accepted() {
     assert!(page.contains("▲ This concerns all volumes of the array: &#60;data&#62;, more."), "{page}");
 }
 
-/// A volume without a preset looked as if data-protection were configured, and the command line said `--preset 0`.
+/// Regression: a volume without a preset showed data-protection, and the command line `--preset 0`.
 #[test]
 fn a_volume_without_a_preset_has_none() {
     let page = html(&with_policy("preset", "none"), Role::Administrator, "volume", &[("of", "data")]);
@@ -205,7 +208,7 @@ fn a_volume_without_a_preset_has_none() {
     assert!(page.contains("name=\"value\" value=\"0\" required"), "no limit is 0: {page}");
 }
 
-/// A form that can be used offered values that are refused.
+/// Regression: a form offered values that were then refused.
 #[test]
 fn a_form_offers_what_whoever_looks_may_choose() {
     let of = |world: &World, role| html(world, role, "volume", &[("of", "data")]);
@@ -215,10 +218,10 @@ fn a_form_offers_what_whoever_looks_may_choose() {
         assert!(all.contains(value) && !operator.contains(value), "{value}: {operator}");
     }
     assert!(operator.contains("<option selected>journal</option>"), "{operator}");
-    // What is configured is not what the others would be set to by a click.
+    // The configured value is not in the list, so no value is selected.
     let resync = of(&with_policy("write-hole", "resync"), Role::Operator);
     assert!(resync.contains("<option value=\"\" selected>–</option><option>journal</option>"), "{resync}");
-    // Who may set nothing sees what there is.
+    // A viewer without permissions sees all values.
     assert!(of(&world, Role::ReadOnly).contains("<option>resync</option>"));
 }
 
@@ -226,7 +229,7 @@ fn a_form_offers_what_whoever_looks_may_choose() {
 fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
     let mut world = world();
     let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
-    assert!(page.contains("Nothing is known yet"), "{page}");
+    assert!(page.contains("No data yet"), "{page}");
     let sample = |ago: u64, per_s: u64| Sample {
         at_unix_s: NOW - ago,
         reads: Rate { per_s, bytes_per_s: per_s << 20, mean_us: Some(1500) },
@@ -240,14 +243,14 @@ fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
         "{page}"
     );
     assert!(
-        page.contains("aria-label=\"Throughput of the last quarter of an hour: reads up to 40 MiB/s"),
+        page.contains("aria-label=\"Throughput over the last 15 minutes: reads up to 40 MiB/s"),
         "{page}"
     );
     assert_eq!(page.matches("data-label=\"Reads/s\"").count(), 2, "a row a minute: {page}");
-    // What was seen a while ago is not called now.
+    // An old sample is not current.
     world.now_unix_s += 60;
     let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
-    assert!(!page.contains("Over the last ten seconds") && !page.contains("Nothing is known yet"), "{page}");
-    assert!(page.contains("What they do now is not known: it was seen last <time"), "{page}");
+    assert!(!page.contains("Over the last ten seconds") && !page.contains("No data yet"), "{page}");
+    assert!(page.contains("No current data; last sample <time"), "{page}");
     assert!(page.contains("<polyline"), "{page}");
 }

@@ -1,41 +1,42 @@
-//! What goes into one record, and when the next one begins: group commit, as arithmetic.
+//! Group commit: the writes that share one record, and the time when the next record begins.
 
 use crate::record::{BLOCK, Head};
 use units::ByteCount;
 
-/// The most runs of memory that one record gathers.
+/// The most memory ranges in one record.
 pub const MOST_SLICES: usize = 256;
 
-/// A record that is as long takes no more along: the next one begins beside it.
+/// A record of this length takes no more writes: the next one begins concurrently.
 const ENOUGH: u64 = 512 << 10;
 
-/// Records that are under way at a time.
+/// The most concurrent records.
 const AT_A_TIME: usize = 4;
 
-/// What one write adds to a record.
+/// The part of one write in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Changes.
+    /// The number of changes.
     pub changes: usize,
-    /// Runs of memory.
+    /// The number of memory ranges.
     pub slices: usize,
-    /// Bytes that are carried.
+    /// The carried bytes.
     pub carried: ByteCount,
 }
 
-/// What goes into one record.
+/// The content of one record.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Writes.
+    /// The number of writes.
     pub entries: usize,
-    /// Changes.
+    /// The number of changes.
     pub changes: usize,
-    /// Bytes that are carried.
+    /// The carried bytes.
     pub carried: ByteCount,
 }
 
 impl Batch {
-    /// What of those that wait fits one record, in their order; at least the first. `most`: the longest record of the ring.
+    /// The waiting writes that fit one record, in order, at least the first. `most`: the longest
+    /// record of the ring.
     pub fn of(waiting: impl IntoIterator<Item = Part>, most: u64) -> Batch {
         let most = most.min(ENOUGH);
         let (mut batch, mut slices) = (Batch::default(), 0);
@@ -54,27 +55,29 @@ impl Batch {
         batch
     }
 
-    /// How long what follows the record's head is.
+    /// The length of the record behind its head.
     pub fn body(&self) -> ByteCount {
         self.carried.align_up(BLOCK)
     }
 
-    /// How long the record is.
+    /// The length of the record.
     pub fn len(&self) -> ByteCount {
         Head::len(self.changes) + self.body()
     }
 
-    /// Whether nothing waits.
+    /// Whether no write waits.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 }
 
-/// Whether it is time for the next record, with so many under way, so many writes waiting, and so many in the last one.
+/// Whether the next record should begin, by the numbers of concurrent records, of waiting writes,
+/// and of writes in the last record.
 pub fn is_time(under_way: usize, waiting: usize, last: usize) -> bool {
     match under_way {
         0 => true,
-        // Beside others one goes that is as large: small ones cost as much as large ones.
+        // A concurrent record begins when it has as many writes as the last: small records cost as
+        // much as large ones.
         some => some < AT_A_TIME && waiting >= last,
     }
 }

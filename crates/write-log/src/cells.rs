@@ -1,33 +1,37 @@
-//! Cells: what a cache answered, in memory that outlives the process.
+//! Cache blocks in persistent memory: writes that are acknowledged from the cache survive a
+//! restart.
 //!
-//! Memory has no places that cost more than others, and forgets nothing while the machine runs. So a log that lies there is no
-//! ring: each write takes as many *cells* as it needs, wherever they are free, and a *descriptor* for each says what is in it.
+//! Access to memory costs the same everywhere, so this log is no ring: a write takes free blocks
+//! anywhere, and a *descriptor* for each block records its content.
 //!
 //! # Fault model
-//! The process ends between any two instructions. Memory keeps what was stored, in the order in which it was stored. When
-//! the power goes all of it is gone.
+//! The process ends between any two instructions. Memory keeps all stores, in their order. A power
+//! cut clears it.
 //!
 //! # The protocol
-//! 1. A write is cut at multiples of [`CELL`] of its volume. Each part goes to a cell, then its descriptor is written, its
-//!    sequence number last: a part is there or not. The host is answered when all are.
-//! 2. What the drives have been flushed for, or lies under newer data that is in cells, is [done](Cells::done). Its descriptor is
-//!    cleared when none that is older says anything of the same bytes. What the drives merely took is not done: a drive that loses
-//!    its volatile cache lacks it, though a data log that is not replayed had promised it.
-//! 3. A write past the cells is acknowledged when no older descriptor of its bytes is valid any more.
-//! 4. After a kill all descriptors that are valid are laid over what the drives hold, in the order of their sequence numbers.
+//! 1. A write is split at multiples of [`CELL`] of its volume. Each part goes to a block; then its
+//!    descriptor is stored, with the sequence number last: a part is either complete or absent. The
+//!    write is acknowledged when all parts are complete.
+//! 2. A part is [done](Cells::done) when a flush of the drives has covered it, or newer data in
+//!    blocks supersede it. Its descriptor is cleared when no older descriptor covers the same
+//!    bytes. A write to the drives without a flush is not enough: a drive that loses its volatile
+//!    cache lacks it, though a data log that is not replayed had a durability token for it.
+//! 3. A write around the blocks is acknowledged when no older descriptor of its bytes is valid.
+//! 4. After a kill, a restart applies all valid descriptors to the drives' data, by sequence
+//!    number.
 //!
-//! # Why that is right
-//! The newest data of a sector that was answered is on the drives, or in a cell. It is on the drives and not in a cell only if
-//! no older descriptor of that sector is left, because older ones are cleared first: so nothing older is laid over it. In
-//! what order writes get to the drives does not matter.
+//! The newest acknowledged data of a sector are on the drives or in a block. They are on the drives
+//! alone only if no older descriptor of that sector is left, since older ones are cleared first: a
+//! restart never overwrites them with older data. The order of writes to the drives does not
+//! matter.
 //!
-//! # The bytes
+//! # Format
 //! ```text
 //! descriptor; numbers are little-endian
-//!    0  8  sequence, from 1; 0: nothing is in the cell        18  2  how many bytes
-//!    8  8  which cell of the volume: its offset / 4096        20  4  which volume
-//!   16  2  where in it the bytes begin                        24  4  CRC-32C of the fields before
-//!                                                             28  4  zero
+//!    0  8  sequence, from 1; 0: the block is free         18  2  number of bytes
+//!    8  8  block of the volume: its offset / 4096         20  4  volume
+//!   16  2  offset of the bytes in the block               24  4  CRC-32C of the fields before
+//!                                                         28  4  zero
 //! ```
 
 use crate::bytes::{u32_at, u64_at};
@@ -37,33 +41,34 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What a cell has room for.
+/// The size of a cache block.
 pub const CELL: ByteCount = ByteCount(4096);
 
-/// How long a descriptor is.
+/// The length of a descriptor.
 pub const DESCRIPTOR: usize = 32;
 
-/// Bytes of one cell of a volume.
+/// Bytes of one cache block of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CellRange {
-    /// Which of the volumes that the memory knows.
+    /// The index of the volume in the memory's list.
     pub volume: u32,
-    /// Which cell of it.
+    /// The index of the block in the volume.
     pub cell: u64,
-    /// Where in the cell the bytes begin.
+    /// The offset of the bytes in the block.
     pub start: u16,
-    /// How many they are.
+    /// The number of bytes.
     pub len: u16,
 }
 
 impl CellRange {
-    /// The parts of a volume's bytes, cell by cell.
+    /// The parts of a range of a volume, one for each cache block.
     ///
     /// ```
     /// use units::{ByteCount, ByteOffset, ByteRange};
     ///
     /// let range = ByteRange::new(ByteOffset(3584), ByteCount(1024));
-    /// let parts: Vec<_> = log::CellRange::parts(7, range).map(|part| (part.cell, part.start, part.len)).collect();
+    /// let parts = write_log::CellRange::parts(7, range);
+    /// let parts: Vec<_> = parts.map(|part| (part.cell, part.start, part.len)).collect();
     /// assert_eq!(parts, [(0, 3584, 512), (1, 0, 512)]);
     /// ```
     pub fn parts(volume: u32, range: ByteRange) -> impl Iterator<Item = CellRange> {
@@ -76,24 +81,24 @@ impl CellRange {
         })
     }
 
-    /// Which bytes of the volume they are.
+    /// The range in the volume.
     pub fn range(&self) -> ByteRange {
         let start = ByteOffset(self.cell * CELL.0 + u64::from(self.start));
         ByteRange::new(start, ByteCount(self.len.into()))
     }
 }
 
-/// What a descriptor says of its cell.
+/// The content of a cache block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
-    /// The number of the write, from 1: later ones lie over earlier ones.
+    /// The sequence number of the write, from 1: later writes supersede earlier ones.
     pub sequence: u64,
-    /// Which bytes are in the cell.
+    /// The bytes in the block.
     pub bytes: CellRange,
 }
 
 impl Descriptor {
-    /// As it lies in memory. The first eight bytes, its sequence number, are stored after the others.
+    /// The bytes in memory. The first eight, the sequence number, are stored last.
     pub fn encode(&self) -> [u8; DESCRIPTOR] {
         let mut bytes = [0; DESCRIPTOR];
         bytes[..8].copy_from_slice(&self.sequence.to_le_bytes());
@@ -106,7 +111,7 @@ impl Descriptor {
         bytes
     }
 
-    /// Reads one. `None`: nothing is in its cell.
+    /// Decodes a descriptor. `None`: its block is free.
     pub fn decode(bytes: &[u8]) -> Option<Descriptor> {
         let sequence = u64_at(bytes, 0);
         let is_valid = bytes.len() >= DESCRIPTOR
@@ -125,14 +130,14 @@ impl Descriptor {
     }
 }
 
-/// What was found after a kill, in the order in which it is laid over what the drives hold.
+/// The descriptors that a restart finds, in the order in which it applies them to the drives' data.
 pub fn in_order(found: impl IntoIterator<Item = (u32, Descriptor)>) -> Vec<(u32, Descriptor)> {
     let mut found: Vec<(u32, Descriptor)> = found.into_iter().collect();
     found.sort_unstable_by_key(|(slot, descriptor)| (descriptor.sequence, descriptor.bytes, *slot));
     found
 }
 
-/// A descriptor that is valid.
+/// A valid descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     slot: u32,
@@ -140,80 +145,82 @@ struct Live {
     is_done: bool,
 }
 
-/// Which cells are free, and which descriptors may be cleared. None is there before it is [given](Cells::give), or
-/// [found](Cells::found).
+/// The free cache blocks, and the descriptors that may be cleared. A block counts once it is
+/// [given](Cells::give) or [found](Cells::found).
 #[derive(Default, Debug)]
 pub struct Cells {
     free: FreeCells,
-    /// The valid descriptors of each cell of each volume, from the oldest on.
+    /// The valid descriptors of each block of each volume, oldest first.
     live: BTreeMap<(u32, u64), SmallVec<[Live; 1]>>,
 }
 
 impl Cells {
-    /// A cell that is free.
+    /// Adds a free block.
     ///
     /// # Panics
-    /// When it is here already.
+    /// When it was added before.
     pub fn give(&mut self, slot: u32) {
-        assert!(self.free.insert(slot), "cell {slot} is given once");
+        assert!(self.free.insert(slot), "cache block {slot} is given once");
     }
 
-    /// What was found after a kill, or [forgotten](Cells::forget).
+    /// Adds blocks with content, after a restart or after [`forget`](Cells::forget).
     ///
     /// # Panics
     /// When one of them is free.
     pub fn found(&mut self, found: impl IntoIterator<Item = (u32, Descriptor)>) {
         for (slot, Descriptor { sequence, bytes }) in in_order(found) {
-            assert!(!self.free.contains(slot), "something was found in cell {slot}");
+            assert!(!self.free.contains(slot), "cache block {slot} has content");
             let live = self.live.entry((bytes.volume, bytes.cell)).or_default();
             let place = live.partition_point(|live| live.sequence <= sequence);
             live.insert(place, Live { slot, sequence, is_done: false });
         }
     }
 
-    /// Forgets what is in cells of a volume, so that it may be [found](Cells::found) there: they are not free.
+    /// Drops the content of a volume's blocks, to be [found](Cells::found) again: the blocks are
+    /// not free.
     pub fn forget(&mut self, volume: u32) {
         self.live.retain(|(of, _), _| *of != volume);
     }
 
-    /// How many cells are free.
+    /// The number of free blocks.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// Whether a descriptor of any of these bytes' cells is valid.
+    /// Whether a descriptor of any of these blocks is valid.
     pub fn has_any(&self, volume: u32, range: ByteRange) -> bool {
         let cells = range.align_out(CELL);
         let (first, end) = (cells.start.0 / CELL.0, cells.end().0 / CELL.0);
         self.live.range((volume, first)..(volume, end)).next().is_some()
     }
 
-    /// A cell for bytes of a write. `None`: none is free.
+    /// Allocates a block for bytes of a write. `None`: none is free.
     ///
     /// # Panics
-    /// When a later write has some of that cell already.
+    /// When a later write already has some of that block.
     pub fn take(&mut self, descriptor: &Descriptor) -> Option<u32> {
         let Descriptor { sequence, bytes } = *descriptor;
         let slot = self.free.take_first()?;
         let live = self.live.entry((bytes.volume, bytes.cell)).or_default();
         let is_last = live.last().is_none_or(|last| last.sequence < sequence);
-        assert!(is_last, "write {sequence} comes after what is in its cell");
+        assert!(is_last, "write {sequence} comes after the descriptors of its cache block");
         live.push(Live { slot, sequence, is_done: false });
         Some(slot)
     }
 
-    /// What a write has in a cell is on the drives, or lies under newer data that is in cells. The cells whose descriptors are to
-    /// be cleared now, one after the other: then they are free.
+    /// Marks a write's bytes in a block as flushed to the drives, or superseded by newer data in
+    /// blocks. Returns the blocks whose descriptors the caller clears now, in order; then they are
+    /// free.
     ///
     /// # Panics
-    /// When the write has nothing there, or is done.
+    /// When the write has no bytes there, or is done.
     pub fn done(&mut self, volume: u32, cell: u64, sequence: u64) -> SmallVec<[u32; 2]> {
         let Entry::Occupied(mut of_cell) = self.live.entry((volume, cell)) else {
-            panic!("something is in that cell");
+            panic!("that cache block has content");
         };
         let live = of_cell.get_mut();
         let mine = live.iter_mut().find(|live| live.sequence == sequence && !live.is_done);
-        mine.expect("a write is done with a cell once").is_done = true;
+        mine.expect("a write ends once in a cache block").is_done = true;
         let count = live.iter().take_while(|live| live.is_done).count();
         let cleared = live.drain(..count).map(|live| live.slot).collect();
         if live.is_empty() {
@@ -222,13 +229,13 @@ impl Cells {
         cleared
     }
 
-    /// These cells have been cleared.
+    /// Marks these blocks as cleared.
     ///
     /// # Panics
-    /// When one was free.
+    /// When one of them was free.
     pub fn cleared(&mut self, slots: &[u32]) {
         for slot in slots {
-            assert!(self.free.insert(*slot), "cell {slot} is cleared once");
+            assert!(self.free.insert(*slot), "cache block {slot} is cleared once");
         }
     }
 }

@@ -1,19 +1,23 @@
-//! The order of a destage that writes redundancy first: what each plan may do next, and which records still have to be there.
+//! The order of a destage that writes redundancy first: the next step of each plan, and the records
+//! that must still exist.
 //!
-//! A [`Ring`] whose records are *data*, what hosts wrote, and *intents* ([`crate::Intent`]). Whoever destages asks here before each
-//! step, and reports each that is done. What a crash leaves of it is read by [`crate::Column`].
+//! It uses a [`Ring`] of *data* records, with writes of hosts, and *intents* ([`crate::Intent`]).
+//! The destage calls this module before each step, and reports each completed one. After a crash,
+//! [`crate::Column`] evaluates the records.
 //!
 //! # Invariants
-//! - A plan takes data records that are durable. Its intent is durable before any of its redundancy is written.
-//! - Its data is written after a flush that began when its redundancy had been written, and that has succeeded.
-//! - Its records count until a flush that began when all its writes had been done, of every drive written, and no shorter because
-//!   newer data is logged over them.
-//! - Records stop to count in the order of the log. So what is left counts as if nothing before it had ever been.
+//! - A plan takes data records that are durable. Its intent is durable before it writes redundancy.
+//! - It writes data after a successful flush that began after its redundancy was written.
+//! - Its records count until a flush of every drive that it wrote to, begun after all its writes.
+//!   Newer logged data of the same bytes do not shorten this.
+//! - Records stop to count in the order of the log. So the remaining records count as if no earlier
+//!   ones had existed.
 //!
-//! Whoever calls sees to the rest: columns have one plan at a time; a write that failed, or that a drive which is out does not get,
-//! is reported as done when that drive is durably recorded as failed, not before; a stripe that is written whole and not logged
-//! waits until nothing that counts is about its columns, and the next plan there until it is flushed; and a drive that comes back is
-//! current when every record that counts is on as many drives again as may be lost, and one more.
+//! The caller ensures the rest. A column has one plan at a time. A write that failed, or that goes
+//! to an offline drive, is reported as done only after that drive is durably recorded as failed. A
+//! full-stripe write without a record waits until no counting record covers its columns, and the
+//! next plan there waits for its flush. A returning drive is current when every counting record
+//! again has one copy more than the number of drives that may be lost.
 
 use crate::ring::{Begun, Ring};
 use smallvec::SmallVec;
@@ -21,35 +25,35 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use units::ByteCount;
 
-/// What a plan may do now.
+/// The next step of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
-    /// Have its intent logged.
+    /// Write its intent to the log.
     Intent,
-    /// Write redundancy.
+    /// Write its redundancy.
     Redundancy,
     /// Wait for a flush.
     Flush,
-    /// Write data; of a whole stripe everything, in any order.
+    /// Write its data; for a full-stripe write, everything, in any order.
     Data,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Plan {
-    /// The data records, once for each extent that it takes of them.
+    /// The data records, once for each extent in the plan.
     records: SmallVec<[u64; 4]>,
     intent: Option<u64>,
     stage: Stage,
 }
 
-/// A flush of all drives that has begun, and what it makes certain.
+/// A flush of all drives that has begun, with the records and plans that it covers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FlushBegun {
     settled: u64,
     plans: SmallVec<[u64; 4]>,
 }
 
-/// The ring of a shard's records of dirty data, and the plans that destage it.
+/// A shard's ring of records of dirty data, and the plans that destage it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Destages {
     ring: Ring,
@@ -66,17 +70,17 @@ impl Deref for Destages {
 }
 
 impl Destages {
-    /// Nothing is dirty.
+    /// A ring without dirty data.
     pub fn new(len: ByteCount) -> Destages {
         Destages { ring: Ring::new(len), next: 1, plans: BTreeMap::new() }
     }
 
-    /// A data record is about to be written, of so many extents: each is to be taken by one plan, or superseded.
+    /// Begins a data record with `extents` extents: each is later taken by one plan, or superseded.
     pub fn begin_data(&mut self, place: u64, len: u64, extents: usize) -> Begun {
         self.ring.begin(place, len, extents)
     }
 
-    /// A record is durable on as many drives as it has to be.
+    /// Reports a record as durable on the required number of drives.
     pub fn landed(&mut self, begun: &Begun) {
         self.ring.landed(begun);
         let mut plans = self.plans.values_mut();
@@ -85,18 +89,18 @@ impl Destages {
         }
     }
 
-    /// An extent of a record that no plan has taken lies under newer data, which is durable.
+    /// Reports that durable newer data supersede an extent which no plan has taken.
     pub fn superseded(&mut self, record: u64) {
         self.ring.end(record);
     }
 
-    /// A plan for these extents, by the records they are in. `whole`: all data of its stripe is among them, so it needs no intent.
-    /// Its number.
+    /// Begins a plan for these extents, given by their records. `whole`: they include all data of
+    /// the stripe, so it needs no intent. Returns its number.
     ///
     /// # Panics
-    /// When a record is not durable: a plan that reads what a crash may take away leaves redundancy that nothing explains.
+    /// When a record is not durable: a crash could remove data that explain the plan's redundancy.
     pub fn begin_plan(&mut self, records: &[u64], whole: bool) -> u64 {
-        assert!(records.iter().all(|record| *record < self.ring.firm()), "a plan takes what is durable");
+        assert!(records.iter().all(|record| *record < self.ring.firm()), "record not durable");
         let number = self.next;
         self.next += 1;
         let stage = if whole { Stage::Data } else { Stage::Intent };
@@ -104,7 +108,7 @@ impl Destages {
         number
     }
 
-    /// The intent of a plan is about to be written.
+    /// Begins the intent of a plan.
     pub fn begin_intent(&mut self, plan: u64, place: u64, len: u64) -> Begun {
         let begun = self.ring.begin(place, len, 1);
         let plan = self.plan_mut(plan, Stage::Intent);
@@ -112,12 +116,14 @@ impl Destages {
         begun
     }
 
-    /// All redundancy of a plan is written, as far as its drives can tell, or those drives are recorded as failed.
+    /// Reports that a plan's redundancy is written, or that the drives without it are recorded as
+    /// failed.
     pub fn redundancy_written(&mut self, plan: u64) {
         self.plan_mut(plan, Stage::Redundancy).stage = Stage::Flush;
     }
 
-    /// All of a plan is written, as far as its drives can tell, or those drives are recorded as failed. Its columns are free.
+    /// Reports that all of a plan is written, or that the drives without it are recorded as failed.
+    /// Its columns are free.
     pub fn end_plan(&mut self, plan: u64) {
         self.plan_mut(plan, Stage::Data);
         if let Some(Plan { records, intent, .. }) = self.plans.remove(&plan) {
@@ -125,13 +131,13 @@ impl Destages {
         }
     }
 
-    /// All drives are about to be flushed.
+    /// Begins a flush of all drives.
     pub fn begin_flush(&self) -> FlushBegun {
         let waiting = self.plans.iter().filter(|(_, plan)| plan.stage == Stage::Flush);
         FlushBegun { settled: self.ring.settled(), plans: waiting.map(|(number, _)| *number).collect() }
     }
 
-    /// All drives have been flushed, or are recorded as failed.
+    /// Reports that all drives have been flushed, or are recorded as failed.
     pub fn end_flush(&mut self, begun: FlushBegun) {
         self.ring.retire(begun.settled);
         for number in begun.plans {
@@ -139,12 +145,12 @@ impl Destages {
         }
     }
 
-    /// A notice is durable: see [`Ring::noticed`].
+    /// Reports a notice as durable: see [`Ring::noticed`].
     pub fn noticed(&mut self, begun: &Begun) {
         self.ring.noticed(begun);
     }
 
-    /// What a plan may do now; `None` when it has ended.
+    /// The next step of a plan; `None` when it has ended.
     pub fn stage(&self, plan: u64) -> Option<Stage> {
         self.plans.get(&plan).map(|plan| plan.stage)
     }
@@ -164,7 +170,7 @@ mod tests {
 
     const AT: u64 = NOTICES * BLOCK.0;
 
-    /// A ring with a data record of one extent that is durable.
+    /// A ring with a durable data record of one extent.
     fn with_data() -> (Destages, u64) {
         let mut ring = Destages::new(Ring::LEAST);
         let begun = ring.begin_data(AT, BLOCK.0, 1);
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a plan takes what is durable")]
+    #[should_panic(expected = "record not durable")]
     fn a_plan_does_not_take_what_memory_alone_has() {
         let mut ring = Destages::new(Ring::LEAST);
         let begun = ring.begin_data(AT, BLOCK.0, 1);

@@ -1,24 +1,24 @@
-//! Which cells are free: a bit for each, and a bit for each word of these that has any.
+//! The free cache blocks: a bit for each, and a bit for each word with free blocks.
 //!
-//! A cache takes and gives back a quarter of a million cells a second for each gigabyte that streams through it, so that finding
-//! the lowest that is free, and noting that one is, must not depend on how many there are.
+//! A cache allocates and frees a quarter of a million blocks per second for each GB/s of
+//! throughput. So finding the lowest free block, and freeing one, must not depend on their number.
 
-/// Bits of a word.
+/// The bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Numbers of cells, of which the lowest is found at once.
+/// A set of block numbers with fast access to the lowest.
 #[derive(Default, Debug)]
 pub(crate) struct FreeCells {
     words: Vec<u64>,
-    /// Which words have any.
+    /// The words with free blocks.
     filled: Vec<u64>,
-    /// No word of `filled` before it has any.
+    /// All words of `filled` before this one are zero.
     first: usize,
     count: usize,
 }
 
 impl FreeCells {
-    /// Puts one in; false when it is there already.
+    /// Adds a block; false when it is free already.
     pub(crate) fn insert(&mut self, slot: u32) -> bool {
         let (word, bit) = (slot as usize / BITS, 1 << (slot as usize % BITS));
         if word >= self.words.len() {
@@ -35,7 +35,7 @@ impl FreeCells {
         true
     }
 
-    /// Takes the lowest out.
+    /// Removes the lowest.
     pub(crate) fn take_first(&mut self) -> Option<u32> {
         let at = self.first
             + self.filled[self.first.min(self.filled.len())..].iter().position(|filled| *filled != 0)?;
@@ -50,13 +50,13 @@ impl FreeCells {
         Some(slot as u32)
     }
 
-    /// Whether it is there.
+    /// Whether the block is free.
     pub(crate) fn contains(&self, slot: u32) -> bool {
         let word = self.words.get(slot as usize / BITS);
         word.is_some_and(|word| word >> (slot as usize % BITS) & 1 != 0)
     }
 
-    /// How many there are.
+    /// The number of free blocks.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Whatever is put in and taken out, far apart or near: what comes is what a sorted set gives.
+    /// For any sequence of additions and removals, the order is that of a sorted set.
     #[test]
     fn the_lowest_that_is_free_comes_first() {
         let (mut free, mut sorted, mut chance) = (FreeCells::default(), BTreeSet::new(), 1_u64);

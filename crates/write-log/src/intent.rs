@@ -1,56 +1,60 @@
-//! What a column of a stripe holds after a crash, where partial stripes are written with their redundancy first and the log has
-//! their data alone.
+//! The content of a stripe's column after a crash, where partial-stripe writes write redundancy
+//! first and the log has data alone.
 //!
-//! A log that carries no redundancy closes the write hole because it can tell, of each redundancy strip by itself, which plan wrote
-//! it last. An *intent* says so beforehand: which data records a plan is about to write, and a checksum of each redundancy strip as
-//! it will be. The plan writes redundancy, has it flushed, and only then writes data. So whatever a redundancy strip holds, it is
-//! either what some live plan made it, and all data that makes up the difference is in the log; or no plan that counts has touched
-//! it, and then no plan that counts has written data either.
+//! Such a log closes the write hole because it identifies the plan that wrote each redundancy strip
+//! last. A plan's *intent* records, in advance, the data records that the plan writes, and the new
+//! checksum of each redundancy strip. The plan writes redundancy, flushes it, and only then writes
+//! data. So a redundancy strip either belongs to a live plan, and the log has all data that differ;
+//! or no counting plan has written it, and then no counting plan has written data either.
 //!
 //! # Fault model
-//! Kills (drives and their volatile caches go on) and power cuts (of each sector any value that it was sent since its last flush, or
-//! the one before), any number of them, in the replay too; and at any time the loss of as many drives as the level survives. A
-//! sector is written whole or not at all. What drives hold without an error is what was written there. The checksum is not linear,
-//! and keyed with what no host knows: under read-modify-write a host controls the difference of old and new redundancy.
+//! Kills and power cuts (a sector keeps any value that it was sent since its last flush, or the
+//! previous one), also in the replay; at any time the loss of as many drives as the level survives.
+//! Sectors are written atomically, and reads without an error are correct. The checksum is not
+//! linear, and keyed with a secret: under read-modify-write a host controls the difference of old
+//! and new redundancy.
 //!
 //! # Invariants
-//! - A plan counts in a column, is *live*, as long as all data records that it takes there count. Records stop to count in the order
-//!   of the log, so a plan's first data record ends it; [`crate::Destages`] sees that it is complete and flushed by then.
-//! - The plans of a column are in the order of their intents, and one begins when all writes of the one before are complete.
-//! - A whole stripe of which all is in the log has no intent: until its records retire nothing of that column is solved for.
+//! - A plan is *live* in a column as long as all its data records there count. Records stop to
+//!   count in log order, so its first data record ends it; by then [`crate::Destages`] has it
+//!   complete and flushed.
+//! - Plans of a column are in the order of their intents; one begins after all writes of the
+//!   previous.
+//! - A stripe that is completely in the log has no intent: until its records retire nothing of that
+//!   column is reconstructed.
 //!
-//! What this decides is tried by `tests/destage`. Bytes, checksums and solving are the caller's.
+//! `tests/destage` checks these decisions. The caller handles bytes, checksums and reconstruction.
 
 use smallvec::SmallVec;
 
-/// Where the content of a strip is to be had.
+/// The source of a strip's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Source {
-    /// In the data record of that number.
+    /// The data record of that number.
     Log(u64),
-    /// On its drive; if that is lost, it has to be solved for.
+    /// Its drive; on a missing drive it must be reconstructed.
     Drive,
 }
 
-/// What a data record that counts says of a column.
+/// A strip of a column in a counting data record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Logged {
-    /// The data strip, by its place among the stripe's data.
+    /// The data strip, by its index among the stripe's data strips.
     pub strip: u16,
     /// The record.
     pub record: u64,
 }
 
-/// What a plan said of a column before it wrote there.
+/// The record of a plan before it writes to a column.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Intent<S> {
-    /// The data that it writes: each strip once.
+    /// The data of the plan: each strip once.
     pub data: SmallVec<[Logged; 4]>,
-    /// A checksum of each redundancy strip as it leaves it, whether or not its drive is there.
+    /// The new checksum of each redundancy strip, also of a missing drive.
     pub sums: SmallVec<[S; 2]>,
 }
 
-/// What the records that count say of a column.
+/// The counting records of a column.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Column<S> {
     logged: Vec<Logged>,
@@ -58,46 +62,49 @@ pub struct Column<S> {
 }
 
 impl<S: PartialEq> Column<S> {
-    /// From all data records that count and all intents that can be read, each in the order of the log. Intents of which any data
-    /// record does not count any more are left out: their plans are complete and flushed.
+    /// From all counting data records and all readable intents, each in log order. Intents with a
+    /// data record that no longer counts are dropped: their plans are complete and flushed.
     #[must_use]
     pub fn new(logged: Vec<Logged>, mut intents: Vec<Intent<S>>) -> Column<S> {
         intents.retain(|intent| intent.data.iter().all(|data| logged.contains(data)));
         Column { logged, live: intents }
     }
 
-    /// The live plans, from the oldest on.
+    /// The live plans, oldest first.
     pub fn live(&self) -> &[Intent<S>] {
         &self.live
     }
 
-    /// Which live plan made a redundancy strip what it is now, by its place in [`Column::live`]: the newest whose checksum it has.
-    /// `None`: none of them has written it. Each redundancy strip is judged by itself: a crash leaves P of one plan and Q of another.
+    /// The live plan that wrote the present content of a redundancy strip, as an index into
+    /// [`Column::live`]: the newest with its checksum. `None`: no live plan has written it. Each
+    /// redundancy strip is checked separately: a crash may leave P of one plan and Q of another.
     pub fn plan_of(&self, redundancy: usize, sum: &S) -> Option<usize> {
         self.live.iter().rposition(|intent| intent.sums.get(redundancy) == Some(sum))
     }
 
-    /// What a data strip counts as in the equation of a redundancy strip that plan made: the newest data of all live plans up to
-    /// that one, for the drive may have lost any of it. Other strips are as their drives hold them.
+    /// The source of a data strip in the equation of a redundancy strip that `plan` wrote: the
+    /// newest data of all live plans up to that one, since the drive may have lost any of it. Other
+    /// strips come from their drives.
     pub fn under(&self, plan: Option<usize>, strip: u16) -> Source {
         let plans = plan.map_or(&self.live[..0], |newest| &self.live[..=newest]);
         let of = plans.iter().rev().find_map(|intent| intent.data.iter().find(|data| data.strip == strip));
         of.map_or(Source::Drive, |data| Source::Log(data.record))
     }
 
-    /// What a data strip is, planned or not: the newest data that was logged, or what the equations come to.
+    /// The current source of a data strip, planned or not: the newest logged data, or the drive.
     pub fn newest(&self, strip: u16) -> Source {
         let of = self.logged.iter().rev().find(|data| data.strip == strip);
         of.map_or(Source::Drive, |data| Source::Log(data.record))
     }
 
-    /// Whether nothing in the log is about this column.
+    /// Whether the log has no record of this column.
     pub fn is_settled(&self) -> bool {
         self.logged.is_empty()
     }
 
-    /// What a replay that is about to write the newest data, and redundancy of these checksums, has to say before; `None` where the
-    /// last live plan said the same. Without that, a crash in the replay would leave redundancy that no intent knows.
+    /// The intent that a replay must log before it writes the newest data and redundancy with these
+    /// checksums; `None` where the last live plan has the same. Without it, a crash in the replay
+    /// would leave redundancy without an intent.
     pub fn replay(&self, sums: SmallVec<[S; 2]>) -> Option<Intent<S>> {
         let mut data: SmallVec<[Logged; 4]> = SmallVec::new();
         for logged in self.logged.iter().rev() {
@@ -140,7 +147,7 @@ mod tests {
         let plan = Intent { data: smallvec![logged(0, 1), logged(1, 3)], sums: smallvec![10] };
         let column = Column::new(vec![logged(1, 3)], vec![plan]);
         assert_eq!((column.live().len(), column.plan_of(0, &10)), (0, None));
-        assert_eq!(column.newest(1), Source::Log(3), "what is left of it is written again");
+        assert_eq!(column.newest(1), Source::Log(3), "its remaining data are written again");
     }
 
     #[test]

@@ -1,32 +1,33 @@
-//! The log: records of what is about to be written, so that what a crash interrupts can be finished. Pure: values in, values out; no
-//! I/O, no clock, no tasks. The engine writes records and flushes drives, the controller reads them after a crash and carries them
-//! out; what is written, where, when it counts and what it comes to is decided here.
+//! The log: records of writes, from which a replay finishes writes that a crash interrupts. Pure:
+//! no I/O, no clock, no tasks. The engine writes records and flushes drives, the controller reads
+//! and replays them after a crash. This crate defines their format, their place, which of them
+//! count, and the result of a replay.
 //!
-//! | room | what | who asks it |
+//! | module | content | used by |
 //! | --- | --- | --- |
-//! | `record` | the bytes of records and notices; finding them | both |
-//! | `share` | the ring of each shard, the members of each copy | the engine |
-//! | `batch` | what shares one record, and when the next one begins | the engine |
-//! | `ring` | places, order, what is settled, retired, announced; when to ask for a flush | the engine |
-//! | `destages` | plans that write redundancy first: what each may do next, which records it needs | nobody yet: a cache's log |
-//! | `intent` | what a column holds after a crash, where the log has data and no redundancy | nobody yet: its replay |
-//! | `cells` | what a cache answered, in memory that outlives the process: where it is, and when it may be forgotten | the engine |
-//! | `memory` | how that memory is laid out | both |
-//! | `said` | what records that count say of stripes | the engine |
-//! | `whole` | stripes without a record, on which one may stand | the engine |
-//! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
+//! | `record` | the bytes of records and notices; finding them | engine, controller |
+//! | `share` | the ring of each shard, the members of each copy | engine |
+//! | `batch` | the writes that share one record, and when the next one begins | engine |
+//! | `ring` | places, order, settled, retired and announced records; when to flush | engine |
+//! | `destages` | plans that write redundancy first: their next step, their records | tests only |
+//! | `intent` | a column after a crash, with a log of data without redundancy | tests only |
+//! | `cells` | cache blocks in persistent memory: allocation, when to clear them | engine |
+//! | `memory` | the format of that memory | engine, controller |
+//! | `said` | the stripes that live records cover | engine |
+//! | `whole` | full-stripe writes without a record that are not flushed yet | engine |
+//! | `replay` | counting records, missing copies, and the writes of a replay | controller |
 //!
-//! `tests/model` goes through every order in which the steps of the protocol can happen, with a crash after each, and again in
-//! the replay, for the ring and the replay as they are; defects that are planted there are found. Why the protocol is right:
-//! docs/develop/design/write-hole.md, and the top of the engine's `journal`. `tests/destage` does the same for `destages` and
-//! `intent`, which no product path uses: docs/develop/decisions/0033-no-log-without-redundancy.md.
+//! `tests/model` tries every order of the protocol's steps, with a crash after each and in the
+//! replay, and detects planted defects. Proof: docs/develop/design/write-hole.md, and the top of
+//! the engine's `journal`. `tests/destage` does the same for `destages` and `intent`, which no
+//! product path uses: docs/develop/decisions/0033-no-log-without-redundancy.md.
 //!
-//! # What it does not know
-//! What a log outlives is a property of where it lies: on the members, on a device, in memory that outlives the process. Nothing
-//! here knows that: places are bytes from a log's beginning. Nor does [`Ring`] know what its records are for: it counts
-//! writes. [`StripeRing`] adds what the write hole needs, an index of stripes; a log that carries what hosts wrote, and is read from,
-//! adds an index of its own to the same ring. A kind of record that needs other words than [`Change`]s has another version in its
-//! head, which older programs take for no record: so the label of the volume has to refuse them first.
+//! # Scope
+//! The crate does not depend on where a log lies (members, device, persistent memory): places are
+//! bytes from a log's beginning. [`Ring`] does not interpret records: it counts writes.
+//! [`StripeRing`] adds an index of stripes for the write hole; a log with data of hosts adds its
+//! own index. A record type without [`Change`]s needs another version in its head, which older
+//! software ignores: so the label of the volume must make older software refuse first.
 
 mod batch;
 mod bytes;

@@ -1,47 +1,47 @@
-//! Records: the bytes in which a log says what was about to be written.
+//! Records: the bytes in which a log stores writes.
 //!
-//! A *record* says, word for word, what some writes change on the members' drives: data and all of the redundancy that
-//! goes with them. It is durable on more members than the volume may lose before the first byte of it is written to its
-//! place. After a crash the records are carried out again, in order, over whatever was done of them.
+//! A *record* has the changes of some writes to the members' drives: data and all redundancy. It is
+//! durable on more members than the volume may lose before its first byte is written to its place.
+//! After a crash the replay repeats the records in order, whatever part of them was written.
 //!
-//! # Where it lies
-//! A volume's journal is a run of bytes in the tail, at the same place on every member, divided in *rings*: one for each
-//! shard, which alone writes it. A stripe belongs to one shard as long as the journal has its identity, so the records of one ring
-//! are in order, and those of different rings have nothing in common. The first two blocks of a ring are for *notices*: records
-//! that change nothing and only say how many do not count any more. They are written in turn.
-//!
+//! # Place
+//! A volume's journal is a range in the tail, at the same offset on every member, divided into
+//! *rings*, one for each shard, which alone writes it. A stripe belongs to one shard as long as the
+//! journal keeps its UUID, so the records of one ring are ordered, and records of different rings
+//! are independent. The first two blocks of a ring are for *notices*: records without changes that
+//! announce which records no longer count. Notices alternate between the two blocks.
 //! ```text
 //! record, at a multiple of 4096 bytes of its ring; numbers are little-endian
 //!    0  8  "SRoCjrnl"                          48  8  tail: no record before this one counts
-//!    8  4  version, 1                          56  8  where it lies, from the journal's beginning
+//!    8  4  version, 1                          56  8  place, from the journal's beginning
 //!   12  4  CRC-32C of the head,                64  8  bytes of the head, a multiple of 4096
 //!          this field as zero                  72  8  bytes behind the head, a multiple of 4096
-//!   16 16  identity of the journal             80  4  CRC-32C of the bytes behind the head
+//!   16 16  UUID of the journal                 80  4  CRC-32C of the bytes behind the head
 //!   32  4  number of the ring                  84  4  number of changes
 //!   36  4  zero                                88  8  firm: no record before this one can be missing
-//!   40  8  sequence, from 1; of a notice 0     96     changes, 24 bytes each; zeroes to the end of the head
+//!   40  8  sequence, from 1; 0: a notice       96     changes, 24 bytes each; zeros to its end
 //!
 //! change
 //!    0  2  slot
-//!    2  2  1: its bytes follow the head, in the order of the changes; 2: it becomes zeroes;
-//!          3: it is about to be written without being kept here, and what earlier records say of it does not count
+//!    2  2  1: its bytes follow the head, in the order of the changes; 2: it is zeroed;
+//!          3: revoked: it will be written without a record, and earlier records do not count
 //!    4  4  zero
-//!    8  8  from the volume's first byte on that drive
+//!    8  8  offset from the volume's first byte on that drive
 //!   16  8  length in bytes
 //! ```
-//! Records of a *data log* have the same form: their changes are about the volume itself, the slot is 0, and bytes
-//! are counted from the volume's first one on.
+//! Records of a *data log* have the same format: their changes refer to the volume itself, the slot
+//! is 0, and offsets count from the volume's first byte.
 //!
-//! The identity is drawn at random at every start, and known to nobody who can write the volume: what a host writes, and
-//! a record carries, is never taken for a record.
+//! The UUID is random at every start, and unknown to all hosts: data of a host in a record are
+//! never taken for a record.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The unit of everything in a log: the strictest sector.
+/// The unit of everything in a log: the largest sector.
 pub const BLOCK: ByteCount = ByteCount(4096);
 
-/// By which the records of a log are known: drawn at random for each epoch, so that no older record counts.
+/// The UUID of a log's records: random for each epoch, so that no older record counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LogId(pub [u8; 16]);
 
@@ -62,14 +62,14 @@ const AT_FIRM: usize = 88;
 const CHANGES: usize = 96;
 const CHANGE: usize = 24;
 
-/// What becomes of a run of bytes.
+/// The kind of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeKind {
-    /// What the record carries.
+    /// Bytes that the record carries.
     Bytes,
-    /// Zeroes.
+    /// Zeros.
     Zeroes,
-    /// Something that the record does not carry; earlier records do not count for it.
+    /// A write without a record; earlier records of these bytes do not count.
     Revoked,
 }
 
@@ -86,19 +86,19 @@ impl ChangeKind {
     }
 }
 
-/// A run of bytes of a member that a record is about.
+/// A range of a member that a record changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// The member's slot.
     pub slot: u16,
-    /// What becomes of them.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// From the volume's first byte on that drive; whole sectors.
+    /// The range from the volume's first byte on that drive; whole sectors.
     pub range: ByteRange,
 }
 
 impl Change {
-    /// How many bytes the record carries for it.
+    /// The bytes that the record carries for it.
     pub(crate) fn carried(&self) -> u64 {
         match self.kind {
             ChangeKind::Bytes => self.range.len.0,
@@ -107,36 +107,36 @@ impl Change {
     }
 }
 
-/// How many blocks at the beginning of a ring are for notices.
+/// The number of blocks for notices at the beginning of a ring.
 pub const NOTICES: u64 = 2;
 
-/// The head of a record, besides its changes.
+/// The head of a record, without its changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// The identity of the journal.
+    /// The UUID of the journal.
     pub id: LogId,
     /// The ring.
     pub ring: u32,
-    /// Its number in the ring, from 1; 0 of a notice.
+    /// The sequence number in the ring, from 1; 0: a notice.
     pub sequence: u64,
     /// The first record of the ring that counts.
     pub tail: u64,
     /// The first record of the ring that may be missing: all that count before it are durable.
     pub firm: u64,
-    /// Where it lies, from the journal's beginning.
+    /// The offset in the journal.
     pub place: u64,
 }
 
 impl Head {
-    /// How many bytes the head of a record of so many changes takes.
+    /// The length of a head with `changes` changes.
     pub fn len(changes: usize) -> ByteCount {
         ByteCount((CHANGES + changes * CHANGE) as u64).align_up(BLOCK)
     }
 
-    /// Writes a head, to be followed by `body` bytes (a multiple of 4096) of that checksum.
+    /// Encodes a head in front of `body` bytes (a multiple of 4096) with that checksum.
     ///
     /// # Panics
-    /// When `into` is not [`Head::len`] long.
+    /// When the length of `into` differs from [`Head::len`].
     pub fn encode(&self, changes: &[Change], body: ByteCount, body_crc: u32, into: &mut [u8]) {
         let len = Head::len(changes.len());
         assert_eq!(into.len() as u64, len.0, "the head of a record takes whole blocks");
@@ -168,35 +168,36 @@ impl Head {
     }
 }
 
-/// The checksum of what follows a head, run by run.
+/// The checksum of the bytes behind a head, computed in parts.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct BodyCrc(u32);
 
 impl BodyCrc {
-    /// With further bytes.
+    /// Adds further bytes.
     pub fn and(self, bytes: &[u8]) -> BodyCrc {
         BodyCrc(crc32c::crc32c_append(self.0, bytes))
     }
 
-    /// That of all bytes so far.
+    /// The checksum of all bytes so far.
     pub fn value(self) -> u32 {
         self.0
     }
 }
 
-/// A record as it was found.
+/// A decoded record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Its head.
     pub head: Head,
-    /// What it changes.
+    /// Its changes.
     pub changes: Vec<Change>,
-    /// What it carries for [`ChangeKind::Bytes`], one after the other.
+    /// The bytes for [`ChangeKind::Bytes`], in order.
     pub body: Vec<u8>,
 }
 
 impl Record {
-    /// From the bytes that begin with it; `None` where there is none, or a damaged one. `place`: where they lie.
+    /// Decodes a record at the beginning of `bytes`; `None` where it is absent or damaged. `place`:
+    /// their offset in the journal.
     fn decode(bytes: &[u8], id: LogId, place: u64) -> Option<Record> {
         let is_record = bytes.len() >= BLOCK.as_usize()
             && bytes.starts_with(&MAGIC)
@@ -241,7 +242,7 @@ impl Record {
         Head::len(self.changes.len()).as_usize() + self.body.len()
     }
 
-    /// Its bytes, as they lie in each copy of the journal.
+    /// The bytes in each copy of the journal.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; Head::len(self.changes.len()).as_usize()];
         let crc = BodyCrc::default().and(&self.body).value();
@@ -259,7 +260,7 @@ fn decode_change(bytes: &[u8]) -> Option<Change> {
     Some(Change { slot: u16::from_le_bytes([bytes[0], bytes[1]]), kind, range })
 }
 
-/// The records of a journal with that identity in one member's copy of it, in the order in which they lie there.
+/// The records of a journal with that UUID in one member's copy, in the order of their places.
 pub fn scan(journal: &[u8], id: LogId) -> Vec<Record> {
     let mut records = Vec::new();
     let mut at = 0;

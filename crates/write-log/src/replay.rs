@@ -1,23 +1,26 @@
-//! Replay: what the records that were found after a crash come to. A fold over values: whoever calls reads the copies, and writes
-//! what this says.
+//! Replay: evaluates the records that are found after a crash. The caller reads the copies, and
+//! writes the result.
 //!
-//! # What counts
-//! Of one ring, the records from the highest `tail` on that any of them says, in order. Several are written at a time, and they become
-//! durable in any order: a record that is missing was torn, and of that one nothing was written to its place. What is beside it
-//! is about other bytes, as whoever writes the same ones waits for it. But when a record begins, all before its `firm` are durable,
-//! or do not count: of those before the highest `firm` that any of them says, from the tail on, none may be missing, or the journal
-//! is incomplete.
+//! # Counting records
+//! In each ring, the records from its highest `tail` on, in order. Several are written
+//! concurrently, and they become durable in any order: a missing record was torn, and none of its
+//! writes has begun. Records concurrent with it cover other bytes, since writes of the same bytes
+//! wait for one another. But when a record begins, all before its `firm` are durable, or do not
+//! count: from the tail to the highest `firm`, no record may be missing, or the journal is
+//! incomplete.
 //!
-//! # The order of a replay
-//! 1. [`counting`]: of all copies, the records that count, ring by ring and in order.
-//! 2. [`Holders::wanting`]: each gets as many copies as it would have, had it not been torn. Nothing is carried out before.
-//! 3. [`patches`]: what they leave to be written, the last word on every byte. A flush, and a new identity for the log, end it.
+//! # Order of a replay
+//! 1. [`counting`]: the counting records of all copies, by ring and in order.
+//! 2. [`Holders::wanting`]: each record gets the copies of a record that was not torn. No write to
+//!    the drives precedes this.
+//! 3. [`patches`]: the newest content of every byte. A flush, and a new UUID for the log, end the
+//!    replay.
 
 use crate::record::{Change, ChangeKind, Record};
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, MAX_DRIVES};
 
-/// A record that counts, and that no copy has.
+/// A counting record without any copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
     /// The ring.
@@ -26,18 +29,18 @@ pub struct Missing {
     pub sequence: u64,
 }
 
-/// What is to be written to the members.
+/// A write of the replay to a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
     /// The member's slot.
     pub slot: u16,
-    /// Where, from the volume's first byte on that drive.
+    /// The range from the volume's first byte on that drive.
     pub range: ByteRange,
-    /// What; `None` for zeroes.
+    /// The bytes; `None` for zeros.
     pub bytes: Option<Vec<u8>>,
 }
 
-/// What is known of a ring.
+/// The records of a ring, and its limits.
 #[derive(Default)]
 struct Ring {
     tail: u64,
@@ -45,10 +48,10 @@ struct Ring {
     records: BTreeMap<u64, Record>,
 }
 
-/// The records that count, of all copies that can be read: ring by ring, in order, each once.
+/// The counting records of all readable copies: by ring, in order, each once.
 ///
 /// # Errors
-/// Which record is missing: then nobody knows what was interrupted.
+/// The missing record: the interrupted writes are unknown then.
 pub fn counting(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Record>, Missing> {
     let mut rings: BTreeMap<u32, Ring> = BTreeMap::new();
     for record in copies {
@@ -76,9 +79,9 @@ pub fn counting(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Record>,
     Ok(counting)
 }
 
-/// What records that count leave to be written, in their order: the last word on every byte.
+/// The writes of a replay of these records, which are in order: the newest content of every byte.
 pub fn patches(counting: &[Record]) -> Vec<Patch> {
-    let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
+    let mut members: BTreeMap<u16, Overlay> = BTreeMap::new();
     for record in counting {
         let mut at = 0;
         for change in &record.changes {
@@ -87,16 +90,16 @@ pub fn patches(counting: &[Record]) -> Vec<Patch> {
             members.entry(change.slot).or_default().apply(change, bytes);
         }
     }
-    members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot)).collect()
+    members.into_iter().flat_map(|(slot, overlay)| overlay.patches(slot)).collect()
 }
 
-/// The last word on the bytes of one member: runs that do not overlap, by where they begin.
+/// The newest content of one member: runs without overlaps, by offset.
 #[derive(Default)]
-struct Drawing {
+struct Overlay {
     runs: BTreeMap<u64, (u64, Option<Vec<u8>>)>,
 }
 
-impl Drawing {
+impl Overlay {
     fn apply(&mut self, change: &Change, bytes: &[u8]) {
         let (start, end) = (change.range.start.0, change.range.end().0);
         self.cut_out(start, end);
@@ -108,7 +111,7 @@ impl Drawing {
         }
     }
 
-    /// Takes a run of bytes out of those that are there.
+    /// Removes a range of bytes.
     fn cut_out(&mut self, start: u64, end: u64) {
         let before = self.runs.range(..start).next_back().map(|(at, (len, _))| (*at, at + len));
         let first = before.filter(|(_, ends)| *ends > start).map_or(start, |(at, _)| at);
@@ -135,12 +138,12 @@ impl Drawing {
     }
 }
 
-/// Which members have a record, by its ring and sequence.
+/// The members that have each record, by ring and sequence.
 #[derive(Clone, Default, Debug)]
 pub struct Holders(BTreeMap<(u32, u64), DriveSet>);
 
 impl Holders {
-    /// By what was found on each member.
+    /// From the records that were found on each member.
     pub fn of<'a>(copies: impl IntoIterator<Item = (DriveIndex, &'a [Record])>) -> Holders {
         let mut holders = Holders::default();
         for (drive, records) in copies {
@@ -149,13 +152,13 @@ impl Holders {
         holders
     }
 
-    /// A member has a record.
+    /// Adds a member of a record.
     pub fn add(&mut self, record: &Record, drive: DriveIndex) {
         self.0.entry((record.head.ring, record.head.sequence)).or_default().insert(drive);
     }
 
-    /// The members that a record is to be given to, until those that have it are enough, or all: those that it is about first, as
-    /// they are of its own span. `members`: those that can take it.
+    /// The members to which the replay copies a record, until enough have it, or all: first those
+    /// that it changes, as they belong to its span. `members`: those that can receive it.
     pub fn wanting(
         &self,
         record: &Record,
@@ -164,7 +167,7 @@ impl Holders {
     ) -> Vec<DriveIndex> {
         let mut holding = self.0.get(&(record.head.ring, record.head.sequence)).copied().unwrap_or_default();
         let mut wanting = Vec::new();
-        // What a record says may be any number.
+        // The slot in a record may be any number.
         let slots = record.changes.iter().map(|change| DriveIndex(change.slot));
         let named = slots.filter(|slot| slot.as_usize() < MAX_DRIVES);
         for drive in named.chain(members.iter()) {

@@ -1,14 +1,16 @@
-//! The ring of one writer's records: what is where, what still counts, and where the next one goes. It does not look into them.
+//! The ring of one writer's records: their places, which of them count, and the next place. It does
+//! not interpret their content.
 //!
 //! # Invariants
-//! - Several records may be *under way* at a time. They become durable, or fail, in any order.
-//! - A record is *open* until every write that it is about is done, as far as hosts can tell: all the while that it is under way,
-//!   and then until the last of its writes has ended. It is *retired* when all its writes are durable: it is not open, and neither
-//!   is any before it, and all drives were flushed since. It stops to *count* when a later record or notice, durable itself,
-//!   has said so (`announced`).
-//! - What counts is never overwritten.
-//! - A record is *firm* when it and all before it that count are durable. Each says how many were when it began.
-//! - None begins while one that failed counts.
+//! - Several records may be *under way* concurrently. They become durable, or fail, in any order.
+//! - A record is *open* while it is under way, and until the last of its writes is acknowledged. It
+//!   is *retired* when all its writes are durable: neither it nor an earlier record is open, and
+//!   all drives were flushed since. It stops to *count* when a later durable record or notice has
+//!   announced this.
+//! - A counting record is never overwritten.
+//! - A record is *firm* when it and all earlier counting records are durable. Each record carries
+//!   the first one that was not firm when it began.
+//! - No record begins while a failed record counts.
 
 use crate::record::NOTICES;
 use std::collections::VecDeque;
@@ -17,69 +19,69 @@ use units::ByteCount;
 
 const BLOCK: u64 = crate::record::BLOCK.0;
 
-/// Records that are larger than that part of the ring would leave no room for others.
+/// The longest record takes 1/`LARGEST` of the ring, to leave space for others.
 const LARGEST: u64 = 4;
 
-/// The fewest bytes that a flush is asked for.
+/// The fewest bytes after which a flush is requested.
 const LEAST_DUE: u64 = 128 << 10;
 
-/// A flush takes little if so many of them would take no longer than it takes until the next one is due, ...
+/// A flush is cheap if this many of them fit between two requested flushes ...
 const LITTLE: u32 = 128;
 
-/// ... and much if so many would take longer.
+/// ... and expensive if this many do not.
 const MUCH: u32 = 32;
 
-/// A record that counts.
+/// A counting record.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Live {
     sequence: u64,
     place: u64,
-    /// How many bytes were in records before this one.
+    /// The total length of the records before it.
     before: u64,
-    /// Writes that are about to be done, or are being done.
+    /// The number of its writes that are not acknowledged.
     open: usize,
     durable: bool,
 }
 
-/// What a record or a notice says of the ring.
+/// The ring's state that a record or a notice carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Begun {
-    /// Its number; 0 of a notice.
+    /// Its sequence number; 0: a notice.
     pub sequence: u64,
-    /// The first record that counts with it.
+    /// The first counting record at its begin.
     pub tail: u64,
-    /// The first record that was not firm when it began.
+    /// The first record that was not firm at its begin.
     pub firm: u64,
 }
 
-/// See the top.
+/// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ring {
     len: u64,
     head: u64,
     next: u64,
-    /// How many bytes were in all records so far.
+    /// The total length of all records so far.
     written: u64,
-    /// From so many bytes on that are not retired it is time for a flush.
+    /// A flush is due when unretired records have more bytes.
     due: u64,
     tail: u64,
     announced: u64,
-    /// The first that is open.
+    /// The first open record.
     settled: u64,
-    /// The first that is not firm.
+    /// The first record that is not firm.
     firm: u64,
-    /// Which of the places for notices the next one takes.
+    /// The place of the next notice.
     notice: u64,
-    /// The last record that could not be made durable: some drive may have it all the same.
+    /// The last record that failed to become durable: some drives may still have it.
     failed: u64,
     live: VecDeque<Live>,
 }
 
 impl Ring {
-    /// The smallest ring that serves.
+    /// The smallest usable ring.
     pub const LEAST: ByteCount = ByteCount(64 << 10);
 
-    /// An empty one.
+    /// An empty ring.
     pub fn new(len: ByteCount) -> Ring {
         let len = len.0 / BLOCK * BLOCK;
         Ring {
@@ -98,23 +100,24 @@ impl Ring {
         }
     }
 
-    /// The longest record.
+    /// The length of the longest record.
     pub fn most(&self) -> u64 {
         self.len / LARGEST / BLOCK * BLOCK
     }
 
-    /// From so many bytes of records that are not retired on, a flush is asked for.
+    /// The length of unretired records at which a flush is requested.
     pub fn due(&self) -> u64 {
         self.due
     }
 
-    /// Where a record of that length can go now.
+    /// The place for a record of that length now.
     pub fn place_for(&self, len: u64) -> Option<u64> {
         let first = NOTICES * BLOCK;
         let Some(oldest) = self.live.front() else { return (first + len <= self.len).then_some(first) };
         let free_to_the_end = self.head > oldest.place;
         if free_to_the_end {
-            // Where little counts at a time, the same bytes are used again and again: they are in caches.
+            // Where few records count at a time, the same places are reused, since they are in
+            // caches.
             let is_roomy = first + 2 * self.due.max(len) <= oldest.place;
             return match self.head + len <= self.len && !is_roomy {
                 true => Some(self.head),
@@ -124,7 +127,7 @@ impl Ring {
         (self.head + len <= oldest.place).then_some(self.head)
     }
 
-    /// A record is about to be written, for so many writes.
+    /// Begins a record for that number of writes.
     pub fn begin(&mut self, place: u64, len: u64, writes: usize) -> Begun {
         assert!(place >= NOTICES * BLOCK && place + len <= self.len, "a record lies within its ring");
         let sequence = self.next;
@@ -138,7 +141,7 @@ impl Ring {
         begun
     }
 
-    /// A record is durable on as many drives as it has to be.
+    /// Reports a record as durable on the required number of drives.
     pub fn landed(&mut self, begun: &Begun) {
         if let Some(live) = self.live_mut(begun.sequence) {
             live.durable = true;
@@ -149,18 +152,19 @@ impl Ring {
         self.announced(begun.tail);
     }
 
-    /// Where the next notice goes, and what it says.
+    /// The place of the next notice, and its content.
     pub fn begin_notice(&self) -> (u64, Begun) {
         (self.notice * BLOCK, Begun { sequence: 0, tail: self.tail, firm: self.firm })
     }
 
-    /// A notice is durable. One that failed is written again where it was: the one before is in the other place, and is relied on.
+    /// Reports a notice as durable. A failed notice is written again to its place: the valid one is
+    /// in the other place.
     pub fn noticed(&mut self, begun: &Begun) {
         self.notice = (self.notice + 1) % NOTICES;
         self.announced(begun.tail);
     }
 
-    /// That only records from `tail` on count is durable.
+    /// A durable record or notice has announced that only records from `tail` on count.
     fn announced(&mut self, tail: u64) {
         self.announced = self.announced.max(tail);
         self.firm = self.firm.max(self.announced);
@@ -171,8 +175,9 @@ impl Ring {
         }
     }
 
-    /// A record could not be made durable, and nothing of it is done. Until it does not count any more, no other may begin: a
-    /// replay would take it for what was there before the next. Those under way beside it are about other bytes.
+    /// Reports that a record failed to become durable; none of its writes begins. Until it no
+    /// longer counts, no other record may begin: a replay would apply it before the next one.
+    /// Concurrent records cover other bytes.
     pub fn fail(&mut self, sequence: u64) {
         self.failed = self.failed.max(sequence);
         if let Some(live) = self.live_mut(sequence) {
@@ -181,12 +186,12 @@ impl Ring {
         self.settle();
     }
 
-    /// Whether a record counts that could not be made durable.
+    /// Whether a failed record counts.
     pub fn has_failed(&self) -> bool {
         self.failed >= self.announced
     }
 
-    /// One of the writes of a record is done.
+    /// Reports one write of a record as done.
     pub fn end(&mut self, sequence: u64) {
         if let Some(live) = self.live_mut(sequence) {
             assert!(live.open > 0, "more writes of record {sequence} ended than it is about");
@@ -211,48 +216,49 @@ impl Ring {
         }
     }
 
-    /// The first record that may be retired by no flush that begins now.
+    /// The first record that a flush which begins now cannot retire.
     pub fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// The first record that is not firm: all before it that count are durable.
+    /// The first record that is not firm: all counting records before it are durable.
     pub fn firm(&self) -> u64 {
         self.firm
     }
 
-    /// All drives were flushed since records before this one were settled.
+    /// Reports that all drives were flushed after the records before this one were settled.
     pub fn retire(&mut self, before: u64) {
         self.tail = self.tail.max(before);
     }
 
-    /// Whether a flush now would retire anything.
+    /// Whether a flush now would retire any record.
     pub fn can_retire(&self) -> bool {
         self.settled() > self.tail
     }
 
-    /// Whether there is something to say in a notice.
+    /// Whether a notice would announce retired records.
     pub fn can_announce(&self) -> bool {
         self.tail > self.announced
     }
 
-    /// The number of the next record.
+    /// The sequence number of the next record.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The first record that counts, as the drives know.
+    /// The first counting record, according to the drives.
     pub fn counts_from(&self) -> u64 {
         self.announced
     }
 
-    /// Whether it is time to have records retired, before anybody has to wait for that.
+    /// Whether records should be retired now, before a write has to wait for it.
     pub fn is_due(&self) -> bool {
         self.get(self.tail).is_some_and(|oldest| self.written - oldest.before > self.due)
     }
 
-    /// A flush has been asked for because it was time, and took its share of the time between two of them. Where that is little, as
-    /// without volatile caches, they are asked for more often, so that less of the ring is used; where it is much, less often.
+    /// Adapts the interval of flushes to their share of the time. Where a flush is cheap, as
+    /// without volatile caches, flushes come more often, so that less of the ring is used; where it
+    /// is expensive, less often.
     pub fn flushed(&mut self, took: Duration, between: Duration) {
         if took * LITTLE < between {
             self.due = (self.due / 2).max(LEAST_DUE.min(self.len / 2));

@@ -1,17 +1,18 @@
-//! Who has which part of a log: the ring of each shard, and the members that a record is copied to.
+//! The parts of a log: the ring of each shard, and the members that get copies of a record.
 
 use crate::record::BLOCK;
 use crate::ring::Ring;
 use units::{ByteCount, DriveCount, DriveIndex};
 
-/// What each of so many shards has of a log of that length; `None` where that is too little to serve.
+/// The length of each shard's ring in a log of that length; `None` where it is too short.
 pub fn ring_len(log: ByteCount, shards: u16) -> Option<ByteCount> {
     let share = ByteCount(log.0 / u64::from(shards.max(1))).align_down(BLOCK);
     (share >= Ring::LEAST).then_some(share)
 }
 
-/// The drives among which the copies of a record are, in the order in which they are asked: those of one span, any of which has more
-/// of them than it may lose. Records take turns with spans, and with the drives of a span.
+/// The drives for the copies of a record, in the order of preference: those of one span, which
+/// always has more drives than it may lose. Records alternate between spans, and between the drives
+/// of a span.
 pub fn span_of(
     number: u64,
     copies: usize,

@@ -1,20 +1,21 @@
-//! Stripes that were written as a whole, without a record, and of which drives may still lose a part with the power.
+//! Full-stripe writes without a record that drives may still lose in a power cut.
 //!
-//! A record of some of their columns stands on what the other drives hold of these. So before one promises anything, the drives are
-//! flushed, if such a stripe may be among those that are remembered here: too many may be, none is missing.
+//! A record of some columns of a stripe relies on the content of the other drives. So the drives
+//! are flushed before a durability token is given for such a record, if the stripe may be listed
+//! here: the list may contain too many stripes, but never too few.
 
 use std::cell::{Cell, RefCell};
 use units::StripeIndex;
 
-/// Stripes that share one place are remembered together.
+/// The number of places; stripes with one place share an entry.
 const PLACES: usize = 1024;
 
-/// See the top.
+/// See the module's documentation.
 pub struct WholeStripes {
-    /// By place, when a stripe of it was written last: a count of such writes, from 1 on.
+    /// The latest full-stripe write at each place: a count of such writes, from 1 on.
     written: RefCell<Vec<u64>>,
     count: Cell<u64>,
-    /// How many of these writes had been done when a flush began that has succeeded.
+    /// The number of these writes that were done when the latest successful flush began.
     flushed: Cell<u64>,
 }
 
@@ -25,18 +26,18 @@ impl Default for WholeStripes {
 }
 
 impl WholeStripes {
-    /// None is remembered.
+    /// An empty list.
     #[must_use]
     pub fn new() -> WholeStripes {
         WholeStripes { written: RefCell::new(vec![0; PLACES]), count: Cell::new(0), flushed: Cell::new(0) }
     }
 
     fn place(stripe: StripeIndex) -> usize {
-        // Neighbours have places of their own.
+        // Neighbours have different places.
         (stripe.0 % PLACES as u64) as usize
     }
 
-    /// All drives have been written.
+    /// Reports a full-stripe write as written to all drives.
     pub fn note(&self, stripe: StripeIndex) {
         self.count.set(self.count.get() + 1);
         self.written.borrow_mut()[Self::place(stripe)] = self.count.get();
@@ -47,12 +48,12 @@ impl WholeStripes {
         self.written.borrow()[Self::place(stripe)] > self.flushed.get()
     }
 
-    /// How many were written by now: what a flush that begins now makes certain.
+    /// The number of writes so far: a flush that begins now covers them.
     pub fn done(&self) -> u64 {
         self.count.get()
     }
 
-    /// A flush has succeeded that began when so many had been written.
+    /// Reports a successful flush that began after `done` writes.
     pub fn flushed(&self, done: u64) {
         self.flushed.set(self.flushed.get().max(done));
     }

@@ -1,4 +1,5 @@
-//! What was answered is there after a kill between any two stores, whatever had been destaged in whatever order.
+//! Acknowledged writes survive a kill between any two stores, whatever parts were destaged in any
+//! order.
 
 use proptest::prelude::*;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -30,7 +31,7 @@ fn a_descriptor_is_read_as_it_was_written() {
     assert_eq!(written.bytes.range(), ByteRange::new(ByteOffset(4096 * 77 + 512), ByteCount(3584)));
     let mut unfinished = bytes;
     unfinished[..8].fill(0);
-    assert_eq!(Descriptor::decode(&unfinished), None, "its number comes last");
+    assert_eq!(Descriptor::decode(&unfinished), None, "its sequence number is stored last");
     for bit in 0..DESCRIPTOR * 8 {
         let mut damaged = bytes;
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -39,8 +40,9 @@ fn a_descriptor_is_read_as_it_was_written() {
     assert_eq!(Descriptor::decode(&bytes[..31]), None);
 }
 
-/// A cell is cleared by its number alone, and numbers begin anew when a process finds nothing. So what is stored in a cell may have the
-/// number of what was there before: a kill between any two stores must not leave that there again, beside the new bytes.
+/// Regression: only the sequence number of a cleared block is zeroed, and sequence numbers restart
+/// when a process finds no data. So new content may get the number of the previous content: a kill
+/// between any two stores must not bring the previous descriptor back with the new bytes.
 #[test]
 fn what_a_cell_had_before_is_not_there_again_while_something_is_stored_in_it() {
     let of_before = [
@@ -61,15 +63,16 @@ fn what_a_cell_had_before_is_not_there_again_while_something_is_stored_in_it() {
         words[memory::descriptor_at(1)] = 0;
         for (at, value) in new.stores(1) {
             let left = Descriptor::load(1, |word| words[word]);
-            assert_eq!(left, None, "{new:?} is being stored where {before:?} was");
+            assert_eq!(left, None, "{new:?} replaces {before:?}");
             words[at] = value;
         }
         assert_eq!(Descriptor::load(1, |word| words[word]), Some(*new));
     }
 }
 
-/// A write of a part of a cell is destaged, and an older one of another part of it, and of that part, is not yet. With the newer
-/// descriptor cleared, a kill would lay the older data over the newer.
+/// Regression: a write of a part of a block is destaged, and an older write that overlaps it is
+/// not. If the newer descriptor is cleared first, a restart overwrites the newer data with the
+/// older.
 #[test]
 fn newer_data_is_not_forgotten_before_older() {
     let mut cells = cells(4, &[]);
@@ -91,18 +94,18 @@ fn a_full_memory_takes_nothing() {
     assert_eq!(cells.take(&descriptor(6, 512..1024)), Some(0));
 }
 
-/// The machine: memory, drives, and the process that uses them until it is killed.
+/// A host computer: memory, drives, and the process that uses them until it is killed.
 struct Machine {
-    /// Descriptors as they lie there, and the sectors of their cells, each the number of the write that it is of.
+    /// Descriptors in memory, and the sectors of their blocks: each holds the number of its write.
     memory: Vec<([u8; DESCRIPTOR], [u64; 8])>,
     drives: [u64; SECTORS],
-    /// The newest write of each sector whose host was answered.
+    /// The newest acknowledged write of each sector.
     answered: [u64; SECTORS],
-    /// How many stores are left until the process is killed.
+    /// The stores left until the process is killed.
     stores: usize,
-    // What the process knows.
+    // The state of the process.
     cells: Cells,
-    /// Writes with what is dirty of them, by sector.
+    /// Writes with their dirty sectors.
     dirty: Vec<(u64, Vec<usize>)>,
     sequence: u64,
 }
@@ -132,7 +135,7 @@ impl Machine {
         let sequence = self.sequence;
         for bytes in CellRange::parts(3, range) {
             let descriptor = Descriptor { sequence, bytes };
-            let slot = self.cells.take(&descriptor).expect("there is room") as usize;
+            let slot = self.cells.take(&descriptor).expect("a block is free") as usize;
             for sector in u64::from(bytes.start) / SECTOR..u64::from(bytes.start + bytes.len) / SECTOR {
                 self.store()?;
                 self.memory[slot].1[sector as usize] = sequence;
@@ -149,7 +152,7 @@ impl Machine {
         self.forget(older, &sectors)
     }
 
-    /// Something dirty gets to the drives.
+    /// Destages some dirty sectors.
     fn destage(&mut self, which: usize, most: usize) -> Result<(), Killed> {
         if self.dirty.is_empty() {
             return Ok(());
@@ -169,7 +172,7 @@ impl Machine {
         self.forget_between(0, until, sectors)
     }
 
-    /// These sectors of these writes are dirty no more.
+    /// Marks these sectors of these writes as clean.
     fn forget_between(&mut self, from: usize, until: usize, sectors: &[usize]) -> Result<(), Killed> {
         let per_cell = (CELL.0 / SECTOR) as usize;
         let mut done: Vec<(u64, u64)> = Vec::new();
@@ -196,7 +199,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A new process finds what is there, and lays it over what the drives hold.
+    /// A new process finds the descriptors, and applies them to the drives' data.
     fn restart(&mut self, stores: usize) {
         let slots = (0..SLOTS).zip(&self.memory);
         let found: Vec<(u32, Descriptor)> =
@@ -217,7 +220,7 @@ impl Machine {
         }
         self.answered = seen;
         self.cells = cells(SLOTS, &found);
-        // What lies under newer data is no longer dirty.
+        // Superseded data are no longer dirty.
         let all: Vec<(usize, Vec<usize>)> =
             self.dirty.iter().enumerate().map(|(place, (_, sectors))| (place, sectors.clone())).collect();
         for (place, sectors) in all.into_iter().rev() {
@@ -235,7 +238,7 @@ impl Machine {
     }
 }
 
-/// The cells of writes of which nothing is dirty there: each was pushed as a write of its own.
+/// The blocks of writes without dirty sectors: each is passed on as a write of its own.
 fn found_without(memory: &[([u8; DESCRIPTOR], [u64; 8])], dirty: &[(u64, Vec<usize>)]) -> Vec<(u64, u64)> {
     let found = in_order(
         (0..SLOTS).zip(memory).filter_map(|(slot, (bytes, _))| Some((slot, Descriptor::decode(bytes)?))),
@@ -279,7 +282,7 @@ proptest! {
             prop_assert!(machine.destage(0, SECTORS).is_ok());
         }
         prop_assert_eq!(machine.drives, machine.answered);
-        prop_assert_eq!(machine.cells.free(), SLOTS as usize, "nothing is kept for ever");
+        prop_assert_eq!(machine.cells.free(), SLOTS as usize, "all blocks are free again");
     }
 }
 
@@ -288,14 +291,14 @@ fn a_memory_is_what_it_was_made_as_or_nothing() {
     let head = MemoryHead { id: *b"0123456789abcdef", cells: 3 };
     let mut words = vec![0; MemoryHead::words(head.cells)];
     for (at, value) in head.stores() {
-        assert!(MemoryHead::read(words.len(), |word| words[word]).is_err(), "not all of it is stored");
+        assert!(MemoryHead::read(words.len(), |word| words[word]).is_err(), "incomplete");
         words[at] = value;
     }
     assert_eq!(MemoryHead::read(words.len(), |word| words[word]), Ok(head));
     assert!(MemoryHead::read(words.len() - 1, |word| words[word]).is_err());
     let written = descriptor(7, 4096..4608);
     for (at, value) in written.stores(2) {
-        assert_eq!(Descriptor::load(2, |word| words[word]), None, "its number comes last");
+        assert_eq!(Descriptor::load(2, |word| words[word]), None, "sequence is last");
         words[at] = value;
     }
     assert_eq!(Descriptor::load(2, |word| words[word]), Some(written));

@@ -1,4 +1,4 @@
-//! The journal's records: their bytes, what is found of them, and what a replay makes of them.
+//! The journal's records: format, scan and replay.
 
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 use write_log::{
@@ -7,7 +7,7 @@ use write_log::{
 
 const ID: LogId = LogId(*b"0123456789abcdef");
 
-/// What all copies together leave to be written.
+/// The writes of a replay of all copies.
 fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
     Ok(patches(&counting(copies)?))
 }
@@ -16,12 +16,12 @@ fn change(slot: u16, kind: ChangeKind, start: u64, len: u64) -> Change {
     Change { slot, kind, range: ByteRange::new(ByteOffset(start), ByteCount(len)) }
 }
 
-/// The head of one that began when all before it were durable.
+/// The head of a record that began when all earlier ones were durable.
 fn head(sequence: u64, tail: u64, place: u64) -> Head {
     Head { id: ID, ring: 0, sequence, tail, firm: sequence, place }
 }
 
-/// A record as it lies on a drive.
+/// The bytes of a record on a drive.
 fn encoded(head: Head, changes: &[Change], body: &[u8]) -> Vec<u8> {
     let mut padded = body.to_vec();
     padded.resize(ByteCount(body.len() as u64).align_up(BLOCK).as_usize(), 0);
@@ -79,7 +79,7 @@ fn records_are_found_between_what_is_none_torn_or_of_another_time() {
     let mut put = |at: usize, bytes: &[u8]| journal[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &encoded(head(0, 1, 0), &[], &[]));
     put(2 * 4096, &encoded(head(1, 1, 2 * 4096), &one, &[1; 512]));
-    // What it carries is a record itself: it is not looked at.
+    // The record carries a record as data: a scan does not decode that.
     let inner = encoded(head(2, 1, 5 * 4096), &one, &[2; 512]);
     let carried = [change(1, ChangeKind::Bytes, 0, inner.len() as u64)];
     put(4 * 4096, &encoded(head(2, 1, 4 * 4096), &carried, &inner));
@@ -88,7 +88,7 @@ fn records_are_found_between_what_is_none_torn_or_of_another_time() {
     let mut torn = encoded(head(3, 1, 12 * 4096), &one, &[3; 512]);
     torn[4096 + 511] ^= 1;
     put(12 * 4096, &torn);
-    // The last one is cut off by the end.
+    // The last one is truncated by the end.
     put(15 * 4096, &encoded(head(3, 1, 15 * 4096), &one, &[3; 512])[..4096]);
     let found: Vec<(u64, u64)> =
         scan(&journal, ID).iter().map(|record| (record.head.sequence, record.head.place)).collect();
@@ -126,21 +126,22 @@ fn the_last_word_on_every_byte_counts() {
 #[test]
 fn what_does_not_count_any_more_is_not_missed_and_what_does_is() {
     let one = [change(0, ChangeKind::Bytes, 0, 4)];
-    // The newest says that the first two do not count.
+    // The newest record announces that the first two do not count.
     let patches = replay([record(1, 1, &one, 1), record(4, 3, &one, 4), record(3, 1, &one, 3)]).unwrap();
     assert_eq!(patches.len(), 1);
     assert_eq!(patches[0].bytes.as_deref(), Some(&[4; 4][..]));
-    // So does a notice, that none does.
+    // A notice announces that none does.
     assert_eq!(replay([record(1, 1, &one, 1), record(0, 2, &[], 0)]), Ok(Vec::new()));
-    // One in the middle is on no drive that is left.
+    // A record in the middle is on no remaining drive.
     let missing = Missing { ring: 0, sequence: 3 };
     assert_eq!(replay([record(2, 2, &one, 1), record(4, 2, &one, 4)]), Err(missing));
-    // The one after the newest was not durable anywhere: none of its writes had begun.
+    // The record after the newest is nowhere durable: none of its writes had begun.
     assert!(replay([record(2, 2, &one, 1), record(3, 2, &one, 4)]).is_ok());
 }
 
-/// One record at a time was under way once, and whatever was missing before the newest made a journal incomplete. Of several that are
-/// under way, the power leaves any: a later one may have been carried out, and hosts told so, while nothing of an earlier one had begun.
+/// Regression: with one record at a time, a missing record before the newest made a journal
+/// incomplete. With several under way, a power cut leaves any subset: a later one may have been
+/// written and acknowledged while no write of an earlier one had begun.
 #[test]
 fn records_that_were_under_way_together_may_be_there_without_one_another() {
     let at = |slot| [change(slot, ChangeKind::Bytes, 0, 4)];
@@ -151,15 +152,15 @@ fn records_that_were_under_way_together_may_be_there_without_one_another() {
     let slots = |records: Vec<Record>| {
         replay(records).map(|patches| patches.iter().map(|patch| patch.slot).collect::<Vec<_>>())
     };
-    // Three were under way beside one another.
+    // Three records were concurrent.
     assert_eq!(slots(vec![with_firm(1, 1), with_firm(3, 2), with_firm(4, 2)]), Ok(vec![1, 3, 4]));
     assert_eq!(slots(vec![with_firm(4, 2), with_firm(1, 1)]), Ok(vec![1, 4]));
-    // When the last began, all before it were durable: they are missed.
+    // When the last began, all earlier ones were durable: they are missing.
     assert_eq!(slots(vec![with_firm(1, 1), with_firm(4, 3)]), Err(Missing { ring: 0, sequence: 2 }));
     assert_eq!(slots(vec![with_firm(1, 1), with_firm(2, 1), with_firm(5, 4)]).unwrap_err().sequence, 3);
-    // One that was under way for long, while others came and went: nobody says that it was durable.
+    // A record that was under way for long, while others ended: no record announces it as durable.
     assert_eq!(slots(vec![with_firm(2, 1), with_firm(5, 1), with_firm(9, 1)]), Ok(vec![2, 5, 9]));
-    // A notice says so as well, though none is left that counts.
+    // A notice announces it as well, though no counting record is left.
     let notice = Record { head: Head { firm: 3, ..head(0, 1, 0) }, changes: Vec::new(), body: Vec::new() };
     assert_eq!(slots(vec![with_firm(2, 1), notice.clone()]), Err(Missing { ring: 0, sequence: 1 }));
     let retired = Record { head: Head { tail: 3, ..notice.head }, ..notice };
@@ -178,7 +179,8 @@ fn hostile_bytes_are_no_record() {
     for len in [0, 1, 95, 4095, 4096, 8191] {
         assert!(scan(&good[..len], ID).is_empty(), "{len} bytes");
     }
-    // Sound as to its checksum, and impossible: a run that ends beyond all addresses, more changes than there is room for, ...
+    // A valid checksum and an invalid content: a run that ends beyond all addresses, more changes
+    // than fit, ...
     for (at, value) in
         [(104, u64::MAX), (112, u64::MAX), (64, 0), (64, 1 << 40), (72, 1 << 63), (84, u64::MAX), (88, 2)]
     {
@@ -204,7 +206,7 @@ fn a_torn_record_is_given_to_those_it_is_about_first_until_they_are_enough() {
         holders.wanting(record, &drives(&[0, 1, 3]), |holding| holding.count().0 >= most)
     };
     assert_eq!(wanting(&holders, &torn, 2), [DriveIndex(3)]);
-    assert_eq!(wanting(&holders, &torn, 9), [DriveIndex(3), DriveIndex(0)], "to all there are");
+    assert_eq!(wanting(&holders, &torn, 9), [DriveIndex(3), DriveIndex(0)], "to all members");
     assert_eq!(wanting(&holders, &torn, 1), []);
     assert_eq!(wanting(&holders, &other, 1), [DriveIndex(0)]);
     holders.add(&torn, DriveIndex(3));

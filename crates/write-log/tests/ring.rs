@@ -1,4 +1,4 @@
-//! Where records lie in their ring: none is written over one that counts.
+//! The places of records in their ring: no record overwrites a counting one.
 
 use proptest::prelude::*;
 use units::ByteCount;
@@ -6,13 +6,13 @@ use write_log::{BLOCK, Begun, NOTICES, Ring};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A record of so many blocks, if there is a place for it.
+    /// A record of that many blocks, if it has a place.
     Begin(u64),
-    /// The so-manieth of those that are under way is durable, and its write is done.
+    /// A record under way, by index, is durable, and its write is done.
     End(usize),
     /// All drives are flushed.
     Retire,
-    /// What counts is said in a notice.
+    /// A notice announces the counting records.
     Notice,
 }
 
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One that counts is read by a replay: a block of another in its middle, and its change is lost.
+    /// A replay reads counting records: a block of another record in one of them loses its change.
     #[test]
     fn no_record_is_written_over_one_that_counts(blocks in 24u64..80, steps in prop::collection::vec(step(), 1..200)) {
         let len = blocks * BLOCK.0;

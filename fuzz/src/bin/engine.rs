@@ -1,4 +1,5 @@
-//! The targets for libFuzzer: `FUZZ_TARGET=NAME fuzz-engine [its options] CORPUS...`. `make fuzz` builds and starts it.
+//! The targets for libFuzzer: `FUZZ_TARGET=NAME fuzz-engine [libFuzzer options] CORPUS...`. `make
+//! fuzz` builds and starts it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Writes inputs to begin with, from the fixtures of other tests: `fuzz-seeds FOLDER` fills `FOLDER/TARGET/`, and
-//! prints each target's name and how long its inputs may be, for `scripts/fuzz`.
+//! Writes seed inputs from the fixtures of other tests: `fuzz-seeds FOLDER` fills `FOLDER/TARGET/`,
+//! and prints each target's name and the maximum length of its inputs, for `scripts/fuzz`.
 
 #![expect(clippy::disallowed_methods, reason = "a tool that reads and writes files")]
 
@@ -51,7 +51,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The reference images' metadata: the first drive in full, of the others what differs from it.
+/// The reference images' metadata: the first drive in full, and the differences of the others.
 fn ddf() -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     let mut files: Vec<PathBuf> = std::fs::read_dir(tests_of("crates/ondisk/tests/ddf/images"))?
@@ -72,12 +72,12 @@ fn ddf() -> Result<Vec<Vec<u8>>> {
             let at: u64 = at.parse().map_err(Error::other)?;
             let Some(disk) = disks.last_mut() else { continue };
             disk.parts.push((512 * at, sector(rest)));
-            // The secondary copy says what the primary says.
+            // The secondary copy equals the primary one.
             if (65_537..66_154).contains(&at) {
                 disk.parts.push((512 * (at - 32_768), sector(rest)));
             }
         }
-        // What later parts lie over is not needed.
+        // Overwritten parts are not needed.
         for disk in &mut disks {
             let mut last = std::collections::BTreeMap::new();
             disk.parts.drain(..).for_each(|(at, bytes)| {
@@ -103,7 +103,7 @@ fn sector(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Superblocks and firmware RAID as the tests have them.
+/// Superblocks and firmware RAID metadata from the tests.
 fn foreign() -> Result<Vec<Vec<u8>>> {
     let text = std::fs::read_to_string(tests_of("crates/ondisk/tests/foreign/metadata.txt"))?;
     let mut seeds = Vec::new();
@@ -189,7 +189,7 @@ fn partitions() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Magic numbers, where their formats have them.
+/// Magic numbers, at the offsets of their formats.
 fn signatures() -> Vec<Vec<u8>> {
     let places: [(usize, &[u8]); 12] = [
         (0, b"XFSB"),
@@ -222,7 +222,7 @@ fn signatures() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A header, and the text of a member and of a spare.
+/// The version byte, and the text of a member and of a spare.
 fn label() -> Vec<Vec<u8>> {
     let uuid = |byte: &str| {
         format!("{0}{0}{0}{0}-{0}{0}-4{1}{0}-8{1}{0}-{0}{0}{0}{0}{0}{0}", byte.repeat(2), &byte[..1])
@@ -246,7 +246,7 @@ fn label() -> Vec<Vec<u8>> {
     vec![seed(0x11, &member), seed(0, &format!("drive = \"{drive}\"\n"))]
 }
 
-/// The labels of log devices: one copy, two of them, one that nothing is right in but its head.
+/// The labels of log devices: one copy, two copies, and one with a valid head and nothing else.
 fn log_device() -> Vec<Vec<u8>> {
     let uuid =
         |digit: char| "88888888-4444-4444-8444-cccccccccccc".replace(|c: char| c != '-', &digit.to_string());
@@ -302,7 +302,7 @@ fn catalog() -> Result<Vec<Vec<u8>>> {
         .map(|file| {
             std::fs::read(file).map(|mut bytes| {
                 bytes.truncate(4096);
-                // Cut at the end of a workload.
+                // Truncate at the end of a workload.
                 let end = String::from_utf8_lossy(&bytes).rfind("\n[[").unwrap_or(bytes.len());
                 bytes.truncate(end);
                 bytes

@@ -1,17 +1,17 @@
-//! What comes from hosts: over a connection, where the first byte of an input says how the rest is cut into fragments, or through
-//! memory that a guest shares.
+//! Input from hosts: over a connection, where the first byte of an input determines the fragments,
+//! or through memory that a guest shares.
 
-/// What a client sends.
+/// Input from a client.
 pub(super) fn server(input: &[u8]) {
     nbd::fuzz::fuzz_server(input);
 }
 
-/// What a server sends.
+/// Input from a server.
 pub(super) fn client(input: &[u8]) {
     nbd::fuzz::fuzz_client(input);
 }
 
-/// What a guest writes into its memory.
+/// Input from a guest, in its memory.
 pub(super) fn guest(input: &[u8]) {
     guests::fuzz::fuzz_queue(input);
 }

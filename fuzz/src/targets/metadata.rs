@@ -8,10 +8,10 @@ use ondisk::foreign::{
 use signatures::{Ends, inspect};
 use units::{ByteCount, ByteOffset};
 
-/// More rounds than any decoder may ask for: the longest chain is that of partitions in an extended one.
+/// More rounds than any decoder needs: the longest chain is that of partitions in an extended one.
 const ROUNDS: usize = 160;
 
-/// A search reads 32 MiB; drives that are searched are smaller, so that there is time for many.
+/// A search reads 32 MiB; drives that are searched are smaller, to allow many runs.
 const MOST_SEARCHED: u64 = 1 << 20;
 
 fn looked(disk: &mut Disk, search: bool) -> Look {
@@ -19,14 +19,14 @@ fn looked(disk: &mut Disk, search: bool) -> Look {
     let (mut glimpse, mut sealer) = (disk.glimpse(), Sealer::default());
     for _ in 0..ROUNDS {
         match look(&glimpse, effort) {
-            Look::NotYet => assert!(disk.satisfy(&mut glimpse, &mut sealer), "it waits for nothing"),
+            Look::NotYet => assert!(disk.satisfy(&mut glimpse, &mut sealer), "no range is wanted"),
             done => return done,
         }
     }
-    panic!("it never has enough")
+    panic!("the search does not end")
 }
 
-/// SNIA DDF: found, understood, written anew, repaired, removed.
+/// SNIA DDF: find, decode, rewrite, repair, remove.
 pub(super) fn ddf(input: &[u8]) {
     let (flags, mut disks) = decode(input);
     let search = flags & SEARCH != 0;
@@ -60,7 +60,7 @@ fn apply(disk: &Disk, steps: &[Step]) -> Disk {
     disk
 }
 
-/// What is written is read again as the same.
+/// Encoded content decodes to the same.
 fn rewritten(disk: &Disk, drive: &Drive) {
     let mut next = drive.structure.clone();
     next.header.sequence = next.header.sequence.wrapping_add(1);
@@ -69,7 +69,7 @@ fn rewritten(disk: &Disk, drive: &Drive) {
     same(apply(disk, &steps), &next);
 }
 
-/// A repair leaves what it was made from, and nothing to repair.
+/// A repair keeps the content that it used, and leaves nothing to repair.
 fn repaired(disk: &Disk, drive: &Drive) {
     let Ok(steps) = repair(drive) else { return };
     let sound = Structure {
@@ -84,33 +84,34 @@ fn repaired(disk: &Disk, drive: &Drive) {
 fn same(mut disk: Disk, expected: &Structure) {
     match looked(&mut disk, false) {
         Look::Found(again) => {
-            // A record that is damaged in both copies is nobody's to throw away: it is written back as it was.
+            // A repair must not discard a record that is damaged in both copies: it writes the
+            // original bytes.
             let is_damaged = |slot: &Slot| matches!(slot, Slot::Damaged(..));
             let keeps_damage = expected.slots.iter().any(is_damaged);
             assert!(
                 keeps_damage || !again.needs_repair(),
-                "what was just written needs repair: {:?}",
+                "a new structure needs repair: {:?}",
                 again.copies
             );
             let (is, was) = (&again.structure, expected);
-            assert_eq!((&is.coding, &is.header), (&was.coding, &was.header), "the header is another");
-            assert_eq!(is.slots, was.slots, "the records are others");
+            assert_eq!((&is.coding, &is.header), (&was.coding, &was.header), "the header differs");
+            assert_eq!(is.slots, was.slots, "the records differ");
             assert_eq!(
                 (&is.own, is.bad_blocks.clone().unwrap_or_default()),
                 (&was.own, was.bad_blocks.clone().unwrap_or_default()),
-                "the drive's own part is another"
+                "the drive's own data differ"
             );
-            assert_eq!((&is.disks, &is.volumes), (&was.disks, &was.volumes), "drives or volumes are others");
-            assert!(is.controller == was.controller, "the controller is another");
-            // A log that could not be read is written empty.
+            assert_eq!((&is.disks, &is.volumes), (&was.disks, &was.volumes), "the groups differ");
+            assert!(is.controller == was.controller, "the controller differs");
+            // An unreadable log is written empty.
             let is_kept = was.vendor_log.is_none() || is.vendor_log == was.vendor_log;
-            assert!(is_kept, "what was written is read as something else");
+            assert!(is_kept, "the encoded log decodes differently");
         }
-        other => panic!("what was written is not found: {other:?}"),
+        other => panic!("the encoded structure is not found: {other:?}"),
     }
 }
 
-/// What is removed is not found any more, where anchors are by the standard.
+/// A removed structure is no longer found at the regular places of anchors.
 fn removed(disk: &Disk, drive: &Drive) {
     for step in clear(drive) {
         if let Step::Write { at, bytes } = step {
@@ -120,7 +121,7 @@ fn removed(disk: &Disk, drive: &Drive) {
     }
 }
 
-/// Linux md, Intel's firmware RAID; where they belong, and where a search comes across them.
+/// Linux md, Intel's firmware RAID; at regular places, and in a search.
 pub(super) fn foreign(input: &[u8]) {
     let (flags, disks) = decode(input);
     let told: Vec<(ByteCount, Told)> = disks
@@ -141,13 +142,13 @@ pub(super) fn foreign(input: &[u8]) {
                     return (glimpse.size(), told);
                 }
             }
-            panic!("it never has enough")
+            panic!("the decoder does not end")
         })
         .collect();
     volumes(told.into_iter());
 }
 
-/// Tables of partitions, by themselves: chains of them are long.
+/// Partition tables alone: their chains are long.
 pub(super) fn partition_tables(input: &[u8]) {
     for mut disk in decode(input).1 {
         let (mut glimpse, mut sealer) = (disk.glimpse(), Sealer::default());
@@ -163,12 +164,12 @@ pub(super) fn partition_tables(input: &[u8]) {
                 break;
             }
             rounds += 1;
-            assert!(rounds < ROUNDS, "it never has enough");
+            assert!(rounds < ROUNDS, "the decoder does not end");
         }
     }
 }
 
-/// What is made of the records of several drives.
+/// Combines the records of several drives.
 fn volumes(told: impl Iterator<Item = (ByteCount, Told)>) {
     let mut seen = Vec::new();
     for (drive, (size, told)) in told.enumerate() {
@@ -190,7 +191,7 @@ fn volume(found: &FoundVolume) {
     found.members.iter().for_each(member);
 }
 
-/// What counts as unreadable is data of the member, in order.
+/// Unreadable ranges are within the member's data, in order.
 fn member(member: &FoundMember) {
     assert!(member.unreadable.iter().all(|range| !range.is_empty() && member.data.contains(*range)));
     let in_order = member.unreadable.windows(2).all(|pair| pair[0].end() <= pair[1].start);
@@ -215,7 +216,7 @@ fn section(section: &Section) {
     }
 }
 
-/// What a drive holds, by its ends: a size, how much of the rest is the beginning, both ends.
+/// The content of a drive by its ends: a size, the share of the beginning, both ends.
 pub(super) fn signatures(input: &[u8]) {
     let Some((head, bytes)) = input.split_at_checked(10) else { return };
     let size = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));

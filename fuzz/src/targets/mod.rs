@@ -1,4 +1,4 @@
-//! The targets, by what they decode.
+//! The targets, by their input.
 
 mod connections;
 mod metadata;
@@ -16,15 +16,16 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run, memory: ByteCount(32 * MIB), words: &[], longest: 4096, test_runs: 100_000 }
 }
 
-/// Inputs of the target of StorCLI to begin with.
+/// Seed inputs of the target of StorCLI.
 pub use self::storcli::command_lines;
-/// Inputs of the journal's target to begin with.
+/// Seed inputs of the journal's target.
 pub use ours::journals;
-/// Inputs of Redfish's target to begin with.
+/// Seed inputs of Redfish's target.
 pub use redfish::redfish as redfish_requests;
 
 pub(crate) const ALL: &[Target] = &[
-    // Sections have up to 8 MiB, two copies of them are held, on each of a few drives, as bytes and decoded.
+    // Sections have up to 8 MiB; two copies of them are in memory, for each of a few drives, as
+    // bytes and decoded.
     Target {
         memory: ByteCount(384 * MIB),
         longest: 48 << 10,
@@ -68,7 +69,7 @@ pub(crate) const ALL: &[Target] = &[
         test_runs: 7_500,
         ..target("results", texts::results)
     },
-    // Of the world that resources are made of, everything is made anew for each input.
+    // All state behind the resources is created again for each input.
     Target {
         memory: ByteCount(64 * MIB),
         words: redfish::WORDS,

@@ -1,4 +1,5 @@
-//! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
+//! SoftROC's own structures on drives. The first byte of an input selects the correction of
+//! checksums.
 
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
@@ -9,14 +10,14 @@ use ondisk::{
 use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 
-/// CRC-32C of bytes with the four bytes at `field` taken for zero.
+/// CRC-32C of bytes with the four bytes at `field` as zero.
 fn crc_without(bytes: &[u8], field: usize) -> u32 {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..field]), &[0; 4]);
     crc32c::crc32c_append(crc, &bytes[field + 4..])
 }
 
-/// The label's text, of the version that the first byte names: what is read is written and read as the same. And the
-/// witness, made of the same bytes.
+/// The label's text, of the version in the first byte: a decoded label encodes and decodes to the
+/// same. The witness decodes the same bytes.
 pub(super) fn label(input: &[u8]) {
     let Some((flags, text)) = input.split_first() else { return };
     witness(*flags, text);
@@ -31,14 +32,10 @@ pub(super) fn label(input: &[u8]) {
         Content::Member(label) => text_of(label),
         Content::Spare(spare) => spare_text_of(spare),
     };
-    let again = again.expect("what fitted fits again");
-    assert_eq!(
-        read(&extras(&again), drive),
-        Ok(content.clone()),
-        "what was written is read as something else"
-    );
+    let again = again.expect("a label that fitted fits again");
+    assert_eq!(read(&extras(&again), drive), Ok(content.clone()), "the label differs");
     if let Some(label) = content.label() {
-        Telling::of(label).expect("a label that was read can be told in DDF");
+        Telling::of(label).expect("a decoded label can be encoded in DDF");
     }
 }
 
@@ -57,8 +54,9 @@ fn witness(flags: u8, bytes: &[u8]) {
     }
 }
 
-/// The label of a log device: two copies, a byte 0xFF between them. What is found sound is written and found as the same. Heads are
-/// made here where the first byte says so: then an input is the texts.
+/// The label of a log device: two copies, separated by a byte 0xFF. A valid label encodes and
+/// decodes to the same. If the first byte selects it, heads are generated here: then the input
+/// consists of the texts.
 pub(super) fn log_device(input: &[u8]) {
     let Some((flags, bytes)) = input.split_first() else { return };
     let cut = bytes.iter().position(|byte| *byte == 0xFF).unwrap_or(bytes.len());
@@ -67,8 +65,8 @@ pub(super) fn log_device(input: &[u8]) {
     let (one, other) = (copy(one), copy(other));
     match LogLabel::find((flags & 2 == 0).then_some(&one), (flags & 4 == 0).then_some(&other)) {
         LogFound::Sound(label) => {
-            assert_eq!(label.check(), Ok(()), "what cannot be is called sound");
-            let again = label.encode().expect("what fitted fits again");
+            assert_eq!(label.check(), Ok(()), "an invalid label is accepted");
+            let again = label.encode().expect("a label that fitted fits again");
             assert_eq!(LogLabel::find(Some(&again), Some(&[])), LogFound::Sound(label));
         }
         LogFound::Bad(why) => assert!(!why.is_empty()),
@@ -76,7 +74,7 @@ pub(super) fn log_device(input: &[u8]) {
     }
 }
 
-/// A copy with that text, of the device and the generation that it names first.
+/// A copy with that text, with the first device and generation in it.
 fn log_copy(text: &[u8]) -> Vec<u8> {
     const CRC: usize = 12;
     let words = String::from_utf8_lossy(text);
@@ -94,7 +92,7 @@ fn log_copy(text: &[u8]) -> Vec<u8> {
     copy
 }
 
-/// The write-intent map: blocks of an input, of which every other is of the second copy.
+/// The write-intent map: blocks of an input alternate between the two copies.
 pub(super) fn intent(input: &[u8]) {
     const BLOCK: usize = 4096;
     const INDEX: usize = 12;
@@ -103,7 +101,7 @@ pub(super) fn intent(input: &[u8]) {
     let array = Uuid(*array);
     let regions = REGIONS_PER_BLOCK * u32::from(*more % 2) + u32::from(*more) + 1;
     let mut copies: Copies = [Vec::new(), Vec::new()];
-    // The bits of an input go round, so that an input is short and a block is full.
+    // The bits of an input are repeated, so that a short input fills a block.
     for (number, part) in bytes.chunks(256).enumerate().take(16) {
         let mut block: Vec<u8> = part.iter().copied().cycle().take(BLOCK).collect();
         if flags & 1 != 0 {
@@ -116,7 +114,7 @@ pub(super) fn intent(input: &[u8]) {
     }
     let (mut map, unknown) = IntentMap::unite(array, regions, std::slice::from_ref(&copies));
     assert!(map.marked() <= map.regions() && map.iter().count() == map.marked() as usize);
-    // What it says is written, twice, and understood as the same.
+    // The encoded map, written twice, decodes to the same.
     let mut written: Copies = [Vec::new(), Vec::new()];
     for _ in 0..2 {
         for write in map.take_all() {
@@ -129,15 +127,15 @@ pub(super) fn intent(input: &[u8]) {
     assert!(lost == 0 && again.iter().eq(map.iter()), "{unknown} blocks were unknown");
 }
 
-/// What the inputs of the journal's target call it.
+/// The UUID of the journal in the inputs of its target.
 const JOURNAL: LogId = LogId([7; 16]);
 
-/// A journal: its records are found, carried out in one order whatever order they are found in, and written again as the same.
-/// Checksums are put right where a block begins as a record does.
+/// A journal: its records are found, give the same replay in any order, and encode to the same.
+/// Checksums are corrected where a block begins like a record.
 pub(super) fn journal(input: &[u8]) {
     const BLOCK: usize = 4096;
     let Some((flags, bytes)) = input.split_first() else { return };
-    // A part of an input is a block, mostly zeroes: so an input is short.
+    // A part of an input is a block, mostly zeros, so that inputs are short.
     let parts = bytes.chunks(192).take(64);
     let mut journal: Vec<u8> = Vec::new();
     for part in parts {
@@ -162,7 +160,7 @@ pub(super) fn journal(input: &[u8]) {
     let distinct: std::collections::BTreeSet<(u32, u64)> =
         records.iter().map(|record| (record.head.ring, record.head.sequence)).collect();
     if distinct.len() * 2 == records.len() {
-        assert_eq!(patches, replay(records), "copies are one record, in whatever order they are found");
+        assert_eq!(patches, replay(records), "the order of the copies changes the replay");
     }
     for pair in patches.iter().flat_map(|patches| patches.windows(2)) {
         let in_order = pair[0].range.end() <= pair[1].range.start;
@@ -173,14 +171,14 @@ pub(super) fn journal(input: &[u8]) {
     }
 }
 
-/// A record as it is written, at the beginning of a journal that begins so far before it.
+/// A record's bytes, encoded for a journal that begins `at` bytes before it.
 fn again_at(record: &[u8], at: usize) -> Vec<u8> {
     let mut journal = vec![0; at];
     journal.extend(record);
     journal
 }
 
-/// Puts right what a record begins with, if one may begin there: identity, place, lengths that fit, checksums.
+/// Corrects the head of a record where one may begin: UUID, place, lengths that fit, checksums.
 fn put_right(journal: &mut [u8], at: usize) {
     let block = &mut journal[at..];
     if !block.starts_with(b"SRoCjrnl") {
@@ -200,7 +198,7 @@ fn put_right(journal: &mut [u8], at: usize) {
     block[12..16].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Journals to begin with: records beside one another, a notice, one that is missing, one that is torn.
+/// Seed journals: concurrent records, a notice, a missing record, a torn record.
 pub fn journals() -> Vec<Vec<u8>> {
     let change = |slot, kind, start, len| Change {
         slot,
@@ -216,7 +214,7 @@ pub fn journals() -> Vec<Vec<u8>> {
     };
     let bytes = [change(0, ChangeKind::Bytes, 512, 512), change(2, ChangeKind::Bytes, 512, 512)];
     let more = [change(0, ChangeKind::Zeroes, 0, 4096), change(1, ChangeKind::Revoked, 0, 8192)];
-    // Only the beginning of each block is in the input.
+    // The input has only the beginning of each block.
     let input = |flags: u8, records: &[Vec<u8>]| {
         let blocks = records.iter().flat_map(|record| record.chunks(4096));
         [vec![flags], blocks.flat_map(|block| block[..192].to_vec()).collect()].concat()

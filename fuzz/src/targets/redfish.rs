@@ -1,14 +1,15 @@
 //! Requests to Redfish, and commands as JSON.
 //!
-//! An input is a request: a byte that says by whom, a line `METHOD ADDRESS`, lines of headers up to an empty line, and what is sent.
+//! An input is a request: a byte for the user, a line `METHOD ADDRESS`, header lines up to an empty
+//! line, and the body.
 
 #[path = "../../../crates/redfish/tests/world/mod.rs"]
 mod world;
 
 use access::{Action, Role};
-use redfish::{Answer, Asked, Done, Request, Response};
+use redfish::{Answer, ChangeResult, Operation, Request, Response};
 
-/// A request, answered.
+/// Sends a request, and checks the reply.
 pub(super) fn request(input: &[u8]) {
     let Some((by, rest)) = input.split_first() else { return };
     let end = rest.windows(2).position(|pair| pair == b"\n\n").unwrap_or(rest.len());
@@ -28,7 +29,7 @@ pub(super) fn request(input: &[u8]) {
         odata_version: header("odata-version"),
     };
     answered(*by, &asked);
-    // Commands are read from whatever somebody posts, too.
+    // Request bodies are also decoded as commands.
     if let Ok(command) = serde_json::from_slice::<controller::Command>(body) {
         let text = serde_json::to_vec(&command).expect("a command can be written");
         assert_eq!(serde_json::from_slice::<controller::Command>(&text).ok().as_ref(), Some(&command));
@@ -44,17 +45,17 @@ fn answered(by: u8, asked: &Request<'_>) {
     let known = (by & 8 == 0).then_some(&caller);
     match redfish::answer(&world, known, asked) {
         Answer::Response(response) => looks_right(&response),
-        Answer::Stream => assert!(known.is_some(), "events are for those who are known"),
+        Answer::Stream => assert!(known.is_some(), "events require a login"),
         Answer::Change(change) => {
-            let signs_in = matches!(change.asked, Asked::OpenSession { .. });
-            assert!(known.is_some() || signs_in, "nobody changes anything");
+            let signs_in = matches!(change.asked, Operation::OpenSession { .. });
+            assert!(known.is_some() || signs_in, "changes require a login");
             let concerns_accounts =
-                matches!(change.asked, Asked::AddAccount { .. } | Asked::RemoveAccount(_));
+                matches!(change.asked, Operation::AddAccount { .. } | Operation::RemoveAccount(_));
             assert!(
                 !concerns_accounts || role == Role::Administrator,
                 "accounts and subscriptions are for administrators"
             );
-            looks_right(&redfish::finished(&world, asked.path, &change, Ok(Done::Nothing)));
+            looks_right(&redfish::finished(&world, asked.path, &change, Ok(ChangeResult::Nothing)));
         }
     }
 }
@@ -69,7 +70,7 @@ fn looks_right(response: &Response) {
     }
 }
 
-/// What mutations put in.
+/// Words for mutations.
 pub(super) const WORDS: &[&str] = &[
     "/redfish/v1/Systems/host/Storage/softroc/Volumes",
     "/redfish/v1/AccountService/Accounts/ada",
@@ -90,7 +91,7 @@ pub(super) const WORDS: &[&str] = &[
     "DELETE ",
 ];
 
-/// Requests to begin with.
+/// Seed requests.
 pub fn redfish() -> Vec<Vec<u8>> {
     let volumes = "/redfish/v1/Systems/host/Storage/softroc/Volumes";
     let volume = format!("{volumes}/11111111-1111-4111-8111-111111111111");

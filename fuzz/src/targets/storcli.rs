@@ -1,4 +1,4 @@
-//! Command lines in the words of StorCLI, on a controller that is a picture of one.
+//! StorCLI command lines, on a recorded controller.
 
 use controller::{Command, Error, ErrorKind, Reply};
 use std::sync::OnceLock;
@@ -53,29 +53,29 @@ pub(super) const WORDS: &[&str] = &[
     " config file=format",
 ];
 
-/// What a real controller answered once: see `crates/storcli/tests/common/mod.rs`.
+/// Replies of a real controller: see `crates/storcli/tests/common/mod.rs`.
 const METRICS: &str = include_str!("../../../crates/storcli/tests/picture/metrics.json");
 const EVENTS: &str = include_str!("../../../crates/storcli/tests/picture/events.json");
 const FOREIGN: &str = include_str!("../../../crates/storcli/tests/picture/foreign.json");
 
-/// What it would answer to an order that only says what would be.
+/// Its reply to a reshape command in preview mode.
 const RESHAPE: &str = r#"{"reply": "reshape", "notes": [], "reshape": {"volume": "first", "may_lose": 1,
     "saved_at_a_time_bytes": 0, "at_a_time_bytes": 0,
     "from": {"level": "raid6", "drives": 4, "strip_bytes": 65536, "capacity_bytes": 33554432, "may_lose": 2},
     "to": {"level": "raid6", "drives": 4, "strip_bytes": 65536, "capacity_bytes": 100663296, "may_lose": 2}}}"#;
 
-/// An answer that is kept as JSON.
+/// A recorded reply in JSON.
 fn kept(text: &str) -> Reply {
     serde_json::from_str(text).expect("it was written by the controller")
 }
 
-/// A controller that answers questions as one did once, and carries out every other command.
+/// A controller that replies to queries from a recording, and accepts every other command.
 #[derive(Default)]
-struct Picture {
+struct RecordedController {
     asked: usize,
 }
 
-impl Machine for Picture {
+impl Machine for RecordedController {
     fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
         static KEPT: OnceLock<[Reply; 3]> = OnceLock::new();
         let [metrics, events, foreign] = KEPT.get_or_init(|| [METRICS, EVENTS, FOREIGN].map(kept));
@@ -86,7 +86,7 @@ impl Machine for Picture {
             Command::VolumeReshape(order) if order.dry_run => serde_json::from_str(RESHAPE)
                 .map_err(|error| Error::new(ErrorKind::Failed, error.to_string())),
             other => {
-                assert!(!other.only_looks(), "{other:?}: what is shown is of one moment");
+                assert!(!other.only_looks(), "{other:?}: the recording has only one state");
                 self.asked += 1;
                 match self.asked % 2 {
                     0 => Err(Error::new(ErrorKind::WrongState, "not now")),
@@ -97,12 +97,12 @@ impl Machine for Picture {
     }
 
     fn read(&mut self, path: &str) -> Result<String, String> {
-        // What it reads is as hostile as its name.
+        // The content of a file is as hostile as its name.
         Ok(path.to_owned())
     }
 
     fn write(&mut self, _path: &str, text: &str) -> Result<(), String> {
-        if text.is_empty() { Err("nothing is written".to_owned()) } else { Ok(()) }
+        if text.is_empty() { Err("the text is empty".to_owned()) } else { Ok(()) }
     }
 
     fn configuration(&mut self) -> controller::Result<String> {
@@ -111,13 +111,13 @@ impl Machine for Picture {
 
     fn restore(&mut self, file: &str) -> controller::Result<Vec<String>> {
         match file.strip_prefix("format") {
-            None => Err(Error::new(ErrorKind::Invalid, "that is no saved configuration")),
+            None => Err(Error::new(ErrorKind::Invalid, "not a saved configuration")),
             Some(left) => Ok(left.lines().map(str::to_owned).collect()),
         }
     }
 }
 
-/// Every line is answered or refused in StorCLI's form, with an exit code that says which.
+/// Every line gets a reply or an error in StorCLI's form, with the matching exit code.
 pub(super) fn command_line(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -130,8 +130,8 @@ pub(super) fn command_line(input: &[u8]) {
         memory_bytes: 1 << 31,
         memory_errors: (0, 0),
     };
-    let output = storcli::run(&words, &around, &mut Picture::default());
-    assert!(!output.text.trim().is_empty(), "nothing is answered");
+    let output = storcli::run(&words, &around, &mut RecordedController::default());
+    assert!(!output.text.trim().is_empty(), "the output is empty");
     if output.text.contains("SAS Customization Utility") {
         assert_eq!(output.code, 0);
         return;
@@ -147,7 +147,7 @@ fn text_statuses(text: &str) -> Vec<bool> {
     let of_line = |line: &str| match line.strip_prefix("Status = ")? {
         "Success" => Some(true),
         "Failure" => Some(false),
-        // Enclosures have a status of their own.
+        // Enclosures have their own status.
         _ => None,
     };
     text.lines().filter_map(of_line).collect()
@@ -159,7 +159,7 @@ fn json_statuses(text: &str) -> Vec<bool> {
     all.iter().map(|one| one["Command Status"]["Status"] == "Success").collect()
 }
 
-/// Command lines to begin with: those of the help, and of tools.
+/// Seed command lines: from the help, and from tools.
 pub fn command_lines() -> Vec<Vec<u8>> {
     [
         "show J",

@@ -1,4 +1,5 @@
-//! Texts: files of other programs and of users, and words of the command line that come out of files as well.
+//! Texts: files of other programs and of users, and words of the command line that also occur in
+//! files.
 
 use layout::Level;
 use nbd::NbdUri;
@@ -166,7 +167,7 @@ fn text(input: &[u8]) -> String {
     String::from_utf8_lossy(input).into_owned()
 }
 
-/// What was imported is a file of the catalog, which says the same.
+/// An imported load is written as a catalog file with the same content.
 fn same_as_file(group: &Group) {
     let file = group.to_toml();
     let mut catalog = Catalog::default();
@@ -190,7 +191,7 @@ fn described(profile: &Profile) {
     assert!(rungs.len() <= 4096);
 }
 
-/// A host whose included files are a job file itself, without its sections.
+/// A host whose included files are copies of the job file, without its sections.
 struct Included<'a>(&'a [u8]);
 
 impl JobHost for Included<'_> {
@@ -218,7 +219,7 @@ impl JobHost for Included<'_> {
     }
 }
 
-/// Job files of fio, with what they include.
+/// Job files of fio, with their include files.
 pub(super) fn fio(input: &[u8]) {
     if let Ok((group, _)) = import_fio("job.fio", input, &Included(input)) {
         same_as_file(&group);
@@ -240,19 +241,19 @@ pub(super) fn catalog(input: &[u8]) {
     }
 }
 
-/// Load profiles in a line.
+/// Load profiles in one line.
 pub(super) fn profile(input: &[u8]) {
     if let Ok(profiles) = Catalog::builtin().select(&text(input)) {
         profiles.iter().for_each(described);
     }
 }
 
-/// Files of results, which come from other machines and are compared and joined.
+/// Files of results, which come from other computers and are compared and merged.
 pub(super) fn results(input: &[u8]) {
     let Ok(results) = Results::from_json(&text(input)) else { return };
     let json = results.to_json();
-    let again = Results::from_json(&json).expect("what was written is read again");
-    assert!(again.to_json() == json, "what was written is read as something else");
+    let again = Results::from_json(&json).expect("encoded results are decoded");
+    assert!(again.to_json() == json, "encoded results decode differently");
     let _ = results.to_csv();
     for comparison in compare(&[("one".into(), &results), ("other".into(), &again)]).comparisons {
         let _ = comparison.profiles;
@@ -262,7 +263,7 @@ pub(super) fn results(input: &[u8]) {
     let _ = merge(&[("one".into(), results), ("other".into(), other)]);
 }
 
-/// What is understood is shown in words that are understood as the same.
+/// A parsed value is shown in a form that parses to the same value.
 fn comes_back<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     if let Ok(value) = text.parse::<T>() {
         let shown = value.to_string();

@@ -1,4 +1,4 @@
-//! What is on its way from the drives to be kept, and what is being written: neither may meet the other.
+//! Running fills and writes: a fill that overlaps a write is dropped.
 
 use crate::clean::page::LineName;
 use crate::streams::StreamName;
@@ -6,17 +6,17 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use units::ByteRange;
 
-/// Names bytes that are being read to be kept.
+/// Identifies a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "whoever begins a fill ends it"]
+#[must_use = "a fill must be ended"]
 pub struct FillName {
     line: LineName,
     number: u64,
 }
 
-/// Names bytes that are being written.
+/// Identifies a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "whoever begins a write ends it"]
+#[must_use = "a write must be ended"]
 pub struct WriteName {
     line: LineName,
     number: u64,
@@ -53,7 +53,7 @@ impl UnderWay {
         Some(FillName { line, number })
     }
 
-    /// What was read, and for whom. `None`: it must not be kept.
+    /// The range and its stream. `None`: the data must not be cached.
     pub(super) fn end_fill(
         &mut self,
         FillName { line, number }: FillName,
@@ -91,13 +91,13 @@ impl UnderWay {
         self.writes.get(&line).is_some_and(|writes| writes.iter().any(|(_, other)| other.overlaps(range)))
     }
 
-    /// Whether something that nobody asked for is on its way, and will be kept.
+    /// Whether a read-ahead that overlaps this range is running and not dropped.
     pub(super) fn is_coming(&self, line: LineName, range: ByteRange) -> bool {
         let comes = |fill: &Fill| fill.ahead.is_some() && !fill.has_lost && fill.range.overlaps(range);
         self.fills.get(&line).is_some_and(|fills| fills.iter().any(comes))
     }
 
-    /// Nothing of a volume that is on its way is kept.
+    /// Drops all running fills of a volume.
     pub(super) fn lose(&mut self, volume: u32) {
         let of_volume = self.fills.iter_mut().filter(|(line, _)| line.volume == volume);
         of_volume.flat_map(|(_, fills)| fills).for_each(|fill| fill.has_lost = true);

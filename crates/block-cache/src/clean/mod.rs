@@ -1,32 +1,28 @@
-//! Clean data: what the drives hold too, kept in memory because somebody may ask for it again, or is about to ask for it.
+//! Clean data: copies of data on the drives, for repeated reads and read-ahead.
 //!
-//! # What may be kept
-//! Clean data is never older than what the drives would give. That is held by two rules, and nothing else is needed:
+//! Clean data is never older than the data on the drives, by two rules:
 //!
-//! 1. Before a write changes what the drives hold of some bytes, it is [announced](Clean::begin_write): what is kept of them is
-//!    forgotten, and what is on its way from the drives loses. Nothing of them is kept, nor fetched to be kept, until the write has
+//! 1. A write [announces](Clean::begin_write) its range before the drives change. Cached copies of
+//!    the range and running fills are dropped, and no fill begins until the write has
 //!    [ended](Clean::end_write).
-//! 2. What is fetched is [announced](Clean::begin_fill) before it is read.
+//! 2. A fill is [announced](Clean::begin_fill) before it reads.
 //!
-//! So a read finds data here only if no write of these bytes has begun since they were read. What hosts wrote and the drives do
-//! not have yet is in [lines](crate::Lines), and lies over this.
+//! Dirty data is in [lines](crate::Lines) and takes precedence. Data is kept in *pages* of [`PAGE`]
+//! bytes, partly filled, in three queues:
 //!
-//! # What is kept, and for how long
-//! Data is kept in *pages* of [`PAGE`] bytes of a stripe, of which parts may be missing. Three queues:
-//!
-//! | queue | holds | gives way |
+//! | queue | holds | evicts |
 //! | --- | --- | --- |
-//! | ahead | what was read before anybody asked for it | when it was read once; the oldest first, when it is more than half of the room |
-//! | small | what was asked for once: a tenth of the room | the oldest first, unless it was asked for again twice: that goes to *main* |
-//! | main | what is asked for again and again | the oldest first, unless it was asked for since it was looked at last |
+//! | ahead | read-ahead | after one read; above half of the memory, the oldest |
+//! | small | pages read once: a tenth of the memory | the oldest, unless read twice more: to *main* |
+//! | main | pages read repeatedly | the oldest, unless read since the last look |
 //!
-//! *Small* and *main* are S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): what is asked for once,
-//! as a scan does, passes through *small* and leaves *main* as it is. What has left *small* leaves a fingerprint; if it is asked for
-//! again while that is known, it goes to *main* at once.
+//! *Small* and *main* are S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction",
+//! SOSP 2023): a scan passes through *small* only. A page evicted from *small* leaves a
+//! fingerprint, and goes to *main* if it is read again.
 //!
 //! # Invariants ([`Clean::check`])
-//! - No more bytes are kept than there is room for.
-//! - Nothing is kept of bytes that are being written.
+//! - The cached bytes do not exceed the limit.
+//! - No byte is cached while it is written.
 //! - The extents of a page are in order, do not overlap, and lie within it.
 
 mod fills;
@@ -38,36 +34,36 @@ pub use page::{LineName, PAGE};
 
 use crate::streams::StreamName;
 use fills::UnderWay;
-use page::{Page, PageName, Place};
+use page::{Page, PageName, QueueKind};
 use queues::Queues;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteRange};
 
-/// What a caller keeps as bytes.
+/// The caller's bytes.
 pub trait Bytes: Clone {
-    /// A part of them: `len` from `at` on.
+    /// The part of `len` bytes from `at` on.
     #[must_use]
     fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
 
-    /// The same bytes in memory of their own: what they were cut from may go.
+    /// A copy in its own memory, so that the original can be freed.
     #[must_use]
     fn alone(&self) -> Self;
 }
 
-/// Bytes of a stripe that are kept, and which.
+/// A cached range of a stripe, and its bytes.
 pub type Piece<T> = (ByteRange, T);
 
-/// What is kept of a volume, and what came of that, counted from the beginning.
+/// Cache counters of a volume, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleanCounters {
-    /// Bytes that are kept now.
+    /// Bytes cached now.
     pub kept: u64,
     /// Bytes that were read ahead.
     pub ahead: u64,
-    /// Bytes that were read ahead, and asked for then.
+    /// Bytes that were read ahead and then requested.
     pub ahead_used: u64,
-    /// Bytes that were read ahead and forgotten before anybody asked for them.
+    /// Bytes that were read ahead and evicted unread.
     pub ahead_wasted: u64,
 }
 
@@ -78,13 +74,13 @@ pub struct Clean<T> {
     pages: BTreeMap<PageName, Page<T>>,
     queues: Queues,
     under_way: UnderWay,
-    /// What streams were served that nobody asked for, until somebody takes note of it.
+    /// Read-ahead evicted unread, by volume and stream, until `take_wasted`.
     wasted: BTreeMap<(u32, StreamName), u64>,
     counters: BTreeMap<u32, CleanCounters>,
 }
 
 impl<T: Bytes> Clean<T> {
-    /// Nothing is kept, and there is room for so many bytes.
+    /// An empty cache with this limit in bytes.
     pub fn new(room: ByteCount) -> Clean<T> {
         Clean {
             room: room.0,
@@ -96,34 +92,34 @@ impl<T: Bytes> Clean<T> {
         }
     }
 
-    /// How many bytes may be kept.
+    /// The limit in bytes.
     pub fn room(&self) -> ByteCount {
         ByteCount(self.room)
     }
 
-    /// How many bytes may be kept from now on.
+    /// Changes the limit.
     pub fn set_room(&mut self, room: ByteCount) {
         self.room = room.0;
         self.make_room();
     }
 
-    /// How many bytes are kept.
+    /// Bytes cached.
     pub fn bytes(&self) -> ByteCount {
         ByteCount(self.queues.bytes())
     }
 
-    /// What is kept of a volume, and what came of that.
+    /// The counters of a volume.
     pub fn counters(&self, volume: u32) -> CleanCounters {
         self.counters.get(&volume).copied().unwrap_or_default()
     }
 
-    /// Whether anything of these bytes is kept.
+    /// Whether any of these bytes is cached.
     pub fn has_any(&self, line: LineName, range: ByteRange) -> bool {
         PageName::touched(line, range)
             .any(|name| self.pages.get(&name).is_some_and(|page| page.overlaps(range)))
     }
 
-    /// What is kept of bytes of a stripe, in order. It was asked for: that counts. `keeps`: what was read ahead stays after that.
+    /// The cached parts of a range, in order; counts as a read. `keeps`: read-ahead stays cached.
     pub fn ask(&mut self, line: LineName, range: ByteRange, keeps: bool) -> SmallVec<[Piece<T>; 4]> {
         let mut found = SmallVec::new();
         for name in PageName::touched(line, range) {
@@ -135,22 +131,22 @@ impl<T: Bytes> Clean<T> {
                 continue;
             }
             match page.place {
-                Place::Ahead(_) => {
+                QueueKind::Ahead(_) => {
                     self.counters.entry(line.volume).or_default().ahead_used += len.min(page.unread());
                     page.read += len;
                     match (page.unread() == 0, keeps) {
-                        (true, true) => self.queues.put(name, page, Place::Small),
+                        (true, true) => self.queues.put(name, page, QueueKind::Small),
                         (true, false) => drop(self.remove(name)),
                         (false, _) => {}
                     }
                 }
-                Place::Small | Place::Main => page.note_asked(),
+                QueueKind::Small | QueueKind::Main => page.note_asked(),
             }
         }
         found
     }
 
-    /// What of bytes of a stripe is neither kept nor on its way, as whole pages as far as `limit` goes: what is worth reading ahead.
+    /// Parts of a range, in whole pages within `limit`, that are neither cached nor being read.
     pub fn missing(&self, line: LineName, range: ByteRange, limit: ByteRange) -> SmallVec<[ByteRange; 4]> {
         let mut missing: SmallVec<[ByteRange; 4]> = SmallVec::new();
         for name in PageName::touched(line, range) {
@@ -167,13 +163,13 @@ impl<T: Bytes> Clean<T> {
         missing
     }
 
-    /// Whether bytes that were not asked for are being read, and touch these: whoever asks for them waits.
+    /// Whether a running read-ahead overlaps this range: a host read waits for it.
     pub fn is_coming(&self, line: LineName, range: ByteRange) -> bool {
         self.under_way.is_coming(line, range)
     }
 
-    /// Bytes are about to be read from the drives, to be kept. `None`: they must not be kept, since some of them are being written.
-    /// `ahead`: nobody has asked for them; the stream for which they are read.
+    /// Announces a read whose data is to be cached. `None`: do not cache, since a write is running.
+    /// `ahead`: the stream, for read-ahead.
     pub fn begin_fill(
         &mut self,
         line: LineName,
@@ -183,10 +179,10 @@ impl<T: Bytes> Clean<T> {
         (self.room > 0).then(|| self.under_way.begin_fill(line, range, ahead)).flatten()
     }
 
-    /// They were read, if there is any data. It is kept, unless it lost to a write.
+    /// Completes a fill and caches its data, if any, unless a write overlapped it.
     ///
     /// # Panics
-    /// When it has not begun, or is not as long as it was said to be.
+    /// When it has not begun, or has another length.
     pub fn end_fill(&mut self, fill: FillName, data: Option<&T>) {
         let Some((line, range, ahead)) = self.under_way.end_fill(fill) else { return };
         let Some(data) = data else { return };
@@ -200,7 +196,7 @@ impl<T: Bytes> Clean<T> {
             }
             let place = match (page.is_placed(), ahead) {
                 (true, _) => page.place,
-                (false, Some(stream)) => Place::Ahead(stream),
+                (false, Some(stream)) => QueueKind::Ahead(stream),
                 (false, None) => self.queues.place_of(name),
             };
             let counters = self.counters.entry(line.volume).or_default();
@@ -211,7 +207,7 @@ impl<T: Bytes> Clean<T> {
         self.make_room();
     }
 
-    /// Bytes of a stripe are about to be changed on the drives. What is kept of them is forgotten.
+    /// Announces a write to the drives, and drops the cached copies of its range.
     pub fn begin_write(&mut self, line: LineName, range: ByteRange) -> WriteName {
         for name in PageName::touched(line, range) {
             let Some(page) = self.pages.get_mut(&name) else { continue };
@@ -225,7 +221,7 @@ impl<T: Bytes> Clean<T> {
         self.under_way.begin_write(line, range)
     }
 
-    /// The drives have them, or not; nobody changes them any more for that.
+    /// Completes a write, successful or not.
     ///
     /// # Panics
     /// When it has not begun.
@@ -233,7 +229,7 @@ impl<T: Bytes> Clean<T> {
         self.under_way.end_write(write);
     }
 
-    /// Forgets what is kept of a volume. What is on its way loses.
+    /// Drops the data of a volume, and its running fills.
     pub fn forget(&mut self, volume: u32) {
         let names: Vec<PageName> =
             self.pages.range(PageName::all_of(volume)).map(|(name, _)| *name).collect();
@@ -243,7 +239,7 @@ impl<T: Bytes> Clean<T> {
         self.counters.remove(&volume);
     }
 
-    /// How many bytes that were read ahead for a stream have been forgotten unread since somebody asked.
+    /// Bytes of a stream that were evicted unread since the last call.
     pub fn take_wasted(&mut self, volume: u32, stream: StreamName) -> ByteCount {
         ByteCount(self.wasted.remove(&(volume, stream)).unwrap_or(0))
     }
@@ -258,12 +254,12 @@ impl<T: Bytes> Clean<T> {
     fn make_room(&mut self) {
         while self.queues.bytes() > self.room {
             let Some(name) = self.queues.next_to_go(self.room, &self.pages) else {
-                panic!("what is kept is in a queue: {} of {}", self.queues.bytes(), self.room);
+                panic!("cached pages are in a queue: {} of {}", self.queues.bytes(), self.room);
             };
-            let page = self.pages.get_mut(&name).expect("a page is looked up before it is named");
+            let page = self.pages.get_mut(&name).expect("the queue returns current pages");
             let place = page.place;
             match place {
-                Place::Ahead(stream) => {
+                QueueKind::Ahead(stream) => {
                     let unread = page.unread();
                     if unread > 0 {
                         *self.wasted.entry((name.line.volume, stream)).or_default() += unread;
@@ -271,17 +267,17 @@ impl<T: Bytes> Clean<T> {
                     }
                     self.remove(name);
                 }
-                // The bytes it was cut from go with the others, and it stays.
-                Place::Small if page.is_wanted() => {
+                // A copy, since the buffer it shares is freed with the other pages.
+                QueueKind::Small if page.is_wanted() => {
                     page.stand_alone();
-                    self.queues.put(name, page, Place::Main);
+                    self.queues.put(name, page, QueueKind::Main);
                 }
-                Place::Small => {
+                QueueKind::Small => {
                     self.queues.remember(name);
                     self.remove(name);
                 }
-                Place::Main if page.is_asked_since() => self.queues.put(name, page, Place::Main),
-                Place::Main => drop(self.remove(name)),
+                QueueKind::Main if page.is_asked_since() => self.queues.put(name, page, QueueKind::Main),
+                QueueKind::Main => drop(self.remove(name)),
             }
         }
     }
@@ -289,18 +285,18 @@ impl<T: Bytes> Clean<T> {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence about somebody's mistake.
+    /// The violated invariant.
     pub fn check(&self) -> Result<(), String> {
         let bytes: u64 = self.pages.values().map(Page::bytes).sum();
         let counted: u64 = self.counters.values().map(|counters| counters.kept).sum();
         if bytes != self.queues.bytes() || bytes != counted || bytes > self.room {
-            return Err(format!("{bytes} bytes are kept, {} counted, of {}", self.queues.bytes(), self.room));
+            return Err(format!("{bytes} bytes cached, {} counted of {}", self.queues.bytes(), self.room));
         }
         for (name, page) in &self.pages {
             page.check(*name)?;
             for (range, _) in page.extents() {
                 if self.under_way.is_written(name.line, *range) {
-                    return Err(format!("{range:?} of {name:?} is kept while it is written"));
+                    return Err(format!("{range:?} of {name:?} is cached while it is written"));
                 }
             }
         }

@@ -6,34 +6,34 @@ use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// The most bytes that are kept or given up together.
+/// The unit of caching and eviction.
 pub const PAGE: ByteCount = ByteCount(16 << 10);
 
-/// How often a page is counted as asked for, at most.
+/// Upper limit of a page's read count.
 const MOST_ASKED: u8 = 3;
 
-/// How often a page is asked for again before it leaves the small queue for the main one.
+/// Repeated reads that move a page from the small queue to the main one.
 const WANTED: u8 = 2;
 
-/// Names a stripe among those of all volumes.
+/// Identifies a stripe among those of all volumes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LineName {
-    /// Which volume.
+    /// The volume.
     pub volume: u32,
-    /// Which stripe of it.
+    /// The stripe.
     pub stripe: StripeIndex,
 }
 
-/// Names a page.
+/// Identifies a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PageName {
     pub(super) line: LineName,
-    /// Which of its stripe.
+    /// Index within the stripe.
     pub(super) page: u32,
 }
 
 impl PageName {
-    /// The pages that bytes of a stripe touch.
+    /// The pages that a range touches.
     pub(super) fn touched(line: LineName, range: ByteRange) -> impl Iterator<Item = PageName> {
         let pages = range.start.0 / PAGE.0..range.end().0.div_ceil(PAGE.0);
         pages.map(move |page| PageName { line, page: page as u32 })
@@ -45,14 +45,14 @@ impl PageName {
         name(0, 0)..=name(u64::MAX, u32::MAX)
     }
 
-    /// What of a range lies in the page.
+    /// The part of a range within the page.
     pub(super) fn range_within(self, range: ByteRange) -> ByteRange {
         let start = u64::from(self.page) * PAGE.0;
         let (start, end) = (start.max(range.start.0), (start + PAGE.0).min(range.end().0));
         ByteRange::from_to(ByteOffset(start), ByteOffset(end.max(start)))
     }
 
-    /// What is remembered of a page that is gone. Two pages seldom have the same.
+    /// Identifies an evicted page; collisions are rare.
     pub(super) fn fingerprint(self) -> u64 {
         let mut hash = u64::from(self.line.volume) << 32 | u64::from(self.page);
         for word in [self.line.stripe.0, 0] {
@@ -68,32 +68,32 @@ impl PageName {
 
 /// The queue that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// Read before anybody asked for it, for a stream.
+pub(super) enum QueueKind {
+    /// Read ahead for a stream.
     Ahead(StreamName),
-    /// Asked for once.
+    /// Read once.
     Small,
-    /// Asked for again.
+    /// Read repeatedly.
     Main,
 }
 
-/// What is kept of a page.
+/// A cached page.
 #[derive(Debug)]
 pub(super) struct Page<T> {
     /// In order, not overlapping.
     extents: SmallVec<[Piece<T>; 1]>,
     bytes: u64,
     asked: u8,
-    pub(super) place: Place,
+    pub(super) place: QueueKind,
     /// Its entry in the queue; 0 before it has one.
     pub(super) entry: u64,
-    /// How much of it was read, of what was read ahead.
+    /// Bytes read by hosts, of read-ahead.
     pub(super) read: u64,
 }
 
 impl<T: Bytes> Page<T> {
     pub(super) fn empty() -> Page<T> {
-        Page { extents: SmallVec::new(), bytes: 0, asked: 0, place: Place::Small, entry: 0, read: 0 }
+        Page { extents: SmallVec::new(), bytes: 0, asked: 0, place: QueueKind::Small, entry: 0, read: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -112,7 +112,7 @@ impl<T: Bytes> Page<T> {
         &self.extents
     }
 
-    /// How much of it nobody has asked for.
+    /// Bytes not read by hosts.
     pub(super) fn unread(&self) -> u64 {
         self.bytes.saturating_sub(self.read)
     }
@@ -129,7 +129,7 @@ impl<T: Bytes> Page<T> {
         within.sum::<u64>() == range.len.0
     }
 
-    /// Adds what it has of a range.
+    /// Adds the cached parts of a range to `found`.
     pub(super) fn cut_into<const N: usize>(&self, range: ByteRange, found: &mut SmallVec<[Piece<T>; N]>)
     where
         [Piece<T>; N]: smallvec::Array<Item = Piece<T>>,
@@ -143,7 +143,7 @@ impl<T: Bytes> Page<T> {
         }
     }
 
-    /// Keeps what it does not have of a range. How many bytes these are.
+    /// Caches the missing parts of a range, and returns their length.
     pub(super) fn add(&mut self, range: ByteRange, bytes: &T) -> u64 {
         let mut at = range.start;
         let mut added: SmallVec<[Piece<T>; 2]> = SmallVec::new();
@@ -165,7 +165,7 @@ impl<T: Bytes> Page<T> {
         len
     }
 
-    /// Forgets what it has of a range. How many bytes these were.
+    /// Drops a range, and returns the bytes dropped.
     pub(super) fn forget(&mut self, range: ByteRange) -> u64 {
         if !self.overlaps(range) {
             return 0;
@@ -188,7 +188,7 @@ impl<T: Bytes> Page<T> {
         std::mem::replace(&mut self.bytes, left) - left
     }
 
-    /// It has memory of its own from now on.
+    /// Copies the data into memory of its own.
     pub(super) fn stand_alone(&mut self) {
         for (_, bytes) in &mut self.extents {
             *bytes = bytes.alone();
@@ -199,7 +199,7 @@ impl<T: Bytes> Page<T> {
         self.asked = (self.asked + 1).min(MOST_ASKED);
     }
 
-    /// Whether it was asked for so often that it leaves the small queue for the main one, where it begins anew.
+    /// Whether it was read often enough for the main queue, where its count restarts.
     pub(super) fn is_wanted(&mut self) -> bool {
         let is_wanted = self.asked >= WANTED;
         if is_wanted {
@@ -208,7 +208,7 @@ impl<T: Bytes> Page<T> {
         is_wanted
     }
 
-    /// Whether it was asked for more often than it was looked at since.
+    /// Whether it was read since the last look.
     pub(super) fn is_asked_since(&mut self) -> bool {
         let is_asked = self.asked > 0;
         self.asked = self.asked.saturating_sub(1);
@@ -225,7 +225,7 @@ impl<T: Bytes> Page<T> {
             at = part.end();
         }
         match self.is_empty() || !self.is_placed() {
-            true => Err(format!("{name:?} is kept for nothing")),
+            true => Err(format!("{name:?} is empty or in no queue")),
             false => Ok(()),
         }
     }

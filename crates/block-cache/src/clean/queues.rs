@@ -1,16 +1,16 @@
-//! In which order pages give way.
+//! The order of eviction.
 
-use crate::clean::page::{Page, PageName, Place};
+use crate::clean::page::{Page, PageName, QueueKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A queue of pages: the oldest first. Some may be gone, or in another queue by now.
+/// A queue of pages, oldest first. Entries may be outdated: the page is evicted or moved.
 #[derive(Default, Debug)]
 struct Queue {
     entries: VecDeque<(PageName, u64)>,
     bytes: u64,
 }
 
-/// A queue with so many more entries than pages is tidied up.
+/// Outdated entries are removed when a queue has this many more than twice the pages.
 const SPARE_ENTRIES: usize = 64;
 
 #[derive(Default, Debug)]
@@ -18,37 +18,37 @@ pub(super) struct Queues {
     ahead: Queue,
     small: Queue,
     main: Queue,
-    /// Fingerprints of pages that left the small queue without having been wanted: the oldest first.
+    /// Fingerprints of pages evicted from the small queue, oldest first.
     ghosts: VecDeque<u64>,
     known: BTreeSet<u64>,
     entries: u64,
 }
 
 impl Queues {
-    /// How many bytes are in all of them.
+    /// Bytes in all queues.
     pub(super) fn bytes(&self) -> u64 {
         self.ahead.bytes + self.small.bytes + self.main.bytes
     }
 
-    fn of(&mut self, place: Place) -> &mut Queue {
+    fn of(&mut self, place: QueueKind) -> &mut Queue {
         match place {
-            Place::Ahead(_) => &mut self.ahead,
-            Place::Small => &mut self.small,
-            Place::Main => &mut self.main,
+            QueueKind::Ahead(_) => &mut self.ahead,
+            QueueKind::Small => &mut self.small,
+            QueueKind::Main => &mut self.main,
         }
     }
 
-    /// Where a page goes that was asked for and is not kept.
-    pub(super) fn place_of(&mut self, name: PageName) -> Place {
+    /// The queue for a page that was requested and is not cached.
+    pub(super) fn place_of(&mut self, name: PageName) -> QueueKind {
         let fingerprint = name.fingerprint();
         match self.known.remove(&fingerprint) {
-            true => Place::Main,
-            false => Place::Small,
+            true => QueueKind::Main,
+            false => QueueKind::Small,
         }
     }
 
-    /// A page has so many bytes more. Its first ones put it at the end of a queue.
-    pub(super) fn grown<T>(&mut self, name: PageName, page: &mut Page<T>, place: Place, bytes: u64) {
+    /// Counts added bytes. The first ones append the page to a queue.
+    pub(super) fn grown<T>(&mut self, name: PageName, page: &mut Page<T>, place: QueueKind, bytes: u64) {
         if page.entry == 0 {
             page.place = place;
             self.append(name, page);
@@ -56,13 +56,18 @@ impl Queues {
         self.of(page.place).bytes += bytes;
     }
 
-    /// A page has so many bytes fewer.
+    /// Counts removed bytes.
     pub(super) fn shrunk<T>(&mut self, page: &Page<T>, bytes: u64) {
         self.of(page.place).bytes -= bytes;
     }
 
-    /// A page goes to the end of a queue.
-    pub(super) fn put<T: crate::clean::Bytes>(&mut self, name: PageName, page: &mut Page<T>, place: Place) {
+    /// Moves a page to the end of a queue.
+    pub(super) fn put<T: crate::clean::Bytes>(
+        &mut self,
+        name: PageName,
+        page: &mut Page<T>,
+        place: QueueKind,
+    ) {
         self.of(page.place).bytes -= page.bytes();
         page.place = place;
         self.of(place).bytes += page.bytes();
@@ -76,7 +81,7 @@ impl Queues {
         self.of(page.place).entries.push_back((name, entry));
     }
 
-    /// A page leaves the small queue, and may be asked for again.
+    /// Records the fingerprint of a page evicted from the small queue.
     pub(super) fn remember(&mut self, name: PageName) {
         let fingerprint = name.fingerprint();
         if self.known.insert(fingerprint) {
@@ -84,7 +89,7 @@ impl Queues {
         }
     }
 
-    /// The page that gives way next, or moves to another queue. It is in none any more.
+    /// Removes the next page to evict or to move from its queue.
     pub(super) fn next_to_go<T>(
         &mut self,
         room: u64,
@@ -102,7 +107,7 @@ impl Queues {
         order.into_iter().find_map(|queue| queue.pop(pages))
     }
 
-    /// Forgets entries of pages that are gone, and fingerprints of more pages than are kept.
+    /// Removes outdated entries, and fingerprints in excess of the number of pages.
     fn tidy<T>(&mut self, pages: &BTreeMap<PageName, Page<T>>) {
         let most = 2 * pages.len() + SPARE_ENTRIES;
         for queue in [&mut self.ahead, &mut self.small, &mut self.main] {

@@ -1,4 +1,4 @@
-//! Lines of four strips, and the writes that come to them.
+//! Lines of four data strips, and test writes.
 
 use block_cache::{Held, LineShape};
 use proptest::prelude::*;
@@ -15,12 +15,12 @@ pub const SHAPE: LineShape = LineShape {
     most_runs: 16,
 };
 
-/// The number of a write, which all its parts have, and the bytes of the stripe that they are.
+/// The number of a write, which its parts inherit, and the range of this part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Number(pub u64, pub ByteRange);
 
 thread_local! {
-    /// What need not be kept any more.
+    /// The settled parts.
     pub static SETTLED: RefCell<Vec<Number>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,25 +1,25 @@
-//! Drives: which of those there are is which of the document.
+//! Matches the drives of a document with the drives of the controller.
 
-use super::{Found, Of, Step};
+use super::{Findings, Step, Subject};
 use crate::current::{Current, is_lasting};
 use crate::document::{Array, Document, Drive};
 use controller::{Command, DriveInfo, DriveState};
 use std::collections::BTreeMap;
 
-/// The drives of a document, each with the one that it is.
-pub(super) struct Places<'a> {
+/// The drives of a document, each with the matching drive of the controller.
+pub(super) struct DriveMatches<'a> {
     by_name: BTreeMap<&'a str, Option<&'a DriveInfo>>,
     now: &'a Current,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(document: &'a Document, now: &'a Current) -> Places<'a> {
+impl<'a> DriveMatches<'a> {
+    pub(super) fn of(document: &'a Document, now: &'a Current) -> DriveMatches<'a> {
         let drives = document.drives.iter().flatten();
         let by_name = drives.map(|drive| (drive.name.as_str(), find(drive, document, now))).collect();
-        Places { by_name, now }
+        DriveMatches { by_name, now }
     }
 
-    /// What a drive of the document is now; one that the document does not describe is known by its name.
+    /// The current drive for a name in the document. A name without a drive entry matches by name.
     pub(super) fn get(&self, name: &str) -> Option<&'a DriveInfo> {
         match self.by_name.get(name) {
             Some(found) => *found,
@@ -28,7 +28,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// By the UUID of its label, else by model and serial number, else by its name, if nothing says that it is another one.
+/// Matches by UUID of the label, else by model and serial number. Otherwise by name, unless UUID,
+/// model or serial number contradict.
 fn find<'a>(drive: &Drive, document: &Document, now: &'a Current) -> Option<&'a DriveInfo> {
     let is_there = |there: &&DriveInfo| there.state != DriveState::Missing;
     let by_uuid = || {
@@ -53,7 +54,7 @@ fn find<'a>(drive: &Drive, document: &Document, now: &'a Current) -> Option<&'a 
     by_uuid().or_else(by_serial).or_else(by_name)
 }
 
-/// Whether a drive carries the label of an array that a restore created in the place of the one that it was in.
+/// Whether a drive carries the label of an array that a restore created as a replacement.
 fn is_made_anew(drive: &Drive, there: &DriveInfo, document: &Document, now: &Current) -> bool {
     let has = |array: &&Array| array.members.iter().any(|member| member.drive == drive.name);
     let Some(array) = document.arrays.iter().flatten().find(has) else { return false };
@@ -61,17 +62,17 @@ fn is_made_anew(drive: &Drive, there: &DriveInfo, document: &Document, now: &Cur
     is_gone && array.volumes.iter().any(|volume| there.volumes.contains(&volume.name))
 }
 
-pub(super) fn compare(document: &Document, now: &Current, places: &Places<'_>, found: &mut Found) {
+pub(super) fn compare(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
     let Some(drives) = &document.drives else { return };
     for drive in drives.iter().filter(|drive| places.get(&drive.name).is_none()) {
-        let of = Of::new(format!("drive {}", drive.name), "registration").file("registered");
+        let of = Subject::new(format!("drive {}", drive.name), "registration").file("registered");
         match now.drives.iter().find(|there| there.name == drive.name && there.state != DriveState::Missing) {
             Some(_) => found.stays(
                 of.now("another drive has this name"),
                 "connect the drive of the file, then 'softroc drive add' it",
             ),
             None if !is_lasting(&drive.name) => {
-                found.stays(of, "a drive in memory ends with the controller");
+                found.stays(of, "memory drives do not survive a restart");
             }
             None => {
                 let add = Command::DriveAdd { drive: drive.name.clone(), size_bytes: None };
@@ -84,7 +85,7 @@ pub(super) fn compare(document: &Document, now: &Current, places: &Places<'_>, f
     };
     let is_extra = |there: &&DriveInfo| there.state != DriveState::Missing && !is_of_file(there);
     for there in now.lasting_drives().filter(is_extra) {
-        let of = Of::new(format!("drive {}", there.name), "registration").now("registered");
+        let of = Subject::new(format!("drive {}", there.name), "registration").now("registered");
         found.stays(of, format!("'softroc drive forget {}' removes it from the list", there.name));
     }
 }

@@ -1,4 +1,4 @@
-//! How a document differs from what there is, and which step removes each difference.
+//! Differences between a document and the controller, and the step that removes each.
 
 mod drives;
 mod numbers;
@@ -10,37 +10,38 @@ use crate::current::Current;
 use crate::document::{Document, Subscription};
 use access::Role;
 use controller::{Command, VolumeInfo};
-use drives::Places;
+use drives::DriveMatches;
 use notify::Channel;
 use serde::{Deserialize, Serialize};
 
-/// What a comparison may propose.
+/// Limits of the steps that a comparison may propose.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
-    /// Volumes that are not found are created on the drives that they had, if these are unused.
+    /// Create missing volumes on their former drives, if these are unused.
     pub create: bool,
 }
 
-/// A difference between a document and what there is.
+/// A difference between a document and the controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
-    /// What it is about: `volume data`, `drive /dev/sdb`, `controller`.
+    /// The subject: `volume data`, `drive /dev/sdb`, `controller`.
     pub about: String,
-    /// Which setting of it.
+    /// The setting.
     pub what: String,
-    /// What the file says; absent: the file does not have it.
+    /// The value in the file; absent: not in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What there is; absent: there is none.
+    /// The current value; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// Why a restore leaves it as it is, and what to do: a sentence; absent: a restore removes the difference.
+    /// Why a restore skips it, and what to do (a sentence); absent: a restore removes the
+    /// difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<String>,
-    /// Whether a restore has removed it.
+    /// Whether a restore removed it.
     #[serde(default)]
     pub applied: bool,
-    /// Why the restore of it failed.
+    /// Why the restore failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -50,20 +51,20 @@ pub struct Difference {
 pub enum Step {
     /// A command of the controller.
     Command(Command),
-    /// An account is made, with a password that is not known to anybody, or changed.
+    /// Create an account with a random, unknown password, or change it.
     Account {
         /// Its name.
         name: String,
         /// Its role.
         role: Role,
-        /// Whether it can be used.
+        /// Whether it is enabled.
         enabled: bool,
-        /// Whether it is made.
+        /// Whether it is created.
         is_new: bool,
     },
-    /// A channel of notifications is set. One that has a secret keeps it.
+    /// Set a notification channel. Its secret, if any, is kept.
     Channel(Channel),
-    /// A subscription by Redfish is made.
+    /// Create a Redfish subscription.
     Subscription(Subscription),
 }
 
@@ -72,12 +73,12 @@ pub enum Step {
 pub struct Finding {
     /// The difference.
     pub difference: Difference,
-    /// What removes it; `None` where it stays.
+    /// The step that removes it; `None`: the difference remains.
     pub step: Option<Step>,
 }
 
 impl Step {
-    /// Steps of a lower phase come first: what is compared after them may be more.
+    /// The order of the steps, ascending. Later comparisons may find more differences.
     pub fn phase(&self) -> u8 {
         match self {
             Step::Command(Command::DriveAdd { .. }) => 0,
@@ -92,11 +93,11 @@ impl Step {
 
 /// Every difference, in the order of the document.
 pub fn compare(document: &Document, now: &Current, options: Options) -> Vec<Finding> {
-    let places = Places::of(document, now);
-    let mut found = Found::default();
+    let places = DriveMatches::of(document, now);
+    let mut found = Findings::default();
     others::controller(document, now, &mut found);
     drives::compare(document, now, &places, &mut found);
-    let volumes = Pairs::of(document, now);
+    let volumes = VolumeMatches::of(document, now);
     volumes::compare(document, now, (&places, &volumes), options, &mut found);
     schedules::compare(document, now, &volumes, &mut found);
     numbers::compare(document, now, (&places, &volumes), &mut found);
@@ -108,11 +109,14 @@ pub fn compare(document: &Document, now: &Current, options: Options) -> Vec<Find
     found.0
 }
 
-/// Which volume of the document is which of those there are: by UUID, else by name, if no other entry has that volume.
-struct Pairs<'a>(Vec<(&'a crate::document::Volume, &'a crate::document::Array, Option<&'a VolumeInfo>)>);
+/// Matches volumes of the document with current volumes: by UUID, else by name, unless another
+/// entry already matches that volume.
+struct VolumeMatches<'a>(
+    Vec<(&'a crate::document::Volume, &'a crate::document::Array, Option<&'a VolumeInfo>)>,
+);
 
-impl<'a> Pairs<'a> {
-    fn of(document: &'a Document, now: &'a Current) -> Pairs<'a> {
+impl<'a> VolumeMatches<'a> {
+    fn of(document: &'a Document, now: &'a Current) -> VolumeMatches<'a> {
         let entries: Vec<_> = document
             .arrays
             .iter()
@@ -125,49 +129,49 @@ impl<'a> Pairs<'a> {
             let by_name = || now.present().find(|there| there.name == volume.name && !is_taken(there));
             (volume, array, by_uuid(&volume.uuid).or_else(by_name))
         };
-        Pairs(entries.iter().map(pair).collect())
+        VolumeMatches(entries.iter().map(pair).collect())
     }
 }
 
-/// What was found so far.
+/// The differences found so far.
 #[derive(Default)]
-struct Found(Vec<Finding>);
+struct Findings(Vec<Finding>);
 
-impl Found {
-    /// A difference that a step removes.
-    fn changes(&mut self, of: Of<'_>, step: Step) {
+impl Findings {
+    /// Adds a difference that a step removes.
+    fn changes(&mut self, of: Subject<'_>, step: Step) {
         self.0.push(Finding { difference: of.difference(None), step: Some(step) });
     }
 
-    /// A difference that stays, and why.
-    fn stays(&mut self, of: Of<'_>, why: impl Into<String>) {
+    /// Adds a difference that remains, with the reason.
+    fn stays(&mut self, of: Subject<'_>, why: impl Into<String>) {
         self.0.push(Finding { difference: of.difference(Some(why.into())), step: None });
     }
 }
 
-/// What a difference is about.
-struct Of<'a> {
+/// The subject and the values of a difference.
+struct Subject<'a> {
     about: String,
     what: &'a str,
     file: Option<String>,
     now: Option<String>,
 }
 
-impl<'a> Of<'a> {
-    fn new(about: impl Into<String>, what: &'a str) -> Of<'a> {
-        Of { about: about.into(), what, file: None, now: None }
+impl<'a> Subject<'a> {
+    fn new(about: impl Into<String>, what: &'a str) -> Subject<'a> {
+        Subject { about: about.into(), what, file: None, now: None }
     }
 
-    fn file(self, value: impl Into<String>) -> Of<'a> {
-        Of { file: Some(value.into()), ..self }
+    fn file(self, value: impl Into<String>) -> Subject<'a> {
+        Subject { file: Some(value.into()), ..self }
     }
 
-    fn now(self, value: impl Into<String>) -> Of<'a> {
-        Of { now: Some(value.into()), ..self }
+    fn now(self, value: impl Into<String>) -> Subject<'a> {
+        Subject { now: Some(value.into()), ..self }
     }
 
     fn difference(self, stays: Option<String>) -> Difference {
-        let Of { about, what, file, now } = self;
+        let Subject { about, what, file, now } = self;
         Difference { about, what: what.to_owned(), file, now, stays, applied: false, failure: None }
     }
 }

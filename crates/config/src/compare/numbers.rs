@@ -1,8 +1,7 @@
-//! Numbers by which drives, arrays and volumes are known. All that differ are given back by one order: one may have the
-//! number of another.
+//! Numbers of drives, arrays and volumes. One command sets all of them, because two may be swapped.
 
-use super::drives::Places;
-use super::{Found, Of, Pairs, Step};
+use super::drives::DriveMatches;
+use super::{Findings, Step, Subject, VolumeMatches};
 use crate::current::{self, Current};
 use crate::document::Document;
 use controller::{Command, DriveNumber, Numbered, SetNumbers};
@@ -10,14 +9,14 @@ use controller::{Command, DriveNumber, Numbered, SetNumbers};
 pub(super) fn compare(
     document: &Document,
     now: &Current,
-    (places, pairs): (&Places<'_>, &Pairs<'_>),
-    found: &mut Found,
+    (places, pairs): (&DriveMatches<'_>, &VolumeMatches<'_>),
+    found: &mut Findings,
 ) {
     let mut set = SetNumbers::default();
     let mut differences = Vec::new();
     let serial = document.controller.as_ref().and_then(|controller| controller.serial.as_ref());
     if let Some(serial) = serial.filter(|serial| **serial != now.info.serial) {
-        differences.push(Of::new("controller", "serial number").file(serial).now(&now.info.serial));
+        differences.push(Subject::new("controller", "serial number").file(serial).now(&now.info.serial));
         set.serial = Some(serial.clone());
     }
     for drive in document.drives.iter().flatten() {
@@ -26,7 +25,7 @@ pub(super) fn compare(
         let wanted = (file.enclosure, file.slot, file.device);
         if current::numbers(there) != Some(file) {
             let text = |(enclosure, slot, device)| format!("{enclosure}:{slot}, device {device}");
-            let mut of = Of::new(format!("drive {}", there.name), "numbers").file(text(wanted));
+            let mut of = Subject::new(format!("drive {}", there.name), "numbers").file(text(wanted));
             of.now = given.map(text);
             differences.push(of);
         }
@@ -40,7 +39,7 @@ pub(super) fn compare(
             return;
         }
         if given != Some(number) {
-            let mut of = Of::new(about, "number").file(number.to_string());
+            let mut of = Subject::new(about, "number").file(number.to_string());
             of.now = given.map(|given| given.to_string());
             differences.push(of);
         }

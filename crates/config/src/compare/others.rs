@@ -1,7 +1,7 @@
-//! The alarm, spares, the log device, notifications, subscriptions, accounts.
+//! The alarm, spares, log device, notifications, subscriptions and accounts.
 
-use super::drives::Places;
-use super::{Found, Of, Step};
+use super::drives::DriveMatches;
+use super::{Findings, Step, Subject};
 use crate::current::{self, Current, is_lasting};
 use crate::document::{Account, Document, Notification, Spare, Subscription};
 use access::AccountInfo;
@@ -13,27 +13,27 @@ fn switch(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-pub(super) fn controller(document: &Document, now: &Current, found: &mut Found) {
+pub(super) fn controller(document: &Document, now: &Current, found: &mut Findings) {
     let wanted = document.controller.as_ref().and_then(|controller| controller.alarm);
     let Some(wanted) = wanted.filter(|wanted| *wanted != now.info.alarm.on) else { return };
-    let of = Of::new("controller", "alarm").file(switch(wanted)).now(switch(!wanted));
+    let of = Subject::new("controller", "alarm").file(switch(wanted)).now(switch(!wanted));
     let to = if wanted { AlarmSetting::On } else { AlarmSetting::Off };
     found.changes(of, Step::Command(Command::AlarmSet { to }));
 }
 
-pub(super) fn spares(document: &Document, now: &Current, places: &Places<'_>, found: &mut Found) {
+pub(super) fn spares(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
     let Some(spares) = &document.spares else { return };
     for spare in spares {
         let about = format!("spare {}", spare.drive);
         let Some(drive) = places.get(&spare.drive) else {
-            let of = Of::new(about, "existence").file(of_spare(spare));
-            found.stays(of, "the drive is not there; connect it first");
+            let of = Subject::new(about, "existence").file(of_spare(spare));
+            found.stays(of, "the drive is missing; connect it first");
             continue;
         };
         match now.spares.iter().find(|there| there.drive == drive.name).map(current::spare) {
             Some(there) if same_spare(spare, &there) => {}
             there => {
-                let mut of = Of::new(about, "existence").file(of_spare(spare));
+                let mut of = Subject::new(about, "existence").file(of_spare(spare));
                 of.now = there.as_ref().map(of_spare);
                 let dedicated = spare.kind == SpareKind::Dedicated;
                 let add = AddSpare {
@@ -44,7 +44,7 @@ pub(super) fn spares(document: &Document, now: &Current, places: &Places<'_>, fo
                     destroy_data: false,
                 };
                 match (there, dedicated && spare.dedicated_to.is_empty()) {
-                    (_, true) => found.stays(of, "the file does not name its volumes"),
+                    (_, true) => found.stays(of, "the file does not list its volumes"),
                     (Some(_), _) => {
                         let why = format!("remove it first with 'softroc spare remove {}'", drive.name);
                         found.stays(of, why);
@@ -58,7 +58,8 @@ pub(super) fn spares(document: &Document, now: &Current, places: &Places<'_>, fo
         spares.iter().any(|spare| places.get(&spare.drive).is_some_and(|drive| drive.name == name))
     };
     for there in now.spares.iter().filter(|there| is_lasting(&there.drive) && !is_of_file(&there.drive)) {
-        let of = Of::new(format!("spare {}", there.drive), "existence").now(of_spare(&current::spare(there)));
+        let of =
+            Subject::new(format!("spare {}", there.drive), "existence").now(of_spare(&current::spare(there)));
         found.stays(of, format!("'softroc spare remove {}' removes it", there.drive));
     }
 }
@@ -79,17 +80,18 @@ fn of_spare(spare: &Spare) -> String {
     text
 }
 
-pub(super) fn log(document: &Document, now: &Current, places: &Places<'_>, found: &mut Found) {
+pub(super) fn log(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
     let Some(log) = &document.log else {
-        // A document of everything has volumes: then it says that there is no log device.
+        // A full document lists volumes: without a log entry, it requires that there is no log
+        // device.
         if let (Some(_), Some(there)) = (&document.arrays, now.log()) {
             let drives: Vec<&str> = there.devices.iter().map(|device| device.drive.as_str()).collect();
-            let of = Of::new("log", "drives").now(drives.join(", "));
+            let of = Subject::new("log", "drives").now(drives.join(", "));
             found.stays(of, format!("'softroc log remove {}' removes it", drives.join(" ")));
         }
         return;
     };
-    let of = Of::new("log", "drives").file(log.drives.join(", "));
+    let of = Subject::new("log", "drives").file(log.drives.join(", "));
     let resolved: Option<Vec<String>> =
         log.drives.iter().map(|name| places.get(name).map(|drive| drive.name.clone())).collect();
     let there: Option<Vec<String>> =
@@ -103,7 +105,7 @@ pub(super) fn log(document: &Document, now: &Current, places: &Places<'_>, found
                 format!("remove the other one first: 'softroc log remove {}'", there.join(" ")),
             );
         }
-        (None, None) => found.stays(of, "not all of its drives are there; connect them first"),
+        (None, None) => found.stays(of, "some of its drives are missing; connect them first"),
         (Some(drives), None) => {
             let add = Command::LogAdd { drives, destroy_data: false, same_disk_ok: true };
             found.changes(of, Step::Command(add));
@@ -111,7 +113,7 @@ pub(super) fn log(document: &Document, now: &Current, places: &Places<'_>, found
     }
 }
 
-pub(super) fn notifications(document: &Document, now: &Current, found: &mut Found) {
+pub(super) fn notifications(document: &Document, now: &Current, found: &mut Findings) {
     let Some(wanted) = &document.notifications else { return };
     for file in wanted {
         let there = now.notifications.iter().find(|there| there.channel.name == file.channel.name);
@@ -121,34 +123,34 @@ pub(super) fn notifications(document: &Document, now: &Current, found: &mut Foun
         |there: &&Notification| wanted.iter().any(|file| file.channel.name == there.channel.name);
     for there in now.notifications.iter().filter(|there| !is_of_file(there)) {
         let name = &there.channel.name;
-        let of = Of::new(format!("notification {name}"), "channel").now(&there.channel.target);
+        let of = Subject::new(format!("notification {name}"), "channel").now(&there.channel.target);
         found.stays(of, format!("'softroc notify remove {name}' removes it"));
     }
 }
 
-fn notification(file: &Notification, there: Option<&Notification>, found: &mut Found) {
+fn notification(file: &Notification, there: Option<&Notification>, found: &mut Findings) {
     let about = format!("notification {}", file.channel.name);
     let has_secret = there.is_some_and(|there| there.has_secret);
     let is_same = there.is_some_and(|there| there.channel == file.channel);
     if !is_same {
-        let mut of = Of::new(&about, "channel").file(summary(&file.channel));
+        let mut of = Subject::new(&about, "channel").file(summary(&file.channel));
         of.now = there.map(|there| summary(&there.channel));
         match file.channel.check(has_secret) {
             Ok(_) => found.changes(of, Step::Channel(file.channel.clone())),
-            // It signs in with a password that is not saved.
+            // Its password for the mail server is not saved.
             Err(_) if file.has_secret && !has_secret => found.stays(of, set_again(&file.channel)),
             Err(error) => found.stays(of, error.message),
         }
     }
-    // A channel that cannot be without its secret was named above.
+    // A channel that requires a secret is reported above.
     let can_be_without = file.channel.check(false).is_ok();
     match (file.has_secret, has_secret) {
         (true, false) if can_be_without => {
-            let of = Of::new(&about, "secret").file("set").now("none");
+            let of = Subject::new(&about, "secret").file("set").now("none");
             found.stays(of, set_again(&file.channel));
         }
         (false, true) => {
-            let of = Of::new(&about, "secret").file("none").now("set");
+            let of = Subject::new(&about, "secret").file("none").now("set");
             let why = format!("remove the channel, then set it again: {}", command(&file.channel, false));
             found.stays(of, why);
         }
@@ -163,7 +165,7 @@ fn summary(channel: &Channel) -> String {
 }
 
 fn set_again(channel: &Channel) -> String {
-    format!("secrets are not saved; set it again: echo SECRET | {}", command(channel, true))
+    format!("secrets are not saved; set the channel again: echo SECRET | {}", command(channel, true))
 }
 
 /// The command line that sets a channel.
@@ -183,9 +185,9 @@ fn command(channel: &Channel, with_secret: bool) -> String {
     line
 }
 
-pub(super) fn subscriptions(document: &Document, now: &Current, found: &mut Found) {
+pub(super) fn subscriptions(document: &Document, now: &Current, found: &mut Findings) {
     let Some(wanted) = &document.subscriptions else { return };
-    // Several may be alike.
+    // Subscriptions may be identical.
     let mut left: Vec<&Subscription> = now.subscriptions.iter().collect();
     for file in wanted {
         match left.iter().position(|there| *there == file) {
@@ -193,22 +195,22 @@ pub(super) fn subscriptions(document: &Document, now: &Current, found: &mut Foun
                 left.remove(at);
             }
             None => {
-                let of =
-                    Of::new(format!("subscription {}", file.destination), "existence").file("subscribed");
+                let of = Subject::new(format!("subscription {}", file.destination), "existence")
+                    .file("subscribed");
                 match Target::read(&file.destination) {
                     Ok(Target::Webhook { .. }) => found.changes(of, Step::Subscription(file.clone())),
-                    _ => found.stays(of, "that is no address for events; expected http://… or https://…"),
+                    _ => found.stays(of, "not an address for events; expected http://… or https://…"),
                 }
             }
         }
     }
     for there in left {
-        let of = Of::new(format!("subscription {}", there.destination), "existence").now("subscribed");
+        let of = Subject::new(format!("subscription {}", there.destination), "existence").now("subscribed");
         found.stays(of, "its subscriber deletes it by Redfish");
     }
 }
 
-pub(super) fn accounts(document: &Document, now: &Current, found: &mut Found) {
+pub(super) fn accounts(document: &Document, now: &Current, found: &mut Findings) {
     let Some(wanted) = &document.accounts else { return };
     let text = |role: access::Role, enabled: bool| {
         if enabled { role.to_string() } else { format!("{role}, disabled") }
@@ -218,14 +220,14 @@ pub(super) fn accounts(document: &Document, now: &Current, found: &mut Found) {
         if there.is_some_and(|there| there.role == *role && there.enabled == *enabled) {
             continue;
         }
-        let mut of = Of::new(format!("account {name}"), "role").file(text(*role, *enabled));
+        let mut of = Subject::new(format!("account {name}"), "role").file(text(*role, *enabled));
         of.now = there.map(|there| text(there.role, there.enabled));
         let (name, role, enabled, is_new) = (name.clone(), *role, *enabled, there.is_none());
         found.changes(of, Step::Account { name, role, enabled, is_new });
     }
     let is_extra = |there: &&AccountInfo| !wanted.iter().any(|file| file.name == there.name);
     for there in now.accounts.iter().filter(is_extra) {
-        let of = Of::new(format!("account {}", there.name), "role").now(text(there.role, there.enabled));
+        let of = Subject::new(format!("account {}", there.name), "role").now(text(there.role, there.enabled));
         found.stays(of, format!("'softroc account remove {}' removes it", there.name));
     }
 }

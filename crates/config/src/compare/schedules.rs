@@ -1,13 +1,13 @@
-//! Schedules of checks and of the patrol.
+//! Schedules of checks and of the patrol read.
 
-use super::{Found, Of, Pairs, Step};
+use super::{Findings, Step, Subject, VolumeMatches};
 use crate::clock;
 use crate::current::{self, Current};
 use crate::document::{Document, Schedule};
 use controller::{Command, ScheduleInfo, Scheduled, SetSchedule};
 use units::ByteCount;
 
-pub(super) fn compare(document: &Document, now: &Current, pairs: &Pairs<'_>, found: &mut Found) {
+pub(super) fn compare(document: &Document, now: &Current, pairs: &VolumeMatches<'_>, found: &mut Findings) {
     let patrol = now.schedules.iter().find(|one| one.what == Scheduled::Patrol);
     if let (Some(file), Some(there)) = (&document.patrol, patrol) {
         one("patrol", None, (file, there), found);
@@ -17,20 +17,20 @@ pub(super) fn compare(document: &Document, now: &Current, pairs: &Pairs<'_>, fou
         match current::check_of(now, &there.name) {
             Some(info) => one(&format!("volume {}", there.name), Some(&there.name), (file, info), found),
             None => {
-                let of = Of::new(format!("volume {}", there.name), "check").file(written(file));
+                let of = Subject::new(format!("volume {}", there.name), "check").file(written(file));
                 found.stays(of, "it has no redundancy to check");
             }
         }
     }
 }
 
-fn one(about: &str, volume: Option<&str>, (file, info): (&Schedule, &ScheduleInfo), found: &mut Found) {
+fn one(about: &str, volume: Option<&str>, (file, info): (&Schedule, &ScheduleInfo), found: &mut Findings) {
     let there = current::schedule(info);
     if *file == there {
         return;
     }
     let what = if volume.is_some() { "check" } else { "schedule" };
-    let of = Of::new(about, what).file(written(file)).now(written(&there));
+    let of = Subject::new(about, what).file(written(file)).now(written(&there));
     let at_s = match clock::read(&file.at) {
         Ok(at_s) => at_s,
         Err(why) => return found.stays(of, why),

@@ -1,7 +1,7 @@
 //! Volumes and their policies.
 
-use super::drives::Places;
-use super::{Found, Of, Options, Pairs, Step};
+use super::drives::DriveMatches;
+use super::{Findings, Options, Step, Subject, VolumeMatches};
 use crate::current::Current;
 use crate::document::{Array, Document, Volume};
 use crate::policy;
@@ -12,9 +12,9 @@ use units::ByteCount;
 pub(super) fn compare(
     document: &Document,
     now: &Current,
-    (places, pairs): (&Places<'_>, &Pairs<'_>),
+    (places, pairs): (&DriveMatches<'_>, &VolumeMatches<'_>),
     options: Options,
-    found: &mut Found,
+    found: &mut Findings,
 ) {
     if document.arrays.is_none() {
         return;
@@ -36,9 +36,10 @@ pub(super) fn compare(
     for there in now.volumes.iter().filter(|there| !is_of_file(there)) {
         let is_expected = pairs.0.iter().any(|(volume, ..)| volume.uuid == there.uuid);
         if is_expected {
-            continue; // It is missing, which was said.
+            continue; // A missing volume is reported above.
         }
-        let of = Of::new(about(&there.name), "existence").now(described(&there.level, there.capacity_bytes));
+        let of =
+            Subject::new(about(&there.name), "existence").now(described(&there.level, there.capacity_bytes));
         found.stays(of, "a restore deletes no volume");
     }
 }
@@ -51,19 +52,20 @@ fn described(level: &str, capacity_bytes: u64) -> String {
     format!("{level}, {}", ByteCount(capacity_bytes))
 }
 
-/// A volume of the document that is not there.
+/// Reports a missing volume of the document, or creates it.
 fn missing(
     volume: &Volume,
     array: &Array,
-    (now, places): (&Current, &Places<'_>),
+    (now, places): (&Current, &DriveMatches<'_>),
     options: Options,
-    found: &mut Found,
+    found: &mut Findings,
 ) {
-    let of = Of::new(about(&volume.name), "existence").file(described(&volume.level, volume.capacity_bytes));
+    let of =
+        Subject::new(about(&volume.name), "existence").file(described(&volume.level, volume.capacity_bytes));
     let names: Vec<&str> = array.members.iter().map(|member| member.drive.as_str()).collect();
     if !options.create {
         let why = format!(
-            "none of the drives here has it; connect its drives ({}), or give --create to make it anew, empty, on unused drives",
+            "the volume is missing; connect its drives ({}), or use --create for an empty one on unused drives",
             names.join(", ")
         );
         return found.stays(of, why);
@@ -74,12 +76,13 @@ fn missing(
     }
 }
 
-/// The order that makes a volume anew: beside others of its array, or on the drives that it had, if they are unused.
+/// The command that recreates a volume: in its array if that exists, else on its former drives if
+/// unused.
 fn create(
     volume: &Volume,
     array: &Array,
     now: &Current,
-    places: &Places<'_>,
+    places: &DriveMatches<'_>,
 ) -> Result<CreateVolume, String> {
     let hole = volume.policies.get("write-hole").map(|value| policy::order("", "write-hole", value));
     let sector = volume.policies.get("sector").map(|value| policy::order("", "sector", value));
@@ -94,7 +97,7 @@ fn create(
         write_hole: hole.transpose()?.and_then(|set| set.write_hole),
         sector_format: sector.transpose()?.and_then(|set| set.sector_format),
         destroy_data: false,
-        // It is to be as large as it was, however the sizes of its drives were rounded then.
+        // The same size as before, whatever rounding the drives had then.
         coercion: Some(Coercion::None),
         ..CreateVolume::default()
     };
@@ -104,27 +107,24 @@ fn create(
     let mut drives = Vec::new();
     for member in &array.members {
         let there = places.get(&member.drive);
-        let there = there.ok_or_else(|| format!("drive {} is not there; connect it first", member.drive))?;
-        // Another volume of the same array may have been created on it before.
+        let there = there.ok_or_else(|| format!("drive {} is missing; connect it first", member.drive))?;
+        // A step before may have created another volume of this array on it.
         let is_ours = there.volumes.iter().any(|name| array.volumes.iter().any(|of| of.name == *name));
         if there.state != DriveState::Unused && !is_ours {
-            return Err(format!(
-                "drive {} is {}; volumes are created on unused drives alone",
-                there.name, there.state
-            ));
+            return Err(format!("drive {} is {}; volumes need unused drives", there.name, there.state));
         }
         drives.push(there.name.clone());
     }
     match drives.is_empty() {
-        true => Err("the file does not name its drives".to_owned()),
+        true => Err("the file does not list its drives".to_owned()),
         false => Ok(CreateVolume { drives, ..wanted }),
     }
 }
 
-/// Name, level and layout of a volume that is there.
-fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Found) {
+/// Compares name, level and layout of an existing volume.
+fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Findings) {
     if volume.name != there.name {
-        let of = Of::new(about(&there.name), "name").file(&volume.name).now(&there.name);
+        let of = Subject::new(about(&there.name), "name").file(&volume.name).now(&there.name);
         let rename = Command::VolumeSet { volume: there.uuid.clone(), name: volume.name.clone() };
         found.changes(of, Step::Command(rename));
     }
@@ -147,10 +147,10 @@ fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Found) {
     ];
     for (what, file, now) in rows {
         if file != now {
-            let of = Of::new(about(&there.name), what).file(file).now(now);
+            let of = Subject::new(about(&there.name), what).file(file).now(now);
             found.stays(
                 of,
-                "data stay where they are; 'softroc volume expand' and 'softroc volume migrate' change that",
+                "a restore moves no data; use 'softroc volume expand' or 'softroc volume migrate'",
             );
         }
     }
@@ -158,15 +158,15 @@ fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Found) {
 
 type Policies = BTreeMap<String, String>;
 
-fn policies(volume: &str, of_what: &str, (file, now): (&Policies, &Policies), found: &mut Found) {
+fn policies(volume: &str, of_what: &str, (file, now): (&Policies, &Policies), found: &mut Findings) {
     for (name, value) in file {
         if now.get(name) == Some(value) {
             continue;
         }
-        let mut of = Of::new(format!("{of_what} {volume}"), name).file(value);
+        let mut of = Subject::new(format!("{of_what} {volume}"), name).file(value);
         of.now = now.get(name).cloned();
         match policy::order(volume, name, value) {
-            Ok(_) if of.now.is_none() => found.stays(of, "a volume of its level has no such policy"),
+            Ok(_) if of.now.is_none() => found.stays(of, "its RAID level has no such policy"),
             Ok(set) => found.changes(of, Step::Command(Command::VolumePolicy(set))),
             Err(why) => found.stays(of, why),
         }

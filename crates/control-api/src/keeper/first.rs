@@ -1,26 +1,27 @@
-//! The first administrator, and the file that has its password.
+//! The first administrator, and the file with its password.
 //!
-//! Invariants: the password is in no log, event or answer; it is in [`FILE`] of the state folder alone, which nobody but the user who
-//! runs the controller can read, from before the account exists until its password or name is another one.
+//! Invariants: the password is in no log, event or reply. It is only in [`FILE`] of the state
+//! folder, which only the user of the controller can read, from before the creation of the account
+//! until its password or name changes.
 
-use super::{FIRST, Keeper, State};
+use super::{AccountStore, FIRST, State};
 use access::{Accounts, Password};
 use controller::{Error, EventCode, Occurrence};
 
-/// The file of the first password, in the state folder.
+/// The file of the first password in the state folder.
 const FILE: &str = "first-password";
 
-/// The first account, whose password has to be changed.
+/// The first account, whose password must be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FirstAccount {
     /// Its name.
     pub name: &'static str,
-    /// The file of the state folder that has its password, a line.
+    /// The file with its password, one line.
     pub file: &'static str,
 }
 
-impl Keeper {
-    /// Makes the first account where there is none.
+impl AccountStore {
+    /// Creates the first account if there is no account.
     pub(crate) fn make_first(&self) -> platform::Result<Option<FirstAccount>> {
         let mut state = self.state();
         if !state.accounts.is_empty() || state.damaged.is_some() {
@@ -28,7 +29,7 @@ impl Keeper {
         }
         let failed = |error: Error| platform::Error::new(platform::ErrorKind::System, error.message);
         let (accounts, password) = self.with_first(&state.accounts).map_err(failed)?;
-        // After a crash in between there is no account, and the next start makes another password.
+        // After a crash here there is no account, and the next start generates another password.
         self.files.store(FILE, format!("{}\n", password.reveal()).as_bytes())?;
         self.store(&accounts).map_err(failed)?;
         state.accounts = accounts;
@@ -36,23 +37,24 @@ impl Keeper {
             code: EventCode::AccessFirstAccount,
             subject: FIRST.to_owned(),
             cause: "start".to_owned(),
-            effect: "its password has to be changed".to_owned(),
+            effect: "its password must be changed".to_owned(),
             text: format!(
-                "the account '{FIRST}' was made; its password is in the file {FILE} of the state folder until it is changed"
+                "the account '{FIRST}' was created; its password is in the file {FILE} of the \
+                 state folder until it is changed"
             ),
             by: None,
         });
         Ok(Some(FirstAccount { name: FIRST, file: FILE }))
     }
 
-    /// The first account, if its password is still the one that was made for it.
+    /// The first account, if its generated password is unchanged.
     pub(crate) fn first(&self) -> Option<FirstAccount> {
         self.first_of(&self.state())
     }
 
-    /// The same. Removes the file where its password is of no use any more.
+    /// The same; also removes the file when the password is no longer valid.
     pub(super) fn first_of(&self, state: &State) -> Option<FirstAccount> {
-        // Accounts that cannot be read may be repaired.
+        // Unreadable accounts may be repaired.
         if state.damaged.is_some() {
             return None;
         }
@@ -66,7 +68,8 @@ impl Keeper {
         Some(FirstAccount { name: FIRST, file: FILE })
     }
 
-    /// Removes the file where the account has another password or name, or is gone.
+    /// Removes the file when the account's password or name has changed, or the account was
+    /// removed.
     pub(super) fn forget_first_if_changed(&self, before: &Accounts, after: &Accounts) {
         if before.password(FIRST) != after.password(FIRST) {
             self.forget_first();
@@ -76,7 +79,7 @@ impl Keeper {
     fn forget_first(&self) {
         if let Err(error) = self.files.remove(FILE) {
             tracing::warn!(
-                "{error}: a password that is of no use any more stays in {FILE} of the state folder; remove that file"
+                "{error}: the file {FILE} of the state folder has an outdated password; remove that file"
             );
         }
     }
@@ -101,7 +104,7 @@ mod tests {
         let password = Password::new(kept.trim_end());
         let hash = keeper.state().accounts.password(FIRST).expect("a password");
         assert!(hash.is_of(&password).expect("it is hashed"));
-        // A restart does not make another one.
+        // A restart does not generate another one.
         assert_eq!(keeper.make_first().expect("it is looked at"), Some(first));
         assert_eq!(std::fs::read_to_string(&file).expect("its file"), kept);
         for other in std::fs::read_dir(&folder.path).expect("the folder") {
@@ -122,7 +125,7 @@ mod tests {
         set(AccountChange { password: Some(hash), ..AccountChange::default() }).expect("it is changed");
         assert!(!file.exists());
         assert_eq!(keeper.make_first().expect("it is looked at"), None);
-        // What a crash left behind.
+        // A file that a crash left behind.
         std::fs::write(&file, kept).expect("a file");
         assert_eq!(keeper.first(), None);
         assert!(!file.exists());

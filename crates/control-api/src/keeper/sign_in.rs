@@ -1,10 +1,11 @@
-//! Signing in: names and passwords, tokens, and what forms prove.
+//! Sign-in: passwords, tokens, and form tokens.
 //!
-//! Invariants: the time of an answer is the same for names that are no account, accounts that are locked, and wrong passwords; what
-//! one source tries delays no other (see [`Turns`](super::turns::Turns) and [`Throttle`](access::Throttle)); a hash that was begun
-//! keeps its turn until it is done, even if its client is gone.
+//! Invariants: unknown names, locked accounts and wrong passwords take the same time. Attempts of
+//! one source do not delay others (see [`Turns`](super::turns::Turns) and
+//! [`Throttle`](access::Throttle)). A started hash keeps its turn until it is complete, even if its
+//! client disconnects.
 
-use super::{IDLE_S, KNOWN_S, Keeper, MOST_KNOWN, REST, State, random, unix_time};
+use super::{AccountStore, IDLE_S, KNOWN_S, MOST_KNOWN, REST, State, random, unix_time};
 use crate::gate::Origin;
 use crate::keeper::turns::Turn;
 use crate::orders;
@@ -12,8 +13,8 @@ use access::{AccountInfo, Caller, Hash, Password, SessionInfo, Source, Verdict};
 use controller::{Error, ErrorKind, EventCode, Occurrence, Result};
 use std::sync::Arc;
 
-impl Keeper {
-    /// Opens a session for whoever knows the password.
+impl AccountStore {
+    /// Opens a session for a name and password.
     pub(crate) async fn open_session(
         &self,
         name: &str,
@@ -36,16 +37,16 @@ impl Keeper {
         Ok((session, token, account))
     }
 
-    /// The account of a name and a password. A refusal is counted in the audit trail.
+    /// The account of a name and password. A refusal is counted in the audit trail.
     async fn sign_in(&self, name: &str, password: &Password, from: &Origin) -> Result<AccountInfo> {
         let is_known = self.state().throttle.is_known(from.source, self.now_s());
         let turn = Arc::new(self.turns.take(from.source, is_known).await?);
         let account = self.tried(name, password, from, &turn).await;
         if let Err(refused) = &account {
-            // The source tries nothing else meanwhile; others do.
+            // The source waits meanwhile; others continue.
             turn.hashed();
             tokio::time::sleep(REST).await;
-            // Another name may be a password that was typed into the wrong field.
+            // An unknown name may be a password in the wrong field, so it is not logged.
             let user = match self.show(name) {
                 Ok(account) => account.name,
                 Err(_) => "unknown account".to_owned(),
@@ -66,11 +67,12 @@ impl Keeper {
         turn: &Arc<Turn>,
     ) -> Result<AccountInfo> {
         if self.check().is_err() {
-            // Not why: who asks is not known.
-            let sentence = "nobody can sign in over the network until the accounts are repaired; root does that on the machine itself";
+            // Without the reason: the caller is not authenticated.
+            let sentence = "sign-in over the network is not possible until root repairs the \
+                accounts on the machine itself";
             return Err(Error::new(ErrorKind::Unauthenticated, sentence));
         }
-        // Another request with the same password may have been looked at meanwhile.
+        // A concurrent request with the same password may have succeeded.
         if let Some(account) = self.of_known(name, password, from) {
             return Ok(account);
         }
@@ -106,7 +108,9 @@ impl Keeper {
                     cause: from.text.clone(),
                     effect: format!("locked for {lock_s} s for {source} alone"),
                     text: format!(
-                        "account '{name}' is locked for {lock_s} s for {source} alone: {} wrong passwords in a row, the last one from {}; 'softroc account set {name} --unlock' ends that",
+                        "account '{name}' is locked for {lock_s} s for {source} alone: {} wrong \
+                         passwords in a row, the last one from {}; 'softroc account set {name} \
+                         --unlock' unlocks it",
                         limits.failures, from.text
                     ),
                     by: None,
@@ -116,7 +120,7 @@ impl Keeper {
         }
     }
 
-    /// Who has that token.
+    /// The caller with this token.
     pub(crate) fn of_token(&self, token: &str, from: &str) -> Result<Caller> {
         let now_s = self.now_s();
         let mut state = self.state();
@@ -129,7 +133,7 @@ impl Keeper {
         }
     }
 
-    /// Who has that name and password, with a request of its own.
+    /// The caller with this name and password, for a single request.
     pub(crate) async fn of_password(&self, name: &str, password: &Password, from: &Origin) -> Result<Caller> {
         if let Some(account) = self.of_known(name, password, from) {
             return Ok(caller(account, &from.text, None));
@@ -146,7 +150,7 @@ impl Keeper {
         Ok(caller(account, &from.text, None))
     }
 
-    /// The account of a password that came from this source a moment ago, and was right.
+    /// The account of a password that was recently verified for this source.
     fn of_known(&self, name: &str, password: &Password, from: &Origin) -> Option<AccountInfo> {
         let (key, now_s) = (self.known_by(name, password, from), self.now_s());
         let mut state = self.state();
@@ -156,12 +160,12 @@ impl Keeper {
         accounts.show(name).ok()
     }
 
-    /// What the forms carry that are made for somebody. Nobody else can know it, and it ends with this process.
+    /// The token of an owner's forms. It is secret, and ends with this process.
     pub(crate) fn form_token(&self, whose: &str) -> String {
         access::hex(self.signed(&format!("form of {whose}")).as_ref())
     }
 
-    /// Whether a form carries it, in a time that does not tell where it differs.
+    /// Compares a form token in constant time.
     pub(crate) fn is_form_token(&self, whose: &str, token: &str) -> bool {
         self.signed(token).as_ref() == self.signed(&self.form_token(whose)).as_ref()
     }
@@ -184,18 +188,18 @@ impl Keeper {
         key
     }
 
-    /// A password of one's own is replaced by another one.
+    /// A new own password must differ from the old one.
     pub(super) async fn check_is_new(&self, name: &str, password: &Password) -> Result<()> {
         let Some(kept) = self.state().accounts.password(name) else { return Ok(()) };
         let (tried, turn) = (password.clone(), Arc::new(self.turns.take(Source::Local, true).await?));
         if hashed(&turn, move || kept.is_of(&tried)).await? {
-            let sentence = "that is the password as it is; give another one";
+            let sentence = "the new password equals the old one; give another one";
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         Ok(())
     }
 
-    /// Hashes a password that somebody who is known gives to an account.
+    /// Hashes a new password for an account, on behalf of an authenticated caller.
     pub(super) async fn hash(&self, password: &Password) -> Result<Hash> {
         let salt = random().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
         let (password, cost) = (password.clone(), self.cost);
@@ -204,7 +208,7 @@ impl Keeper {
     }
 }
 
-/// Hashes on a thread for that, which has the turn until it is done.
+/// Hashes on a separate thread, which holds the turn until it is complete.
 async fn hashed<T: Send + 'static>(
     turn: &Arc<Turn>,
     hash: impl FnOnce() -> Result<T> + Send + 'static,
@@ -230,16 +234,18 @@ fn caller(account: AccountInfo, from: &str, session: Option<String>) -> Caller {
     }
 }
 
-/// One sentence for all reasons: it does not tell which names there are.
+/// One sentence for all reasons: it does not reveal account names.
 fn wrong() -> Error {
-    let sentence = "the name or the password is wrong, or the account is locked or disabled; 'softroc account list' on the machine itself tells";
+    let sentence = "the name or the password is wrong, or the account is locked or disabled; see \
+        'softroc account list' on the machine itself";
     Error::new(ErrorKind::Unauthenticated, sentence)
 }
 
-/// This does not depend on the name: it tells nothing about accounts.
+/// Independent of the name: it reveals nothing about accounts.
 fn too_many(source: Source, wait_s: u64) -> Error {
     let sentence = format!(
-        "too many wrong passwords came from {source}; no password from there is looked at for {wait_s} s; sessions that are open go on, and another address can sign in"
+        "too many wrong passwords came from {source}; it cannot sign in for {wait_s} s; open \
+         sessions and other addresses are not affected"
     );
     Error::new(ErrorKind::Busy, sentence)
 }
@@ -247,7 +253,8 @@ fn too_many(source: Source, wait_s: u64) -> Error {
 fn no_session() -> Error {
     let idle_min = IDLE_S / 60;
     let sentence = format!(
-        "there is no session of that token any more (it ends after {idle_min} minutes without a request); open one with 'softroc account login NAME'"
+        "the session has ended (after {idle_min} minutes without a request); open one with \
+         'softroc account login NAME'"
     );
     Error::new(ErrorKind::Unauthenticated, sentence)
 }

@@ -1,4 +1,4 @@
-//! Sources that guess passwords, at a clock that moves by itself. No time is measured that hashing takes: only waits.
+//! Password guessing in simulated time. Tests measure only waits, not the time of hashing.
 
 use super::*;
 use crate::gate::Origin;
@@ -14,7 +14,7 @@ use units::ByteCount;
 
 const CHEAP: Cost = Cost { memory_kib: 8, passes: 1 };
 
-/// A folder that ends with its test, and the simulated machine of a controller that takes notes and does nothing else.
+/// A folder that is removed after its test, and a simulated controller that only accepts notes.
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     _sim: Sim,
@@ -26,7 +26,7 @@ impl Drop for Folder {
     }
 }
 
-pub(super) fn keeper(name: &str) -> (Keeper, Folder) {
+pub(super) fn keeper(name: &str) -> (AccountStore, Folder) {
     let sim = Sim::new(SimOptions { shards: 1, memory: ByteCount(16 << 20), ..SimOptions::seeded(1) });
     let env = sim.env();
     let (_reports, receiver) = Controller::reports(&env, 1);
@@ -46,12 +46,12 @@ pub(super) fn keeper(name: &str) -> (Keeper, Folder) {
     let folder = std::env::temp_dir().join(format!("softroc-keeper-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
-    let keeper = Keeper::open(&Files::new(&folder), CHEAP, controller).expect("it is opened");
+    let keeper = AccountStore::open(&Files::new(&folder), CHEAP, controller).expect("it is opened");
     (keeper, Folder { path: folder, _sim: sim })
 }
 
 /// With the account `ada`.
-fn run<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Arc<Keeper>) -> F) {
+fn run<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Arc<AccountStore>) -> F) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
@@ -72,11 +72,11 @@ fn from(number: u8) -> Origin {
     Origin { source: Source::V4(address), text: format!("{address}:4000") }
 }
 
-async fn signs_in(keeper: &Keeper, number: u8, name: &str, password: &str) -> Result<()> {
+async fn signs_in(keeper: &AccountStore, number: u8, name: &str, password: &str) -> Result<()> {
     keeper.open_session(name, &Password::new(password), &from(number)).await.map(|_| ())
 }
 
-/// No password was hashed for a fifth of a second after a wrong one, whoever gave it.
+/// Regression: after a wrong password of any source, no password was hashed for 200 ms.
 #[test]
 fn wrong_passwords_of_one_source_delay_no_other() {
     run("delay", |keeper| async move {
@@ -136,7 +136,7 @@ fn a_lock_holds_for_its_source_alone_and_ends_by_itself() {
     });
 }
 
-/// A password that was right a moment ago is not hashed again: that let a source that has to wait go on guessing.
+/// Regression: a remembered password let a throttled source continue guessing.
 #[test]
 fn a_remembered_password_tells_nothing_to_a_source_that_has_to_wait() {
     run("known", |keeper| async move {

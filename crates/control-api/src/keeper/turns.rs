@@ -1,9 +1,10 @@
-//! Turns at hashing passwords: few at a time, and fair between sources.
+//! The queue of password hashing: limited concurrency, fair between sources.
 //!
-//! Invariants: at most `most` hashes run at the same time; a source has at most one turn, which lasts until it is dropped, so that a
-//! source that has to rest delays itself alone; waiting sources get their turns in a circle, those from which a right password came
-//! before in a circle of their own, and the two circles alternate. A request that is given up loses its place. Memory is bounded by
-//! [`MOST_WAITING`] and [`MOST_OF_A_SOURCE`]; what is beyond is refused.
+//! Invariants: at most `most` hashes run concurrently. A source has at most one turn until it drops
+//! it, so a delayed source delays only itself. Waiting sources are served in two round-robin
+//! queues, known sources (with an earlier correct password) and others, alternately. An abandoned
+//! request leaves the queue. [`MOST_WAITING`] and [`MOST_OF_A_SOURCE`] bound memory; further
+//! requests are refused.
 
 use access::Source;
 use controller::{Error, ErrorKind, Result};
@@ -12,24 +13,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Requests that wait.
+/// Maximum number of waiting requests.
 const MOST_WAITING: usize = 512;
 
-/// Of them, those of one source.
+/// Maximum number per source.
 const MOST_OF_A_SOURCE: usize = 32;
 
 /// See the module.
-pub(super) struct Turns(Arc<Mutex<Line>>);
+pub(super) struct Turns(Arc<Mutex<HashQueue>>);
 
-struct Line {
-    /// Hashes that may begin now.
+struct HashQueue {
+    /// Number of hashes that may start now.
     free: usize,
     /// Sources that have a turn.
     taken: BTreeSet<Source>,
     waiting: usize,
-    /// Sources from which a right password came before, and others.
+    /// Known sources, and others.
     circles: [Circle; 2],
-    /// The circle whose turn is next, if both wait.
+    /// The queue that is served next, if both wait.
     next: usize,
 }
 
@@ -39,25 +40,31 @@ struct Circle {
     waiting: BTreeMap<Source, VecDeque<oneshot::Sender<Turn>>>,
 }
 
-/// The right to hash one password. Dropping it lets the source have its next turn.
+/// The right to hash one password. Dropping it allows the source its next turn.
 pub(super) struct Turn {
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<HashQueue>>,
     source: Source,
     hashes: AtomicBool,
     is_given: bool,
 }
 
 impl Turns {
-    /// So many at a time.
+    /// At most `most` concurrent hashes.
     pub(super) fn new(most: usize) -> Turns {
         let circles = [Circle::default(), Circle::default()];
-        Turns(Arc::new(Mutex::new(Line { free: most, taken: BTreeSet::new(), waiting: 0, circles, next: 0 })))
+        Turns(Arc::new(Mutex::new(HashQueue {
+            free: most,
+            taken: BTreeSet::new(),
+            waiting: 0,
+            circles,
+            next: 0,
+        })))
     }
 
     /// Waits for a turn.
     ///
     /// # Errors
-    /// `Busy` when too many wait.
+    /// `Busy` when too many requests wait.
     pub(super) async fn take(&self, source: Source, is_known: bool) -> Result<Turn> {
         let turn = {
             let mut line = locked(&self.0);
@@ -66,16 +73,16 @@ impl Turns {
             line.give(&self.0);
             turn
         };
-        let gone = |_| Error::new(ErrorKind::Stopping, "the controller stops; start it again");
+        let gone = |_| Error::new(ErrorKind::Stopping, "the controller is stopping; start it again");
         turn.await.map_err(gone)
     }
 }
 
-fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn locked(line: &Mutex<HashQueue>) -> MutexGuard<'_, HashQueue> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Line {
+impl HashQueue {
     fn join(&mut self, source: Source, is_known: bool, sender: oneshot::Sender<Turn>) -> Result<()> {
         self.forget_given_up();
         let circle = &mut self.circles[usize::from(!is_known)];
@@ -95,7 +102,7 @@ impl Line {
         Ok(())
     }
 
-    /// Requests whose client is gone do not count.
+    /// Drops requests whose client has disconnected.
     fn forget_given_up(&mut self) {
         for circle in &mut self.circles {
             for waiting in circle.waiting.values_mut() {
@@ -108,8 +115,8 @@ impl Line {
         self.waiting = counted.sum();
     }
 
-    /// Gives turns to those who wait, as long as there are any.
-    fn give(&mut self, line: &Arc<Mutex<Line>>) {
+    /// Grants turns to waiting requests while possible.
+    fn give(&mut self, line: &Arc<Mutex<HashQueue>>) {
         while self.free > 0 {
             let Some((source, sender)) = self.first() else { return };
             let turn = Turn { line: line.clone(), source, hashes: AtomicBool::new(true), is_given: true };
@@ -118,13 +125,13 @@ impl Line {
                     self.free -= 1;
                     self.taken.insert(source);
                 }
-                // Nothing waits for it any more: it was not given.
+                // The request was abandoned: the turn was not granted.
                 Err(mut turn) => turn.is_given = false,
             }
         }
     }
 
-    /// The request that is next, of a source that has no turn.
+    /// The next request of a source without a turn.
     fn first(&mut self) -> Option<(Source, oneshot::Sender<Turn>)> {
         let taken = &self.taken;
         for which in [self.next, 1 - self.next] {
@@ -146,7 +153,7 @@ impl Line {
 }
 
 impl Turn {
-    /// The password was hashed: another source may hash while this one rests.
+    /// The hash is complete: another source may hash during the delay of this one.
     pub(super) fn hashed(&self) {
         if self.hashes.swap(false, Ordering::Relaxed) {
             let mut line = locked(&self.line);
@@ -282,12 +289,12 @@ mod tests {
         let turns = Turns::new(1);
         let first = at_once(&turns, 1);
         let (given_up, mut next) = (waits(&turns, 2, false), waits(&turns, 3, false));
-        // It is given to the second, which is gone before it looks.
+        // Granted to the second request, which is abandoned before it notices.
         drop(first);
         drop(given_up);
         let turn = poll(&mut next).expect("its turn");
         let (given_up, mut next) = (waits(&turns, 2, false), waits(&turns, 3, false));
-        // The second is gone before it is given.
+        // The second request is abandoned before its grant.
         drop(given_up);
         drop(turn);
         drop(poll(&mut next).expect("its turn"));

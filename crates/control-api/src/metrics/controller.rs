@@ -7,14 +7,14 @@ use controller::{MetricsInfo, ProtectionState, SpareKind, TaskInfo, TaskKind, Ta
 pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     let of = &metrics.controller;
     let version = Labels::of("version", &of.version);
-    page.family("softroc_build_info", Kind::Gauge, "What runs; always 1.").series(&version, 1);
+    page.family("softroc_build_info", Kind::Gauge, "Version; always 1.").series(&version, 1);
     let mut gauge = |name, help: &str, value: u64| page.family(name, Kind::Gauge, help).value(value);
     gauge("softroc_start_time_seconds", "When the controller was started.", of.started_unix_s);
     gauge("softroc_shards", "Threads that serve I/O.", of.shards.into());
     gauge("softroc_host_connections", "Connections of hosts.", of.hosts.into());
-    gauge("softroc_alarm_on", "Whether the alarm sounds when something fails.", of.alarm.on.into());
+    gauge("softroc_alarm_on", "Whether the alarm is enabled.", of.alarm.on.into());
     gauge("softroc_alarm_sounding", "Whether the alarm sounds.", of.alarm.sounds.into());
-    let help = "Whether the UPS that is listened to is in that state; none without one.";
+    let help = "Whether the monitored UPS is in that state; absent without a UPS.";
     let mut family = page.family("softroc_ups_state", Kind::Gauge, help);
     if let Some(ups) = &of.ups {
         let all = ProtectionState::ALL.map(|state| state.to_string());
@@ -39,26 +39,25 @@ fn tasks(page: &mut Page, metrics: &MetricsInfo) {
     };
     let subjects = named(&open, "subject", |task| &task.subject);
     let rows: Vec<Named<'_, TaskInfo>> = subjects.into_iter().filter_map(with_kind).collect();
-    let help = "Whether a task that goes on is in that state.";
+    let help = "Whether an active task is in that state.";
     let mut family = page.family("softroc_task_state", Kind::Gauge, help);
     let all = [TaskState::Running, TaskState::Paused, TaskState::Waiting].map(|state| state.to_string());
     for Named { labels, what } in &rows {
         family.states(labels, "state", all.iter().map(String::as_str), &what.state.to_string());
     }
-    let help = "The share of a task that is done; only while it goes on.";
+    let help = "Progress of an active task, 0 to 1.";
     column(page, "softroc_task_progress_ratio", Kind::Gauge, help, &rows, |task| {
         (task.total_blocks > 0).then(|| task.done_blocks as f64 / task.total_blocks as f64)
     });
-    let help = "How fast a task is; only while it runs.";
+    let help = "Rate of a running task.";
     column(page, "softroc_task_rate_bytes_per_second", Kind::Gauge, help, &rows, |task| {
         task.rate_mib_s.map(|rate| rate * f64::from(1 << 20))
     });
-    let help = "How long a task will take yet at its rate; only while it runs.";
+    let help = "Estimated remaining time of a running task.";
     column(page, "softroc_task_eta_seconds", Kind::Gauge, help, &rows, |task| task.eta_s);
     let done = |task: &&TaskInfo| task.kind == TaskKind::Patrol && task.state == TaskState::Done;
     let last = metrics.tasks.iter().filter(done).filter_map(|task| task.ended_unix_s).max();
-    let help =
-        "When the latest patrol ended that is remembered: the newest hundred tasks of the last 30 days are.";
+    let help = "End of the latest known patrol read; the newest 100 tasks of the last 30 days are known.";
     let mut family = page.family("softroc_last_patrol_timestamp_seconds", Kind::Gauge, help);
     last.into_iter().for_each(|last| family.value(last));
 }
@@ -66,7 +65,7 @@ fn tasks(page: &mut Page, metrics: &MetricsInfo) {
 fn spares(page: &mut Page, metrics: &MetricsInfo) {
     for (name, help, only_ready) in [
         ("softroc_spares", "Hot spares.", false),
-        ("softroc_spares_ready", "Hot spares that could stand in now.", true),
+        ("softroc_spares_ready", "Hot spares that are ready to replace a drive.", true),
     ] {
         let mut family = page.family(name, Kind::Gauge, help);
         for kind in [SpareKind::Global, SpareKind::Dedicated, SpareKind::Enclosure] {

@@ -1,4 +1,4 @@
-//! A series for each drive.
+//! One series per drive.
 
 use super::text::{Kind, Page};
 use super::work::{self, Names};
@@ -26,14 +26,14 @@ type Rows<'r, 'm> = &'r [Named<'m, DriveMetrics>];
 pub(super) fn write(page: &mut Page, metrics: &MetricsInfo, drives: Rows<'_, '_>) {
     states(page, drives);
     health(page, drives);
-    let whose = "as the drive was asked since the controller was started";
+    let whose = "of the drive since the controller was started";
     work::write(page, &NAMES, whose, &metrics.bucket_bounds_ns, drives, |drive| &drive.work);
     slow(page, drives);
     limits(page, drives);
 }
 
 fn limits(page: &mut Page, drives: Rows<'_, '_>) {
-    let help = "How long the drive may take; short-read is for reads that redundancy can serve.";
+    let help = "Time limits of the drive; short-read is for reads that redundancy can serve.";
     let mut family = page.family("softroc_drive_time_limit_seconds", Kind::Gauge, help);
     for Named { labels, what } in drives {
         for limit in &what.limits {
@@ -53,7 +53,7 @@ fn slow(page: &mut Page, drives: Rows<'_, '_>) {
 }
 
 fn states(page: &mut Page, drives: Rows<'_, '_>) {
-    let mut family = page.family("softroc_drive_info", Kind::Gauge, "What the drive is; always 1.");
+    let mut family = page.family("softroc_drive_info", Kind::Gauge, "Properties of the drive; always 1.");
     for Named { labels, what } in drives {
         let drive = &what.drive;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -80,16 +80,16 @@ fn states(page: &mut Page, drives: Rows<'_, '_>) {
     column(page, "softroc_drive_size_bytes", Kind::Gauge, "The capacity of the drive.", drives, |drive| {
         drive.drive.size_bytes
     });
-    let help = "Regions that the drive still has to be given, or has missed.";
+    let help = "Stale regions of the drive.";
     column(page, "softroc_drive_stale_regions", Kind::Gauge, help, drives, |drive| {
         Some(drive.drive.stale_regions)
     });
-    let help = "Times that the drive could not read some blocks, since the controller was started.";
+    let help = "Medium errors of the drive since the controller was started.";
     column(page, "softroc_drive_medium_errors_total", Kind::Counter, help, drives, |drive| {
         Some(drive.drive.medium_errors)
     });
-    let help =
-        "Times that the drive was suspended as it did not answer in time, since the controller was started.";
+    let help = "Suspensions of the drive after response timeouts, since the controller \
+        was started.";
     column(page, "softroc_drive_suspensions_total", Kind::Counter, help, drives, |drive| {
         Some(drive.drive.suspensions)
     });
@@ -99,12 +99,12 @@ fn told(drive: &DriveMetrics) -> Option<&HealthInfo> {
     drive.drive.health.as_deref()
 }
 
-/// What the drive told when it was asked last; nothing of what it did not tell.
+/// Health as the drive last reported it; unknown values are left out.
 fn health(page: &mut Page, drives: Rows<'_, '_>) {
     let mut gauge = |name, help: &str, value: fn(&HealthInfo) -> Option<f64>| {
         column(page, name, Kind::Gauge, help, drives, |drive| told(drive).and_then(value));
     };
-    let help = "When the drive was asked for its health last.";
+    let help = "Time of the last health query of the drive.";
     gauge("softroc_drive_health_asked_timestamp_seconds", help, |health| Some(health.asked_unix_s as f64));
     let help = "Whether the drive predicts its failure.";
     gauge("softroc_drive_predicted_failure", help, |health| {
@@ -118,20 +118,20 @@ fn health(page: &mut Page, drives: Rows<'_, '_>) {
     gauge("softroc_drive_wear_ratio", help, |health| {
         health.wear_percent.map(|percent| f64::from(percent) / 100.0)
     });
-    let help = "The share of the drive's spare blocks that is left.";
+    let help = "Remaining share of the drive's spare blocks.";
     gauge("softroc_drive_spare_ratio", help, |health| {
         health.spare_percent.map(|percent| f64::from(percent) / 100.0)
     });
-    let help = "Sectors of the drive that were replaced by spare ones, over its life.";
+    let help = "Reallocated sectors over the drive's life.";
     gauge("softroc_drive_reallocated_sectors", help, |health| health.reallocated_sectors.map(|n| n as f64));
     let mut counter = |name, help: &str, value: fn(&HealthInfo) -> Option<u64>| {
         column(page, name, Kind::Counter, help, drives, |drive| told(drive).and_then(value));
     };
-    let help = "Errors of the medium that the drive could not correct, over its life, as it tells.";
+    let help = "Uncorrected medium errors over the drive's life, as reported by the drive.";
     counter("softroc_drive_lifetime_media_errors_total", help, |health| health.media_errors);
-    let help = "Bytes written to the drive, over its life, as it tells.";
+    let help = "Bytes written over the drive's life, as reported by the drive.";
     counter("softroc_drive_lifetime_written_bytes_total", help, |health| health.written_bytes);
-    let help = "The time that the drive has been under power, over its life, as it tells.";
+    let help = "Power-on time over the drive's life, as reported by the drive.";
     counter("softroc_drive_lifetime_power_on_seconds_total", help, |health| {
         health.power_on_hours.map(|hours| hours.saturating_mul(3600))
     });

@@ -1,15 +1,11 @@
-//! `GET /metrics`: what the controller counts and measures, in Prometheus' text format.
+//! `GET /metrics`: counters and measurements in Prometheus' text format.
 //!
-//! | module | writes |
-//! | --- | --- |
-//! | `text` | the format: families, labels, histograms |
-//! | `controller` | the controller, its tasks, spares and events |
-//! | `volumes`, `drives` | a series for each volume, and for each drive |
-//! | `work` | what was asked of either, and how long it took |
-//! | `node_md` | the series of node_exporter for Linux md, for rules and panels that are made for these |
+//! Modules: `text` has the format; `controller` the controller, tasks, spares and events; `volumes`
+//! and `drives` one series per volume or drive; `work` their operations and latencies; `node_md`
+//! the series of node_exporter for Linux md, for existing rules and panels.
 //!
-//! Each metric has a help text; `docs/operate/monitoring.md` has the most important ones. Names are stable: rules and panels rely
-//! on them.
+//! Each metric has a help text; `docs/operate/monitoring.md` has the most important ones. Names are
+//! stable: rules and panels rely on them.
 
 mod controller;
 mod drives;
@@ -24,14 +20,15 @@ use std::fmt::Display;
 use std::time::Instant;
 use text::{Kind, Labels, Page};
 
-/// What is told besides SoftROC's own series.
+/// Optional series.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MetricsOptions {
-    /// Each volume also as node_exporter tells of an array of Linux md: `node_md_…`, with `md_` before the volume's name.
+    /// Each volume also as a Linux md array in the format of node_exporter: `node_md_…`, with `md_`
+    /// before the volume's name.
     pub node_md: bool,
 }
 
-/// The page. `since`: when it was asked for.
+/// The page. `since`: the time of the request.
 pub(crate) fn page(metrics: &MetricsInfo, options: MetricsOptions, since: Instant) -> String {
     let mut page = Page::default();
     let volumes = named(&metrics.volumes, "volume", |volume| &volume.volume.name);
@@ -42,19 +39,20 @@ pub(crate) fn page(metrics: &MetricsInfo, options: MetricsOptions, since: Instan
     if options.node_md {
         node_md::write(&mut page, metrics);
     }
-    let help = "How long it took to gather and write this page.";
+    let help = "Time to collect and write this page.";
     let mut family = page.family("softroc_scrape_duration_seconds", Kind::Gauge, help);
     family.value(since.elapsed().as_secs_f64());
     page.finish()
 }
 
-/// Something with the label that tells it from others of its kind.
+/// An object with its distinguishing label.
 struct Named<'m, T> {
     labels: Labels,
     what: &'m T,
 }
 
-/// Each with its name. One whose name another one has, too, has a number behind it: two series must not be called the same.
+/// Objects with their names. Duplicate names get a number, because two series must not have the
+/// same labels.
 fn named<'m, T>(all: &'m [T], label: &str, name: impl Fn(&T) -> &str) -> Vec<Named<'m, T>> {
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
     let mut named = Vec::with_capacity(all.len());
@@ -71,7 +69,7 @@ fn named<'m, T>(all: &'m [T], label: &str, name: impl Fn(&T) -> &str) -> Vec<Nam
     named
 }
 
-/// A family with a series for each of these that has a value.
+/// A family with one series per object that has a value.
 fn column<T, V: Display>(
     page: &mut Page,
     name: &'static str,

@@ -1,26 +1,26 @@
-//! Volumes as node_exporter tells of arrays of Linux md, for rules and panels that are made for these.
+//! Volumes in the format of node_exporter for Linux md arrays, for existing rules and panels.
 //!
-//! The label `device` is `md_` and the volume's name: rules and panels often take `md.*` alone. Volumes without redundancy are
-//! told of, too, as those of md are.
+//! The label `device` is `md_` and the volume's name: rules and panels often select `md.*`. Volumes
+//! without redundancy are included, as for md.
 
 use super::text::{Kind, Page};
 use super::{Named, column, named};
 use controller::{DriveState, MetricsInfo, TaskInfo, TaskKind, TaskState, VolumeMetrics};
 
-/// Blocks of node_md are of a KiB.
+/// Blocks of node_md have 1 KiB.
 const BLOCK: u64 = 1024;
 
 pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     let devices: Vec<(String, &VolumeMetrics)> =
         metrics.volumes.iter().map(|volume| (format!("md_{}", volume.volume.name), volume)).collect();
     let rows = named(&devices, "device", |(device, _)| device);
-    let help = "Whether the volume does that: states of arrays of Linux md.";
+    let help = "Whether the volume is in that state of a Linux md array.";
     let mut family = page.family("node_md_state", Kind::Gauge, help);
     let all = ["active", "inactive", "recovering", "resync", "check"];
     for Named { labels, what: (_, volume) } in &rows {
         family.states(labels, "state", all, activity(metrics, volume));
     }
-    let help = "Drives of the volume by what they do: those that serve and are current, those that are out, spares for it.";
+    let help = "Drives of the volume by state: active and current, failed or missing, spares for it.";
     let mut family = page.family("node_md_disks", Kind::Gauge, help);
     for Named { labels, what: (_, volume) } in &rows {
         let (active, failed) = (count(volume, is_active), count(volume, is_failed));
@@ -32,14 +32,14 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
         column(page, name, Kind::Gauge, help, &rows, |(_, volume)| Some(value(volume)));
     };
     let slots = |volume: &VolumeMetrics| volume.volume.drives.len() as u64;
-    gauge("node_md_disks_required", "Drives that the volume has when none is out.", slots);
-    gauge("node_md_raid_disks", "Drives that the volume has when none is out.", slots);
-    gauge("node_md_degraded", "Drives that do not serve or are not current.", |volume| {
+    gauge("node_md_disks_required", "Drives of the volume when all are present.", slots);
+    gauge("node_md_raid_disks", "Drives of the volume when all are present.", slots);
+    gauge("node_md_degraded", "Drives that are failed, missing or not current.", |volume| {
         (volume.volume.drives.len() - count(volume, is_active)) as u64
     });
     let blocks = |volume: &VolumeMetrics| volume.volume.capacity_bytes / BLOCK;
     gauge("node_md_blocks", "The capacity of the volume, in KiB.", blocks);
-    let help = "The blocks whose redundancy agrees with their data, in KiB.";
+    let help = "Blocks with consistent redundancy, in KiB.";
     gauge("node_md_blocks_synced", help, |volume| {
         let blocks = volume.volume.capacity_bytes / BLOCK;
         let Some(resync) = volume.volume.resync else { return blocks };
@@ -48,7 +48,7 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     });
 }
 
-/// The state of md that comes nearest.
+/// The closest state of md.
 fn activity(metrics: &MetricsInfo, volume: &VolumeMetrics) -> &'static str {
     if !volume.volume.state.serves() {
         return "inactive";
@@ -82,7 +82,7 @@ fn is_active(state: DriveState) -> bool {
     state == DriveState::Online
 }
 
-/// One that is being made current is neither active nor failed.
+/// A drive under rebuild is neither active nor failed.
 fn is_failed(state: DriveState) -> bool {
     !matches!(state, DriveState::Online | DriveState::Rebuilding | DriveState::Filling)
 }

@@ -1,18 +1,18 @@
-//! The text format of Prometheus, version 0.0.4: families of series, each with its help and its type.
+//! Prometheus' text format, version 0.0.4: families of series, each with help and type.
 
 use std::fmt::{Display, Write};
 
-/// What a client is told it gets.
+/// The content type of the response.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What kind of series a family has.
+/// The type of a family.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// It only grows, but for a restart.
+    /// Grows until a restart.
     Counter,
-    /// It comes and goes.
+    /// May rise and fall.
     Gauge,
-    /// Counts by bucket, their sum, and the sum of what was measured.
+    /// Counts by bucket, their sum, and the sum of the values.
     Histogram,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A family without series yet. All of a family's series are written before the next one begins.
+    /// Starts a family. All series of a family are written before the next one starts.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.name()));
         Family { page: self, name }
@@ -44,12 +44,12 @@ impl Page {
     }
 
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.text.write_fmt(text);
     }
 }
 
-/// The labels of a series, as they are written.
+/// The labels of a series, in text form.
 #[derive(Clone, Default)]
 pub(super) struct Labels {
     text: String,
@@ -100,14 +100,14 @@ impl Family<'_> {
         self.page.push(format_args!("{name}{{{}}} {value}\n", labels.text));
     }
 
-    /// A series, if what it tells is known.
+    /// A series, if its value is known.
     pub(super) fn known(&mut self, labels: &Labels, value: Option<impl Display>) {
         if let Some(value) = value {
             self.series(labels, value);
         }
     }
 
-    /// A series for each of the states that there are: 1 for the one that is, 0 for the others.
+    /// A series for each possible state: 1 for the current one, 0 for the others.
     pub(super) fn states<'s>(
         &mut self,
         labels: &Labels,
@@ -122,8 +122,8 @@ impl Family<'_> {
         }
     }
 
-    /// A histogram. `counts`: of each bucket alone, one more than `bounds`, which are written already; `sum`: of all that was
-    /// measured.
+    /// A histogram. `counts`: per bucket, one more than `bounds`, which are formatted already;
+    /// `sum`: of all values.
     pub(super) fn histogram(&mut self, labels: &Labels, bounds: &[String], counts: &[u64], sum: f64) {
         let (name, labels) = (self.name, &labels.text);
         let mut so_far = 0;

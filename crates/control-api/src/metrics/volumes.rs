@@ -1,4 +1,4 @@
-//! A series for each volume.
+//! One series per volume.
 
 use super::text::{Kind, Page};
 use super::work::{self, Names};
@@ -24,7 +24,7 @@ const NAMES: Names = Names {
     inflight: "softroc_volume_io_inflight",
 };
 
-/// When writes are answered, as the policy calls it.
+/// The values of the policy write-mode.
 const WRITE_MODES: [&str; 4] = ["write-through", "logged-write-back", "write-back", "always-write-back"];
 
 type Rows<'r, 'm> = &'r [Named<'m, VolumeMetrics>];
@@ -33,7 +33,7 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo, volumes: Rows<'_, '_
     states(page, volumes);
     redundancy(page, volumes);
     cache(page, volumes);
-    let whose = "as hosts asked of the volume since the controller was started";
+    let whose = "of hosts on the volume since the controller was started";
     work::write(page, &NAMES, whose, &metrics.bucket_bounds_ns, volumes, |volume| &volume.work);
     engine(page, volumes);
     checks(page, metrics, volumes);
@@ -44,7 +44,7 @@ fn policy<'v>(volume: &'v VolumeMetrics, name: &str) -> Option<&'v Policy> {
 }
 
 fn states(page: &mut Page, volumes: Rows<'_, '_>) {
-    let mut family = page.family("softroc_volume_info", Kind::Gauge, "What the volume is; always 1.");
+    let mut family = page.family("softroc_volume_info", Kind::Gauge, "Properties of the volume; always 1.");
     for Named { labels, what } in volumes {
         let volume = &what.volume;
         let in_force = |name| policy(what, name).map_or("", |policy| policy.current.as_str());
@@ -64,11 +64,11 @@ fn states(page: &mut Page, volumes: Rows<'_, '_>) {
     for Named { labels, what } in volumes {
         family.states(labels, "state", all.iter().map(String::as_str), &what.volume.state.to_string());
     }
-    let help = "Since when the volume has been in its state.";
+    let help = "Time of the last change of the volume's state.";
     column(page, "softroc_volume_state_since_timestamp_seconds", Kind::Gauge, help, volumes, |volume| {
         Some(volume.volume.since_unix_s)
     });
-    column(page, "softroc_volume_capacity_bytes", Kind::Gauge, "What hosts can use.", volumes, |volume| {
+    column(page, "softroc_volume_capacity_bytes", Kind::Gauge, "Usable capacity.", volumes, |volume| {
         Some(volume.volume.capacity_bytes)
     });
     let help = "Connections of hosts to the volume.";
@@ -81,22 +81,22 @@ fn redundancy(page: &mut Page, volumes: Rows<'_, '_>) {
     let mut gauge = |name, help: &str, value: fn(&VolumeMetrics) -> u64| {
         column(page, name, Kind::Gauge, help, volumes, |volume| Some(value(volume)));
     };
-    let help = "How many more drives may fail now, whichever they are, without loss of data; 0 also while the volume is offline.";
+    let help = "Current fault tolerance: drives that may fail without data loss; 0 also while \
+        the volume is offline.";
     gauge("softroc_volume_failures_survivable", help, |volume| volume.volume.may_lose.into());
-    let help = "How many drives may fail while none is out.";
+    let help = "Fault tolerance with all drives present.";
     gauge("softroc_volume_failures_survivable_optimal", help, |volume| volume.may_lose_when_optimal.into());
-    let help = "Bytes that no drive can read and redundancy cannot restore.";
+    let help = "Punctured bytes: unreadable on drives and not recoverable from redundancy.";
     gauge("softroc_volume_lost_bytes", help, |volume| volume.volume.lost_bytes);
-    let help = "Regions whose redundancy does not agree with their data yet.";
+    let help = "Unsynced regions.";
     gauge("softroc_volume_unsynced_regions", help, |volume| {
         volume.volume.resync.map_or(0, |resync| resync.regions_left.into())
     });
-    let help =
-        "Regions that are not initialised, or not as a whole; they read as zeros where no host has written.";
+    let help = "Regions that are not completely initialised; unwritten data reads as zeros.";
     gauge("softroc_volume_uninitialised_regions", help, |volume| {
         volume.volume.initialisation.map_or(0, |initialised| initialised.regions_left.into())
     });
-    let help = "Regions that are marked as being written.";
+    let help = "Marked regions of the write-intent map.";
     gauge("softroc_volume_marked_regions", help, |volume| volume.volume.dirty_regions.into());
     let help = "Slots of the volume by the state of their drive.";
     let mut family = page.family("softroc_volume_drives", Kind::Gauge, help);
@@ -115,8 +115,8 @@ fn redundancy(page: &mut Page, volumes: Rows<'_, '_>) {
 fn cache(page: &mut Page, volumes: Rows<'_, '_>) {
     type Wanted = fn(&Policy) -> &str;
     let modes: [(&'static str, &str, Wanted); 2] = [
-        ("softroc_volume_write_mode", "When writes are answered, in effect.", |mode| &mode.current),
-        ("softroc_volume_write_mode_configured", "When writes are to be answered.", |mode| &mode.configured),
+        ("softroc_volume_write_mode", "Write mode in effect.", |mode| &mode.current),
+        ("softroc_volume_write_mode_configured", "Configured write mode.", |mode| &mode.configured),
     ];
     for (name, help, wanted) in modes {
         let mut family = page.family(name, Kind::Gauge, help);
@@ -129,21 +129,21 @@ fn cache(page: &mut Page, volumes: Rows<'_, '_>) {
         column(page, name, kind, help, volumes, |volume| Some(value(&volume.volume.cache)));
     };
     let (gauge, counter) = (Kind::Gauge, Kind::Counter);
-    let help = "What hosts were told is written, and the drives do not have yet.";
+    let help = "Acknowledged data that is not on the drives yet.";
     of_cache("softroc_volume_cache_dirty_bytes", gauge, help, |cache| cache.dirty_bytes);
-    let help = "What of the dirty data could not be written when it was tried.";
+    let help = "Dirty data that is preserved after a failed destage.";
     of_cache("softroc_volume_cache_pinned_bytes", gauge, help, |cache| cache.pinned_bytes);
-    let help = "Writes to a stripe that were answered from the cache since the volume was started.";
+    let help = "Stripe writes that were acknowledged from the cache since the volume was started.";
     of_cache("softroc_volume_cache_absorbed_writes_total", counter, help, |cache| cache.absorbed);
-    let help = "Reads of a stripe of which the cache had a part, or all, since the volume was started.";
+    let help = "Stripe reads with cache hits, partial or complete, since the volume was started.";
     of_cache("softroc_volume_cache_hits_total", counter, help, |cache| cache.hits);
-    let help = "Destages of what had been answered, since the volume was started.";
+    let help = "Destages of dirty data since the volume was started.";
     of_cache("softroc_volume_cache_destages_total", counter, help, |cache| cache.destages);
-    let help = "What is kept of what the drives hold too.";
+    let help = "Clean data in the cache.";
     of_cache("softroc_volume_cache_clean_bytes", gauge, help, |cache| cache.clean_bytes);
-    let help = "What was read ahead of hosts and asked for then, since the volume was started.";
+    let help = "Read-ahead data that hosts read, since the volume was started.";
     of_cache("softroc_volume_read_ahead_used_bytes_total", counter, help, |cache| cache.ahead_used_bytes);
-    let help = "What was read ahead of hosts and given up unread, since the volume was started.";
+    let help = "Read-ahead data that was evicted unread, since the volume was started.";
     of_cache("softroc_volume_read_ahead_wasted_bytes_total", counter, help, |cache| cache.ahead_wasted_bytes);
 }
 
@@ -151,21 +151,21 @@ fn engine(page: &mut Page, volumes: Rows<'_, '_>) {
     let mut counter = |name, help: &str, value: fn(&VolumeMetrics) -> u64| {
         column(page, name, Kind::Counter, help, volumes, |volume| Some(value(volume)));
     };
-    let help = "Requests that took the fast path.";
+    let help = "Requests that used FastPath.";
     counter("softroc_volume_fast_path_requests_total", help, |volume| volume.fast_path);
-    let help = "Writes to a stripe that went to its drives together with others.";
+    let help = "Stripe writes that were merged with others.";
     counter("softroc_volume_joined_writes_total", help, |volume| volume.joined_writes);
-    let help = "Writes of hosts that did not begin and end at whole multiples of 4 KiB.";
+    let help = "Host writes that were not aligned to 4 KiB.";
     counter("softroc_volume_unaligned_writes_total", help, |volume| volume.unaligned_writes);
-    let help = "Times that a fault made a stripe request be planned again.";
+    let help = "Stripe requests that were planned again after a fault.";
     counter("softroc_volume_replans_total", help, |volume| volume.replans);
-    let help = "Runs of blocks that a drive could not read and that were written anew.";
+    let help = "Repaired unreadable block ranges.";
     counter("softroc_volume_repairs_total", help, |volume| volume.repaired);
-    let help = "Runs of blocks whose content was lost.";
+    let help = "Punctured block ranges.";
     counter("softroc_volume_losses_total", help, |volume| volume.lost);
 }
 
-/// The newest check of a volume that is done, be it with repair or without.
+/// The newest completed check of a volume, with or without repair.
 fn last_check<'t>(tasks: &'t [TaskInfo], volume: &VolumeMetrics) -> Option<&'t TaskInfo> {
     let is_check = |task: &&TaskInfo| {
         matches!(task.kind, TaskKind::Check | TaskKind::Repair)
@@ -176,20 +176,19 @@ fn last_check<'t>(tasks: &'t [TaskInfo], volume: &VolumeMetrics) -> Option<&'t T
 }
 
 fn checks(page: &mut Page, metrics: &MetricsInfo, volumes: Rows<'_, '_>) {
-    let help =
-        "When the latest check ended that is remembered: the newest hundred tasks of the last 30 days are.";
+    let help = "End of the latest known check; the newest 100 tasks of the last 30 days are known.";
     column(page, "softroc_last_check_timestamp_seconds", Kind::Gauge, help, volumes, |volume| {
         last_check(&metrics.tasks, volume)?.ended_unix_s
     });
-    let help = "Stripes whose redundancy did not agree with their data in that check.";
+    let help = "Inconsistent stripes in that check.";
     column(page, "softroc_last_check_inconsistencies", Kind::Gauge, help, volumes, |volume| {
         Some(last_check(&metrics.tasks, volume)?.found.mismatches)
     });
-    let help = "Stripes of that check that were written anew.";
+    let help = "Repaired stripes in that check.";
     column(page, "softroc_last_check_repaired", Kind::Gauge, help, volumes, |volume| {
         Some(last_check(&metrics.tasks, volume)?.found.repaired)
     });
-    let help = "Whether a spare could stand in for a drive of the volume now; of volumes that could use one.";
+    let help = "Whether a hot spare covers the volume; only for volumes that can use one.";
     column(page, "softroc_volume_spare_covered", Kind::Gauge, help, volumes, |volume| {
         let could = |volumes: &[String]| volumes.contains(&volume.volume.name);
         let coverage = metrics.coverage.iter().find(|coverage| could(&coverage.volumes))?;

@@ -1,10 +1,10 @@
-//! What was asked of volumes or drives, and how long it took.
+//! Operations on volumes or drives, and their latencies.
 
 use super::text::{Kind, Page};
 use super::{Named, column};
 use controller::WorkInfo;
 
-/// The names of the families, for one kind of thing.
+/// The names of the families, for volumes or drives.
 pub(super) struct Names {
     pub(super) reads: &'static str,
     pub(super) read_bytes: &'static str,
@@ -26,7 +26,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Writes the families. `of`: what was asked of one of `rows`; `whose`: by whom, of what, for people.
+/// Writes the families. `of`: the operations of a row; `whose`: the source of the operations, for
+/// the help text.
 pub(super) fn write<T>(
     page: &mut Page,
     names: &Names,
@@ -42,20 +43,20 @@ pub(super) fn write<T>(
         let help = format!("{what} {whose}.");
         column(page, name, Kind::Counter, &help, rows, |row| number_of(row, operation, number));
     };
-    counter(names.reads, "Reads that have ended, also with an error,", "read", |work| work.completed);
+    counter(names.reads, "Completed reads, including failed ones,", "read", |work| work.completed);
     counter(names.read_bytes, "Bytes read,", "read", |work| work.bytes);
-    counter(names.writes, "Writes that have ended, also with an error,", "write", |work| work.completed);
+    counter(names.writes, "Completed writes, including failed ones,", "write", |work| work.completed);
     counter(names.written_bytes, "Bytes written, zeroes included,", "write", |work| work.bytes);
-    counter(names.trims, "Trims that have ended, also with an error,", "trim", |work| work.completed);
-    counter(names.trimmed_bytes, "Bytes given up,", "trim", |work| work.bytes);
-    counter(names.flushes, "Flushes that have ended, also with an error,", "flush", |work| work.completed);
-    let mut family = page.family(names.errors, Kind::Counter, &format!("Operations that failed, {whose}."));
+    counter(names.trims, "Completed trims, including failed ones,", "trim", |work| work.completed);
+    counter(names.trimmed_bytes, "Bytes trimmed,", "trim", |work| work.bytes);
+    counter(names.flushes, "Completed flushes, including failed ones,", "flush", |work| work.completed);
+    let mut family = page.family(names.errors, Kind::Counter, &format!("Failed operations {whose}."));
     for row in rows {
         for work in of(row.what) {
             family.series(&row.labels.clone().with("operation", &work.operation), work.failed);
         }
     }
-    let help = format!("Operations that are under way, {whose}.");
+    let help = format!("Outstanding operations {whose}.");
     column(page, names.inflight, Kind::Gauge, &help, rows, |row| {
         let work = of(row);
         (!work.is_empty()).then(|| work.iter().map(|work| work.outstanding).sum::<u64>())
@@ -68,7 +69,7 @@ pub(super) fn write<T>(
         (names.trim_time, "trim", "trims"),
     ];
     for (name, operation, what) in times {
-        let help = format!("How long {what} took, {whose}.");
+        let help = format!("Latency of {what} {whose}.");
         let mut family = page.family(name, Kind::Histogram, &help);
         for row in rows {
             if let Some(work) = of(row.what).iter().find(|work| work.operation == operation) {

@@ -1,8 +1,8 @@
-//! One connection: how far it is, and its deadlines.
+//! The state of one connection, and its deadlines.
 //!
-//! Invariants: every phase before an answer has a total deadline, which bytes that arrive do not move; a connection that is not
-//! signed in has one for its answer as well. A signed-in client may be answered for as long as it takes what it is sent: streams of
-//! events stay open.
+//! Invariants: every phase before a response has a total deadline, which received bytes do not
+//! extend. A connection without sign-in also has one for its response. A signed-in client may
+//! receive a response as long as it keeps reading: event streams stay open.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,27 +12,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a connection may take.
+/// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
-    /// The TLS handshake, in all.
+    /// The complete TLS handshake.
     pub(crate) handshake: Duration,
     /// The headers of a request, from the first byte to the last.
     pub(crate) headers: Duration,
-    /// The body of a request, in all.
+    /// The complete body of a request.
     pub(crate) body: Duration,
-    /// The answer to a client that is not signed in, in all.
+    /// The complete response to a client without sign-in.
     pub(crate) answer: Duration,
-    /// A signed-in client that does not take what it is sent.
+    /// A signed-in client that does not read its response.
     pub(crate) stalled: Duration,
-    /// Between two requests, while it is not signed in.
+    /// The pause between two requests without sign-in.
     pub(crate) idle: Duration,
-    /// Between two requests of a signed-in client.
+    /// The pause between two requests of a signed-in client.
     pub(crate) idle_signed_in: Duration,
 }
 
 impl Deadlines {
-    /// Those of the port for management.
+    /// Deadlines of the management port.
     pub(crate) const MANAGEMENT: Deadlines = Deadlines {
         handshake: Duration::from_secs(10),
         headers: Duration::from_secs(10),
@@ -43,39 +43,40 @@ impl Deadlines {
         idle_signed_in: Duration::from_secs(150),
     };
 
-    /// Those of a port for metrics, where nobody signs in: collectors keep connections between two scrapes.
+    /// Deadlines of a metrics port, without sign-in: collectors keep connections between two
+    /// scrapes.
     pub(crate) const METRICS: Deadlines =
         Deadlines { idle: Duration::from_secs(150), ..Deadlines::MANAGEMENT };
 }
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// The TLS handshake.
     Handshake,
-    /// A request begins.
+    /// Receiving headers.
     Headers,
-    /// Its headers are there.
+    /// Receiving the body.
     Body,
-    /// It is there as a whole, and is answered.
+    /// Processing a complete request.
     Answer,
-    /// The answer is made, and not sent as a whole.
+    /// Sending the response.
     Sending,
-    /// It was answered.
+    /// Between two requests.
     Idle,
 }
 
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// When the phase began; of [`Phase::Sending`] the one before it.
+    /// Start of the phase; for [`Phase::Sending`] that of the previous one.
     since: Instant,
-    /// When the client last took a part of an answer.
+    /// Time when the client last read a part of a response.
     taken: Instant,
-    /// Since when the client does not take what it is sent.
+    /// Time since when the client has not read.
     stalled: Option<Instant>,
     is_signed_in: bool,
-    /// It has to make room.
+    /// The connection must close for another one.
     has_to_end: bool,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A connection that begins with a TLS handshake, or with a request.
+    /// A new connection, with or without a TLS handshake.
     pub(crate) fn new(deadlines: Deadlines, has_tls: bool) -> Arc<Link> {
         let phase = if has_tls { Phase::Handshake } else { Phase::Headers };
         let (since, stalled) = (Instant::now(), None);
@@ -109,12 +110,12 @@ impl Link {
         self.change(|state| (state.phase, state.since) = (phase, Instant::now()));
     }
 
-    /// A request proved to be of an account.
+    /// A request was authenticated.
     pub(crate) fn sign_in(&self) {
         self.change(|state| state.is_signed_in = true);
     }
 
-    /// Has the connection end, since another one needs its place.
+    /// Closes the connection for another one.
     pub(super) fn end(&self) {
         self.change(|state| state.has_to_end = true);
     }
@@ -123,30 +124,30 @@ impl Link {
         self.state().is_signed_in
     }
 
-    /// Since when it is between two requests.
+    /// The time since when it is idle.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         (state.phase == Phase::Idle).then_some(state.since)
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     pub(super) fn greeted(&self) {
         self.enter(Phase::Headers);
     }
 
-    /// The headers of a request are there.
+    /// The headers of a request are complete.
     pub(super) fn asked(&self) {
         self.enter(Phase::Body);
     }
 
-    /// The body of the request is there.
+    /// The body of the request is complete.
     pub(super) fn heard(&self) {
         if self.state().phase == Phase::Body {
             self.enter(Phase::Answer);
         }
     }
 
-    /// The answer to the request is made.
+    /// The response is ready.
     pub(super) fn answered(&self) {
         self.change(|state| (state.phase, state.taken) = (Phase::Sending, Instant::now()));
     }
@@ -157,7 +158,7 @@ impl Link {
         }
     }
 
-    /// A part of an answer was taken by the client, or has to wait for it.
+    /// The client has read a part of a response, or the connection has to wait for it.
     fn sent(&self, has_to_wait: bool) {
         let mut state = self.state();
         match (has_to_wait, state.stalled) {
@@ -167,12 +168,12 @@ impl Link {
                 self.changed.notify_one();
             }
             (true, Some(_)) => {}
-            // This moves deadlines away: they are looked at again when they are over.
+            // This extends deadlines: they are checked again when they expire.
             (false, _) => (state.stalled, state.taken) = (None, Instant::now()),
         }
     }
 
-    /// All that was to be sent was sent.
+    /// The response is sent completely.
     pub(super) fn flushed(&self) {
         self.sent(false);
         if self.state().phase == Phase::Sending {
@@ -180,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Until when it may go on like this; `None`: for ever.
+    /// The current deadline; `None`: none.
     fn until(&self) -> Option<Instant> {
         let (deadlines, state) = (&self.deadlines, self.state());
         if state.has_to_end {
@@ -203,13 +204,13 @@ impl Link {
         phase.into_iter().chain(stalled).min()
     }
 
-    /// Waits until the connection has to end.
+    /// Waits until the connection must end.
     pub(super) async fn ended(&self) {
         loop {
             let changed = self.changed.notified();
             match self.until() {
                 Some(until) if until <= Instant::now() => return,
-                // Either way it is looked at again: what changes moves the deadline.
+                // In both cases the deadline is computed again.
                 Some(until) => tokio::time::timeout_at(until, changed).await.unwrap_or_default(),
                 None => changed.await,
             }
@@ -217,7 +218,7 @@ impl Link {
     }
 }
 
-/// A stream that tells its [`Link`] what passes.
+/// A stream that reports its progress to its [`Link`].
 pub(super) struct Watched<S> {
     pub(super) stream: S,
     pub(super) link: Arc<Link>,

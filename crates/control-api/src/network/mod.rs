@@ -1,13 +1,12 @@
-//! A network port: it accepts connections, and serves HTTP on them within deadlines and bounds.
+//! A network port: accepts connections, and serves HTTP within deadlines and limits.
 //!
-//! Invariants: a client that is slow, silent or hostile costs one of its own source's places for a bounded time; memory is bounded
-//! by [`Most`], [`LONGEST_HEADERS`] and the largest body that a client may send; a signed-in client keeps its connection. Fault model:
-//! any peer may send any bytes at any pace, open any number of connections, and vanish.
+//! Invariants: a slow, silent or hostile client occupies one of its source's slots for a limited
+//! time. [`ConnectionLimits`], [`LONGEST_HEADERS`] and the largest permitted body limit memory. A signed-in
+//! client keeps its connection. Fault model: any peer may send any bytes at any rate, open any
+//! number of connections, and vanish.
 //!
-//! | file | what |
-//! | --- | --- |
-//! | `link` | how far a connection is, and its deadlines |
-//! | `seats` | which connection makes room for another one |
+//! `link`: the state of a connection and its deadlines; `seats`: which connection is closed for a
+//! new one.
 
 mod link;
 mod seats;
@@ -15,7 +14,7 @@ mod seats;
 mod tests;
 
 pub(crate) use link::{Deadlines, Link};
-pub(crate) use seats::Most;
+pub(crate) use seats::ConnectionLimits;
 
 use crate::gate::{Client, Peer};
 use access::Source;
@@ -29,7 +28,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use link::Watched;
-use seats::Seats;
+use seats::ConnectionSlots;
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -39,22 +38,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
-/// The longest line and headers of a request, in bytes; longer ones are answered with 431.
+/// Maximum length of the request line and headers, in bytes; longer ones get status 431.
 const LONGEST_HEADERS: usize = 32 << 10;
 
-/// How long to wait after an error of accepting, such as too many open files.
+/// The pause after a failed accept, such as too many open files.
 const REST: Duration = Duration::from_secs(1);
 
-/// Browsers do not use plain HTTP with this host any more, for a year.
+/// Browsers use only HTTPS with this host, for a year.
 const STRICT_TRANSPORT: &str = "max-age=31536000";
 
-/// What is served at a port, and how.
+/// The configuration of a port.
 pub(crate) struct Port {
     pub(crate) router: Router,
     /// `None`: without TLS.
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) deadlines: Deadlines,
-    pub(crate) most: Most,
+    pub(crate) most: ConnectionLimits,
 }
 
 /// Serves a port until the runtime ends.
@@ -63,14 +62,14 @@ pub(crate) struct Port {
 /// When the listener cannot be used.
 pub(crate) async fn serve(listener: TcpListener, port: Port) -> std::io::Result<Infallible> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let seats = Seats::new(port.most);
+    let seats = ConnectionSlots::new(port.most);
     let port = Arc::new(port);
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::debug!("a client was not accepted: {error}");
-                // A client that is gone before it is accepted delays no other.
+                tracing::debug!("accepting a connection failed: {error}");
+                // A client that disconnected before the accept delays no other.
                 if !is_of_client(error.kind()) {
                     tokio::time::sleep(REST).await;
                 }
@@ -79,11 +78,11 @@ pub(crate) async fn serve(listener: TcpListener, port: Port) -> std::io::Result<
         };
         let link = Link::new(port.deadlines, port.tls.is_some());
         let Some(seat) = seats.take(Source::of(address.ip()), &link) else {
-            tracing::debug!("{address} is refused: all places are taken by clients that are signed in");
+            tracing::debug!("{address} is refused: signed-in clients use all connections");
             continue;
         };
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("answers to {address} may be delayed: {error}");
+            tracing::debug!("responses to {address} may be delayed: {error}");
         }
         let port = port.clone();
         tokio::spawn(async move {
@@ -98,7 +97,7 @@ fn is_of_client(kind: std::io::ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused)
 }
 
-/// Serves a connection until it ends, or has to.
+/// Serves a connection until it ends or must end.
 async fn attend<S>(stream: S, client: Client, port: &Port)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -106,7 +105,7 @@ where
     let (link, address) = (client.link.clone(), client.address);
     let ended = tokio::select! {
         ended = greet(stream, client, port) => ended.err(),
-        () = link.ended() => Some("it took too long, or had to make room".into()),
+        () = link.ended() => Some("deadline exceeded, or closed for another connection".into()),
     };
     if let Some(why) = ended {
         tracing::debug!("the connection of {address} ended: {why}");
@@ -135,38 +134,38 @@ where
         let link = client.link.clone();
         link.asked();
         request.extensions_mut().insert(ConnectInfo(Peer::Network(client.clone())));
-        let answer = router.call(request.map(|body| Asked::new(body, link.clone())));
+        let answer = router.call(request.map(|body| RequestBody::new(body, link.clone())));
         async move {
             let Ok(mut response) = answer.await;
             if has_tls {
                 let strict = HeaderValue::from_static(STRICT_TRANSPORT);
                 response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, strict);
             }
-            Ok::<_, Infallible>(response.map(|body| Answered { body, link }))
+            Ok::<_, Infallible>(response.map(|body| ResponseBody { body, link }))
         }
     });
     let mut http = http1::Builder::new();
-    // Deadlines are the link's.
+    // The link enforces the deadlines.
     http.max_buf_size(LONGEST_HEADERS).header_read_timeout(None::<Duration>);
     Ok(http.serve_connection(TokioIo::new(stream), service).await?)
 }
 
-/// The body of a request, which tells its link when it is there as a whole, or not wanted.
-struct Asked {
+/// The body of a request, which reports to its link when it is complete or dropped.
+struct RequestBody {
     body: Incoming,
     link: Arc<Link>,
 }
 
-impl Asked {
-    fn new(body: Incoming, link: Arc<Link>) -> Asked {
+impl RequestBody {
+    fn new(body: Incoming, link: Arc<Link>) -> RequestBody {
         if body.is_end_stream() {
             link.heard();
         }
-        Asked { body, link }
+        RequestBody { body, link }
     }
 }
 
-impl Body for Asked {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -190,19 +189,19 @@ impl Body for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         self.link.heard();
     }
 }
 
-/// The body of an answer, which tells its link when it is done.
-struct Answered {
+/// The body of a response, which reports to its link when it is complete.
+struct ResponseBody {
     body: axum::body::Body,
     link: Arc<Link>,
 }
 
-impl Body for Answered {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -222,7 +221,7 @@ impl Body for Answered {
     }
 }
 
-impl Drop for Answered {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.link.answered();
     }

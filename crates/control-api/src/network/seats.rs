@@ -1,60 +1,66 @@
-//! The places of a port: which connection makes room for a new one.
+//! The connection slots of a port: which connection is closed for a new one.
 //!
-//! Invariants: at most `most` connections, and at most `most_of_a_source` of one source. A source that has all of its places makes
-//! room from its own. Connections that are not signed in make room first, the oldest of the source that has the most of them;
-//! then signed-in clients between two requests, which connect again without their users noticing. A connection that is being answered
-//! and is signed in never makes room: then the new one is refused.
+//! Invariants: at most `most` connections, and at most `most_of_a_source` of one source. A source
+//! at its limit displaces its own connections. Connections without sign-in are closed first, the
+//! oldest of the source with the most of them; then idle signed-in clients, which reconnect
+//! transparently. A signed-in connection with an outstanding request is never closed: then the new
+//! one is refused.
 
 use super::link::Link;
 use access::Source;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many connections there may be.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+pub(crate) struct ConnectionLimits {
     pub(crate) in_all: usize,
     pub(crate) of_a_source: usize,
 }
 
-impl Most {
-    /// At the port for management. A machine's own tools, and those behind one address, are one source.
-    pub(crate) const MANAGEMENT: Most = Most { in_all: 256, of_a_source: 64 };
+impl ConnectionLimits {
+    /// For the management port. All programs of one address are one source.
+    pub(crate) const MANAGEMENT: ConnectionLimits = ConnectionLimits { in_all: 256, of_a_source: 64 };
 
-    /// At a port for metrics.
-    pub(crate) const METRICS: Most = Most { in_all: 32, of_a_source: 8 };
+    /// For a metrics port.
+    pub(crate) const METRICS: ConnectionLimits = ConnectionLimits { in_all: 32, of_a_source: 8 };
 }
 
 /// See the module.
-pub(super) struct Seats {
-    most: Most,
+pub(super) struct ConnectionSlots {
+    most: ConnectionLimits,
     taken: Mutex<Taken>,
 }
 
 #[derive(Default)]
 struct Taken {
-    /// By number: the oldest first.
+    /// By number, oldest first.
     by_number: BTreeMap<u64, (Source, Arc<Link>)>,
     next: u64,
 }
 
-/// A place, which is free again when this is dropped.
-pub(super) struct Seat {
-    seats: Arc<Seats>,
+/// A slot, which is freed when this is dropped.
+pub(super) struct ConnectionSlot {
+    seats: Arc<ConnectionSlots>,
     number: u64,
 }
 
-impl Seats {
-    pub(super) fn new(most: Most) -> Arc<Seats> {
-        Arc::new(Seats { most, taken: Mutex::default() })
+impl ConnectionSlots {
+    pub(super) fn new(most: ConnectionLimits) -> Arc<ConnectionSlots> {
+        Arc::new(ConnectionSlots { most, taken: Mutex::default() })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection, if need be that of another one, which ends. `None`: none makes room.
-    pub(super) fn take(self: &Arc<Seats>, source: Source, link: &Arc<Link>) -> Option<Seat> {
+    /// A slot for a new connection, if necessary that of another one, which is closed. `None`: no
+    /// connection can be closed.
+    pub(super) fn take(
+        self: &Arc<ConnectionSlots>,
+        source: Source,
+        link: &Arc<Link>,
+    ) -> Option<ConnectionSlot> {
         let mut taken = self.taken();
         if taken.of(source) >= self.most.of_a_source {
             taken.make_room(Some(source))?;
@@ -65,11 +71,11 @@ impl Seats {
         let number = taken.next;
         taken.next += 1;
         taken.by_number.insert(number, (source, link.clone()));
-        Some(Seat { seats: self.clone(), number })
+        Some(ConnectionSlot { seats: self.clone(), number })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.seats.taken().by_number.remove(&self.number);
     }
@@ -80,7 +86,7 @@ impl Taken {
         self.by_number.values().filter(|(of, _)| *of == source).count()
     }
 
-    /// Ends a connection of a source, or of any.
+    /// Closes a connection of a source, or of any.
     fn make_room(&mut self, source: Option<Source>) -> Option<()> {
         let number = self.stranger(source).or_else(|| self.idle(source))?;
         let (_, link) = self.by_number.remove(&number)?;
@@ -88,7 +94,7 @@ impl Taken {
         Some(())
     }
 
-    /// The oldest connection that is not signed in, of the source that has the most of them.
+    /// The oldest connection without sign-in, of the source with the most of them.
     fn stranger(&self, source: Option<Source>) -> Option<u64> {
         let mut by_source: BTreeMap<Source, (usize, u64)> = BTreeMap::new();
         for (number, (of, link)) in &self.by_number {
@@ -100,7 +106,7 @@ impl Taken {
         by_source.values().max_by_key(oldest).map(|(_, number)| *number)
     }
 
-    /// The signed-in client that has asked nothing for the longest time.
+    /// The signed-in client that is idle for the longest time.
     fn idle(&self, source: Option<Source>) -> Option<u64> {
         let own = self.by_number.iter().filter(|(_, (of, _))| source.is_none_or(|source| source == *of));
         let idle = own.filter_map(|(number, (_, link))| Some((link.idle_since()?, *number)));
@@ -114,7 +120,7 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    const MOST: Most = Most { in_all: 12, of_a_source: 4 };
+    const MOST: ConnectionLimits = ConnectionLimits { in_all: 12, of_a_source: 4 };
 
     fn source(number: u8) -> Source {
         Source::V4(Ipv4Addr::new(10, 0, 0, number))
@@ -122,10 +128,10 @@ mod tests {
 
     struct Connection {
         link: Arc<Link>,
-        seat: Option<Seat>,
+        seat: Option<ConnectionSlot>,
     }
 
-    fn connect(seats: &Arc<Seats>, number: u8) -> Connection {
+    fn connect(seats: &Arc<ConnectionSlots>, number: u8) -> Connection {
         let link = Link::new(Deadlines::MANAGEMENT, true);
         let seat = seats.take(source(number), &link);
         Connection { link, seat }
@@ -137,21 +143,21 @@ mod tests {
         connection.link.sign_in();
     }
 
-    /// Its request is answered, and the answer is sent.
+    /// The request is processed, and the response sent.
     fn be_answered(connection: &Connection) {
         connection.link.answered();
         connection.link.flushed();
     }
 
-    /// Whether it has its place still.
-    fn stays(seats: &Arc<Seats>, connection: &Connection) -> bool {
+    /// Whether the connection still has its slot.
+    fn stays(seats: &Arc<ConnectionSlots>, connection: &Connection) -> bool {
         let number = connection.seat.as_ref().map(|seat| seat.number);
         number.is_some_and(|number| seats.taken().by_number.contains_key(&number))
     }
 
     #[test]
     fn a_thousand_strangers_of_one_source_take_no_place_of_another_source() {
-        let seats = Seats::new(MOST);
+        let seats = ConnectionSlots::new(MOST);
         let quiet = connect(&seats, 1);
         let strangers: Vec<Connection> = (0..1000).map(|_| connect(&seats, 2)).collect();
         assert!(stays(&seats, &quiet), "it is not signed in, and older than all of them");
@@ -163,7 +169,7 @@ mod tests {
 
     #[test]
     fn strangers_of_many_sources_make_room_for_each_other_and_never_a_signed_in_client() {
-        let seats = Seats::new(MOST);
+        let seats = ConnectionSlots::new(MOST);
         let [busy, idle] = [1, 1].map(|number| connect(&seats, number));
         sign_in(&busy);
         sign_in(&idle);
@@ -182,7 +188,7 @@ mod tests {
 
     #[test]
     fn of_signed_in_clients_those_between_two_requests_make_room_and_a_full_port_refuses() {
-        let seats = Seats::new(MOST);
+        let seats = ConnectionSlots::new(MOST);
         let own: Vec<Connection> = (0..MOST.of_a_source).map(|_| connect(&seats, 1)).collect();
         own.iter().for_each(sign_in);
         assert!(connect(&seats, 1).seat.is_none(), "all of them are being answered");

@@ -1,4 +1,4 @@
-//! Slow, silent and many clients, at a clock that moves by itself: the connections are pipes within the process.
+//! Slow, silent and many clients in simulated time: connections are pipes within the process.
 
 use super::*;
 use axum::routing::{get, post};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A slow client sends a byte each of these.
+/// The interval between two bytes of a slow client.
 const DRIP: Duration = Duration::from_secs(5);
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -39,7 +39,7 @@ fn router() -> Router {
         .route("/stream", get(stream))
 }
 
-/// A stream that says something each minute for an hour.
+/// A stream that sends something each minute for an hour.
 async fn stream() -> axum::response::Response {
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
@@ -54,10 +54,10 @@ async fn stream() -> axum::response::Response {
 }
 
 fn port(tls: Option<TlsAcceptor>) -> Port {
-    Port { router: router(), tls, deadlines: Deadlines::MANAGEMENT, most: Most::MANAGEMENT }
+    Port { router: router(), tls, deadlines: Deadlines::MANAGEMENT, most: ConnectionLimits::MANAGEMENT }
 }
 
-/// The other end of a connection that is served.
+/// The client end of a served connection.
 fn connect(port: Port) -> DuplexStream {
     let (ours, theirs) = tokio::io::duplex(16 << 10);
     let address: SocketAddr = "10.0.0.1:4000".parse().expect("an address");
@@ -66,7 +66,7 @@ fn connect(port: Port) -> DuplexStream {
     ours
 }
 
-/// Sends a byte every five seconds until the connection is closed: how long that was.
+/// Sends a byte every five seconds until the connection is closed; returns the time.
 async fn drip(stream: &mut DuplexStream, bytes: &[u8]) -> Duration {
     let begun = Instant::now();
     let (mut reads, mut writes) = tokio::io::split(stream);
@@ -80,7 +80,7 @@ async fn drip(stream: &mut DuplexStream, bytes: &[u8]) -> Duration {
     };
     let closed = async {
         let mut rest = Vec::new();
-        // That it is closed in the middle is an error or an end.
+        // A closed connection is an error or an end.
         let _ = reads.read_to_end(&mut rest).await;
         begun.elapsed()
     };
@@ -90,7 +90,7 @@ async fn drip(stream: &mut DuplexStream, bytes: &[u8]) -> Duration {
     }
 }
 
-/// How long a connection stays open on which nothing is said.
+/// How long a silent connection stays open.
 async fn silence(stream: &mut DuplexStream) -> Duration {
     let begun = Instant::now();
     let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -122,7 +122,7 @@ fn assert_about(found: Duration, expected: Duration) {
     assert!(found >= expected && found < expected + SHORT, "{found:?} instead of {expected:?}");
 }
 
-/// A client that sent a byte now and then held its place for ever.
+/// Regression: a client that sent a byte now and then kept its slot forever.
 #[test]
 fn headers_that_drip_are_cut_off_by_their_deadline() {
     run(async {
@@ -140,7 +140,7 @@ fn headers_that_drip_are_cut_off_by_their_deadline() {
 #[test]
 fn a_handshake_that_drips_is_cut_off_by_its_deadline() {
     run(async {
-        // The begin of a ClientHello, the rest of which never comes.
+        // The start of a ClientHello without its rest.
         let mut stream = connect(port(Some(acceptor())));
         let found = drip(&mut stream, &[0x16, 0x03, 0x01, 0x40, 0x00, 0x01, 0x00, 0x3F]).await;
         assert_about(found, Deadlines::MANAGEMENT.handshake);
@@ -209,7 +209,7 @@ fn an_answer_that_is_not_taken_ends_the_connection() {
             ask(&mut stream, path).await;
             let begun = Instant::now();
             stream.write_all(b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
-            // Nothing is read until then: the other end is gone when this cannot be written any more.
+            // Nothing is read until then: a failing write shows that the other end is closed.
             while stream.write_all(b" ").await.is_ok() {
                 tokio::time::sleep(SHORT / 2).await;
             }
@@ -258,7 +258,7 @@ fn browsers_are_told_to_use_tls_alone_where_there_is_tls() {
     });
 }
 
-/// Real sockets, of which only what comes of them is looked at.
+/// Real sockets; timing is not checked.
 #[test]
 fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -270,7 +270,7 @@ fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
         let connect = || async { tokio::net::TcpStream::connect(address).await.expect("it listens") };
         let mut signed_in = connect().await;
         tcp_ask(&mut signed_in, "/sign-in").await;
-        let most = Most::MANAGEMENT.of_a_source;
+        let most = ConnectionLimits::MANAGEMENT.of_a_source;
         let mut kept = std::collections::VecDeque::new();
         for number in 0..3000 {
             kept.push_back(connect().await);
@@ -278,7 +278,7 @@ fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
                 assert!(tcp_ask(&mut signed_in, "/").await.ends_with("here"), "its connection is kept");
                 assert!(tcp_ask(&mut connect().await, "/").await.ends_with("here"), "another one is served");
             }
-            // Those that made room are closed: the oldest.
+            // The oldest connections were closed.
             while kept.len() > most {
                 let mut oldest = kept.pop_front().expect("there are some");
                 let count = oldest.read(&mut [0; 1]).await.unwrap_or(0);

@@ -1,17 +1,17 @@
-//! Notifications: the sending half. What is sent, when, and in which form is said by the crate `notify`; here are the files, the
-//! sockets, the clock, and the tasks that wait.
+//! Notifications: files, sockets, clock and tasks. The crate `notify` decides what is sent, when,
+//! and in which format.
 //!
-//! Events are followed as those who subscribed by Redfish follow them ([`crate::events`]), and webhooks are delivered as their events
-//! are ([`crate::deliver`]). What differs is the queue: a subscription gives up after a few tries, as Redfish says; a channel keeps
-//! what it was told on disk and tries for a day.
+//! Events are followed like those of Redfish subscriptions ([`crate::events`]), and webhooks are
+//! delivered like these ([`crate::deliver`]). The queue differs: a subscription gives up after a
+//! few attempts, as Redfish requires; a channel keeps its messages on disk and retries for a day.
 
 pub(crate) mod office;
 mod post;
 mod routes;
 mod send;
 
-pub(crate) use office::{Office, run};
+pub(crate) use office::{Notifier, run};
 pub use post::ChannelInfo;
-pub(crate) use post::Kept;
+pub(crate) use post::StoredChannel;
 pub use routes::NotifyReply;
 pub(crate) use routes::router;

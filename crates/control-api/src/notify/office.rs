@@ -1,7 +1,7 @@
-//! All channels: as they are kept, and the tasks that work for them.
+//! The notifier: all channels, their file, and their tasks.
 
-use super::post::{self, ChannelInfo, Kept, News, Post};
-use crate::desk::Desk;
+use super::post::{self, ChannelEvent, ChannelInfo, RunningChannel, StoredChannel};
+use crate::desk::AppState;
 use crate::files::{self, Files};
 use crate::supervise::supervise;
 use ::notify::{Message, Sender, Target};
@@ -13,53 +13,54 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where channels are kept, in the state folder. Nobody else may read it: there are secrets in it.
-const FILE: StateFile<Vec<Kept>> =
+/// The file of the channels in the state folder. It is private because it contains secrets.
+const FILE: StateFile<Vec<StoredChannel>> =
     StateFile::json("notifications.json", "the list of channels of notifications");
 
-/// Channels there may be.
+/// Maximum number of channels.
 const MOST: usize = 32;
 
-/// How often it is looked for messages that are due.
+/// Interval of the checks for due messages.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The channels.
-pub(crate) struct Office {
-    posts: Mutex<BTreeMap<String, Arc<Post>>>,
+pub(crate) struct Notifier {
+    posts: Mutex<BTreeMap<String, Arc<RunningChannel>>>,
     files: Files,
     sender: Sender,
 }
 
-impl Office {
-    /// Reads what the state folder has. Where no version of it can be read there are no channels, and an event says so.
-    pub(crate) fn open(files: &Files, host: &str, controller: &ControllerHandle) -> Office {
+impl Notifier {
+    /// Reads the state folder. Without a readable version there are no channels, and an event
+    /// reports it.
+    pub(crate) fn open(files: &Files, host: &str, controller: &ControllerHandle) -> Notifier {
         let loaded = files.load_state(&FILE);
         if let Some(trouble) = &loaded.trouble {
-            files::tell_trouble(controller, trouble, "no channel gets messages; set them again");
+            files::tell_trouble(controller, trouble, "no notifications are sent; set the channels again");
         }
         let mut posts = BTreeMap::new();
         for kept in loaded.value.unwrap_or_default() {
-            posts.insert(kept.channel.name.clone(), Arc::new(Post::open(files, kept, controller)));
+            posts.insert(kept.channel.name.clone(), Arc::new(RunningChannel::open(files, kept, controller)));
         }
         let (host, pid) = (host.to_owned(), std::process::id());
         let sender = Sender { host, pid, started_unix_s: post::now_s() };
-        Office { posts: Mutex::new(posts), files: files.clone(), sender }
+        Notifier { posts: Mutex::new(posts), files: files.clone(), sender }
     }
 
-    fn posts(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Post>>> {
-        // A change is one call: what a panic left behind is whole.
+    fn posts(&self) -> MutexGuard<'_, BTreeMap<String, Arc<RunningChannel>>> {
+        // A change is one call, so the state is consistent after a panic.
         self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all(&self) -> Vec<Arc<Post>> {
+    fn all(&self) -> Vec<Arc<RunningChannel>> {
         self.posts().values().cloned().collect()
     }
 
-    fn get(&self, name: &str) -> Result<Arc<Post>> {
+    fn get(&self, name: &str) -> Result<Arc<RunningChannel>> {
         self.posts().get(name).cloned().ok_or_else(|| missing(name))
     }
 
-    fn has(&self, post: &Arc<Post>) -> bool {
+    fn has(&self, post: &Arc<RunningChannel>) -> bool {
         self.posts().values().any(|one| Arc::ptr_eq(one, post))
     }
 
@@ -68,15 +69,15 @@ impl Office {
         self.all().iter().map(|post| post.info()).collect()
     }
 
-    /// Makes the file anew, with one channel set or removed.
-    fn store(&self, name: &str, kept: Option<&Kept>) -> Result<()> {
-        let mut all: BTreeMap<String, Kept> =
+    /// Writes the file, with one channel set or removed.
+    fn store(&self, name: &str, kept: Option<&StoredChannel>) -> Result<()> {
+        let mut all: BTreeMap<String, StoredChannel> =
             self.posts().iter().map(|(name, post)| (name.clone(), post.kept())).collect();
         match kept {
             Some(kept) => all.insert(name.to_owned(), kept.clone()),
             None => all.remove(name),
         };
-        let all: Vec<Kept> = all.into_values().collect();
+        let all: Vec<StoredChannel> = all.into_values().collect();
         self.files.store_state(&FILE, &all)
     }
 }
@@ -86,29 +87,31 @@ fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, sentence)
 }
 
-/// Sets a channel, as a whole; one that has its secret already keeps it unless another is given. Durable first, then in effect.
-pub(crate) async fn set(desk: &Desk, caller: &Caller, kept: Kept) -> Result<ChannelInfo> {
+/// Sets a channel as a whole; without a new secret it keeps the old one. First durably, then in
+/// memory.
+pub(crate) async fn set(desk: &AppState, caller: &Caller, kept: StoredChannel) -> Result<ChannelInfo> {
     let name = kept.channel.name.clone();
     let set = async {
-        // Events from before it are not for it.
+        // Earlier events are not sent to it.
         let newest = desk.controller.events().begun().await;
         put(desk, caller, kept, newest)
     };
     desk.order((caller, Action::Notifications), ("notify-set", &name), set).await
 }
 
-fn put(desk: &Desk, caller: &Caller, mut kept: Kept, newest: u64) -> Result<ChannelInfo> {
+fn put(desk: &AppState, caller: &Caller, mut kept: StoredChannel, newest: u64) -> Result<ChannelInfo> {
     let office = &desk.office;
     let name = kept.channel.name.clone();
     let before = office.get(&name).ok();
-    let same_target = |post: &Arc<Post>| post.kept().channel.target == kept.channel.target;
+    let same_target = |post: &Arc<RunningChannel>| post.kept().channel.target == kept.channel.target;
     if kept.secret.is_none() && before.as_ref().is_some_and(same_target) {
         kept.secret = before.as_ref().and_then(|post| post.kept().secret);
     }
     let target = kept.channel.check(kept.secret.is_some())?;
     let is_remote = matches!(caller.named().origin, Origin::Network { .. });
     if matches!(target, Target::Hook { .. }) && is_remote {
-        let sentence = "a channel that runs programs is set on the machine itself, by its control socket";
+        let sentence =
+            "a channel that runs programs can only be set on the machine itself, through the control socket";
         return Err(Error::new(ErrorKind::Denied, sentence));
     }
     if before.is_none() && office.posts().len() >= MOST {
@@ -120,7 +123,7 @@ fn put(desk: &Desk, caller: &Caller, mut kept: Kept, newest: u64) -> Result<Chan
     match before {
         Some(post) => post.set(kept),
         None => {
-            let post = Arc::new(Post::new(&office.files, kept, newest));
+            let post = Arc::new(RunningChannel::new(&office.files, kept, newest));
             office.posts().insert(name.clone(), post.clone());
             begin(desk, &post);
         }
@@ -129,30 +132,30 @@ fn put(desk: &Desk, caller: &Caller, mut kept: Kept, newest: u64) -> Result<Chan
     Ok(office.get(&name)?.info())
 }
 
-/// Removes a channel, and what waits for it.
-pub(crate) async fn remove(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+/// Removes a channel and its queued messages.
+pub(crate) async fn remove(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
     let remove = async { take_away(desk, caller, name) };
     desk.order((caller, Action::Notifications), ("notify-remove", name), remove).await
 }
 
-fn take_away(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+fn take_away(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
     let post = desk.office.get(name)?;
     desk.office.store(name, None)?;
     desk.office.posts().remove(name);
     post.remove().map_err(|error| {
-        let sentence = format!("the channel is removed, but what waited for it is still on disk: {error}");
+        let sentence = format!("the channel is removed, but its queue is still on disk: {error}");
         Error::new(ErrorKind::Failed, sentence)
     })?;
     note(desk, EventCode::NotifyChanged, name, Some(caller), "removed");
     Ok(())
 }
 
-/// Sends a message to a channel at once, past its rules and its queue.
-pub(crate) async fn test(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+/// Sends a message to a channel at once, without its rules and its queue.
+pub(crate) async fn test(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
     desk.order((caller, Action::Notifications), ("notify-test", name), tried(desk, caller, name)).await
 }
 
-async fn tried(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
+async fn tried(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
     let post = desk.office.get(name)?;
     let sender = &desk.office.sender;
     let by = caller.named();
@@ -162,9 +165,9 @@ async fn tried(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
         code: EventCode::NotifyTest.code().to_owned(),
         severity: EventCode::NotifyTest.severity(),
         subject: name.to_owned(),
-        cause: format!("{by} asked for it"),
+        cause: format!("requested by {by}"),
         effect: "none".to_owned(),
-        text: format!("this is a test of the channel '{name}'; nothing has happened"),
+        text: format!("this is a test of the channel '{name}'; no action is needed"),
         by: Some(by),
         related: None,
         count: 1,
@@ -172,19 +175,19 @@ async fn tried(desk: &Desk, caller: &Caller, name: &str) -> Result<()> {
     };
     let sent = post::send_one(&post.kept(), &Message::of(&event), sender).await;
     let what = match &sent {
-        Ok(()) => "tried, and works".to_owned(),
-        Err(why) => format!("tried, and does not work: {why}"),
+        Ok(()) => "tested, and works".to_owned(),
+        Err(why) => format!("tested, and failed: {why}"),
     };
     note(desk, EventCode::NotifyTest, name, Some(caller), &what);
     sent.map_err(|why| {
         let sentence = format!(
-            "the message did not arrive at '{name}': {why}; change the channel with 'softroc notify set {name} …'"
+            "sending to '{name}' failed: {why}; change the channel with 'softroc notify set {name} …'"
         );
         Error::new(ErrorKind::Failed, sentence)
     })
 }
 
-/// What a target is, without what of its address may be secret.
+/// The kind of a target, without secrets of its address.
 fn kind(target: &Target) -> &'static str {
     match target {
         Target::Journal { .. } => "the journal",
@@ -196,23 +199,22 @@ fn kind(target: &Target) -> &'static str {
     }
 }
 
-/// Takes note of what became of a channel.
-fn note(desk: &Desk, code: EventCode, name: &str, caller: Option<&Caller>, what: &str) {
+/// Reports the state of a channel.
+fn note(desk: &AppState, code: EventCode, name: &str, caller: Option<&Caller>, what: &str) {
     let by = caller.map(Caller::named);
     desk.controller.note(Occurrence {
         code,
         subject: name.to_owned(),
-        cause: by
-            .as_ref()
-            .map_or_else(|| "a message was to be sent".to_owned(), |by| format!("{by} asked for it")),
+        cause: by.as_ref().map_or_else(|| "a message was due".to_owned(), |by| format!("requested by {by}")),
         effect: what.to_owned(),
-        text: format!("the channel '{name}' of notifications: {what}"),
+        text: format!("notification channel '{name}': {what}"),
         by,
     });
 }
 
-/// Works for the channels until the controller is gone: one task follows the events, and each channel has one that sends.
-pub(crate) fn run(desk: &Desk) {
+/// Runs the channels until the controller has stopped: one task follows the events, and each
+/// channel has one that sends.
+pub(crate) fn run(desk: &AppState) {
     for post in desk.office.all() {
         begin(desk, &post);
     }
@@ -220,13 +222,14 @@ pub(crate) fn run(desk: &Desk) {
     supervise("the notifier", move || follow(office.clone(), events.clone()));
 }
 
-fn begin(desk: &Desk, post: &Arc<Post>) {
+fn begin(desk: &AppState, post: &Arc<RunningChannel>) {
     let (desk, post) = (desk.clone(), post.clone());
-    supervise("a channel of notifications", move || work(desk.clone(), post.clone()));
+    supervise("a notification channel", move || work(desk.clone(), post.clone()));
 }
 
-/// Offers every event to every channel, from the one that a channel has seen last: also after a restart.
-async fn follow(office: Arc<Office>, feed: EventFeed) {
+/// Offers every event to every channel, from the last event that the channel has seen, also after a
+/// restart.
+async fn follow(office: Arc<Notifier>, feed: EventFeed) {
     let newest = feed.begun().await;
     let seen = office.all().iter().map(|post| post.seen(newest)).min().unwrap_or(newest);
     let mut events = feed.subscribe(seen);
@@ -235,20 +238,22 @@ async fn follow(office: Arc<Office>, feed: EventFeed) {
     }
 }
 
-/// Sends what is due, as long as the channel is there.
-async fn work(desk: Desk, post: Arc<Post>) {
+/// Sends due messages while the channel exists.
+async fn work(desk: AppState, post: Arc<RunningChannel>) {
     while desk.office.has(&post) {
         let (may_be_more, news) = post.send_next(&desk.office.sender).await;
         let name = post.kept().channel.name;
         match news {
             None => {}
-            Some(News::Works) => note(&desk, EventCode::NotifyWorks, &name, None, "it takes messages again"),
-            Some(News::Failing(why)) => {
-                let what = format!("it takes no messages, which wait: {why}");
+            Some(ChannelEvent::Works) => {
+                note(&desk, EventCode::NotifyWorks, &name, None, "it accepts messages again")
+            }
+            Some(ChannelEvent::Failing(why)) => {
+                let what = format!("it does not accept messages; they are queued: {why}");
                 note(&desk, EventCode::NotifyFailing, &name, None, &what);
             }
-            Some(News::GivenUp(number, why)) => {
-                let what = format!("the message of event {number} is given up after a day: {why}");
+            Some(ChannelEvent::GivenUp(number, why)) => {
+                let what = format!("the message of event {number} is dropped after a day: {why}");
                 note(&desk, EventCode::NotifyGivenUp, &name, None, &what);
             }
         }
@@ -282,13 +287,13 @@ mod tests {
     }
 
     /// The notifier with one channel.
-    fn office(files: &Files, post: Post) -> Arc<Office> {
+    fn office(files: &Files, post: RunningChannel) -> Arc<Notifier> {
         let sender = Sender { host: "here".to_owned(), pid: 1, started_unix_s: 0 };
         let posts = BTreeMap::from([("it".to_owned(), Arc::new(post))]);
-        Arc::new(Office { posts: Mutex::new(posts), files: files.clone(), sender })
+        Arc::new(Notifier { posts: Mutex::new(posts), files: files.clone(), sender })
     }
 
-    /// A feed that has ended, of which the newest ten events are kept.
+    /// An ended feed that has the newest ten events.
     fn feed_of(numbers: std::ops::RangeInclusive<u64>) -> EventFeed {
         let publisher = Publisher::new(10);
         publisher.open();
@@ -296,12 +301,12 @@ mod tests {
         publisher.feed().clone().into()
     }
 
-    fn kept() -> Kept {
+    fn kept() -> StoredChannel {
         let channel = serde_json::json!({"name": "it", "target": "journal", "fold_s": 0});
-        Kept { channel: serde_json::from_value(channel).expect("a channel"), secret: None }
+        StoredChannel { channel: serde_json::from_value(channel).expect("a channel"), secret: None }
     }
 
-    /// What waits for the channel, as its file has it.
+    /// The messages in the channel's queue file.
     fn waiting(folder: &std::path::Path) -> Vec<(u64, String)> {
         let text = std::fs::read_to_string(folder.join("notify-it.queue")).expect("its file");
         let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -312,24 +317,24 @@ mod tests {
         messages.collect()
     }
 
-    /// One answer "busy" to a question for new events ended all notifications until the next restart. A channel follows a feed now,
-    /// and has no way to ask.
+    /// Regression: one "busy" reply ended all notifications until the next restart. A channel now
+    /// follows a feed, without queries.
     #[test]
     fn a_channel_goes_on_from_what_it_has_seen_and_is_told_what_it_missed() {
         let folder = std::env::temp_dir().join(format!("softroc-office-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let files = Files::new(&folder);
-        runtime.block_on(follow(office(&files, Post::new(&files, kept(), 0)), feed_of(1..=3)));
+        runtime.block_on(follow(office(&files, RunningChannel::new(&files, kept(), 0)), feed_of(1..=3)));
         let numbers = |waiting: &[(u64, String)]| waiting.iter().map(|one| one.0).collect::<Vec<u64>>();
         assert_eq!(numbers(&waiting(&folder)), [1, 2, 3]);
-        // The process was away: 4 to 20 happened, of which the newest ten are kept.
-        let (post, unreadable) = Post::read(&files, kept());
+        // Events 4 to 20 happened while the process was down; the newest ten are kept.
+        let (post, unreadable) = RunningChannel::read(&files, kept());
         assert!(unreadable.is_none());
         runtime.block_on(follow(office(&files, post), feed_of(1..=20)));
         let waiting = waiting(&folder);
         assert_eq!(numbers(&waiting), [1, 2, 3, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
-        assert_eq!(waiting[3].1, "events.left-out", "what is not kept any more is named");
+        assert_eq!(waiting[3].1, "events.left-out", "lost events are reported");
         std::fs::remove_dir_all(&folder).expect("it is removed");
     }
 }

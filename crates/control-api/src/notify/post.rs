@@ -1,4 +1,4 @@
-//! A channel, what waits for it, and both as they are kept.
+//! A channel, its queue, and the files of both.
 
 use super::send;
 use crate::files::{self, Files};
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Lines that a file may have besides those that are needed.
+/// Number of outdated lines that a file may have.
 const SPARE_LINES: usize = 1000;
 
-/// A channel as it is kept.
+/// A stored channel.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kept {
+pub(crate) struct StoredChannel {
     pub(crate) channel: Channel,
-    /// A password, a key or a community: it is never told.
+    /// A password, key or community; never returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
 }
 
-/// A channel as it is told.
+/// A channel in replies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChannelInfo {
-    /// It.
+    /// The channel.
     #[serde(flatten)]
     pub channel: Channel,
     /// Whether it has a secret.
     pub has_secret: bool,
-    /// How many messages wait.
+    /// Number of queued messages.
     pub waiting: usize,
-    /// Why the last try failed; `None`: it did not.
+    /// The error of the last attempt, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// A channel at work.
-pub(crate) struct Post {
-    kept: Mutex<Kept>,
-    shelf: Mutex<Shelf>,
+/// A running channel.
+pub(crate) struct RunningChannel {
+    kept: Mutex<StoredChannel>,
+    shelf: Mutex<StoredQueue>,
 }
 
 /// A queue and its file.
-struct Shelf {
+struct StoredQueue {
     queue: Queue,
     files: Files,
     name: String,
@@ -51,8 +51,8 @@ struct Shelf {
     problem: Option<String>,
 }
 
-/// What somebody should know of a channel.
-pub(crate) enum News {
+/// A change of a channel that is reported.
+pub(crate) enum ChannelEvent {
     Failing(String),
     Works,
     GivenUp(u64, String),
@@ -60,25 +60,25 @@ pub(crate) enum News {
 
 /// Seconds since 1970.
 pub(crate) fn now_s() -> u64 {
-    // A clock before 1970 is as wrong as one at its beginning.
+    // A clock before 1970 is wrong anyway.
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-impl Post {
-    /// A channel of which there may be a queue on disk. One that cannot be read is kept aside.
-    pub(crate) fn open(files: &Files, kept: Kept, controller: &ControllerHandle) -> Post {
+impl RunningChannel {
+    /// Opens a channel and its queue file. An unreadable file is renamed.
+    pub(crate) fn open(files: &Files, kept: StoredChannel, controller: &ControllerHandle) -> RunningChannel {
         let (channel, name) = (kept.channel.name.clone(), file_of(&kept.channel.name));
-        let (post, unreadable) = Post::read(files, kept);
+        let (post, unreadable) = RunningChannel::read(files, kept);
         if let Some(why) = unreadable {
             let sentence = files.set_aside(&name, &why);
-            let effect = format!("messages that waited for '{channel}' are not sent");
+            let effect = format!("queued messages for '{channel}' are not sent");
             files::tell_unreadable(controller, &name, &why, &effect, &sentence);
         }
         post
     }
 
-    /// The same; and why its queue cannot be read, which is where it was then.
-    pub(super) fn read(files: &Files, kept: Kept) -> (Post, Option<String>) {
+    /// The same; also returns the reason if the queue is unreadable.
+    pub(super) fn read(files: &Files, kept: StoredChannel) -> (RunningChannel, Option<String>) {
         let name = file_of(&kept.channel.name);
         let (text, why) = match files.load(&name) {
             Ok(text) => (text.unwrap_or_default(), None),
@@ -87,34 +87,34 @@ impl Post {
         let text = String::from_utf8_lossy(&text);
         let (queue, unreadable) = Queue::read(&text);
         if unreadable > 0 {
-            tracing::warn!("{unreadable} lines of {name} are left behind: they cannot be read");
+            tracing::warn!("{unreadable} unreadable lines of {name} are skipped");
         }
-        let mut shelf = Shelf { queue, files: files.clone(), name, lines: 0, problem: None };
+        let mut shelf = StoredQueue { queue, files: files.clone(), name, lines: 0, problem: None };
         if !text.is_empty() {
-            // A line that was cut off would spoil the next one.
+            // An incomplete line would corrupt the next one.
             shelf.rewrite();
         }
-        (Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }, why)
+        (RunningChannel { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }, why)
     }
 
-    /// A new channel: events after that number become its messages.
-    pub(crate) fn new(files: &Files, kept: Kept, seen: u64) -> Post {
+    /// A new channel: later events than `seen` become its messages.
+    pub(crate) fn new(files: &Files, kept: StoredChannel, seen: u64) -> RunningChannel {
         let (queue, name) = (Queue::after(seen), file_of(&kept.channel.name));
-        let mut shelf = Shelf { queue, files: files.clone(), name, lines: 0, problem: None };
+        let mut shelf = StoredQueue { queue, files: files.clone(), name, lines: 0, problem: None };
         shelf.rewrite();
-        Post { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }
+        RunningChannel { kept: Mutex::new(kept), shelf: Mutex::new(shelf) }
     }
 
-    /// What is held is put in place as a whole: what a panic left behind is whole.
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    /// The state is replaced as a whole, so it is consistent after a panic.
+    fn shelf(&self) -> MutexGuard<'_, StoredQueue> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> StoredChannel {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set(&self, kept: Kept) {
+    pub(crate) fn set(&self, kept: StoredChannel) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
     }
 
@@ -125,7 +125,7 @@ impl Post {
         ChannelInfo { channel: kept.channel, has_secret: kept.secret.is_some(), waiting, problem }
     }
 
-    /// The number of the last event it has looked at, where the newest event has that number.
+    /// The last event that it has seen, limited to the newest event.
     pub(crate) fn seen(&self, newest: u64) -> u64 {
         let mut shelf = self.shelf();
         if shelf.queue.numbers_end_at(newest) {
@@ -134,7 +134,7 @@ impl Post {
         shelf.queue.seen()
     }
 
-    /// Takes what happened.
+    /// Queues messages for events.
     pub(crate) fn offer(&self, events: &[Event]) {
         let channel = self.kept().channel;
         let now_s = now_s();
@@ -144,8 +144,8 @@ impl Post {
         shelf.keep(&lines);
     }
 
-    /// Sends the next message, if one is due: whether there may be more; and what came of it, if somebody should know.
-    pub(crate) async fn send_next(&self, sender: &Sender) -> (bool, Option<News>) {
+    /// Sends the next due message. Returns whether there may be more, and a change to report.
+    pub(crate) async fn send_next(&self, sender: &Sender) -> (bool, Option<ChannelEvent>) {
         let kept = self.kept();
         let due = self.shelf().queue.due(&kept.channel, now_s());
         let Some(Waiting { place, message, .. }) = due else { return (false, None) };
@@ -155,24 +155,24 @@ impl Post {
                 let (line, was_told) = shelf.queue.sent(place);
                 shelf.keep(&[line]);
                 shelf.problem = None;
-                (true, was_told.then_some(News::Works))
+                (true, was_told.then_some(ChannelEvent::Works))
             }
             Err(why) => {
                 let mut shelf = self.shelf();
                 shelf.problem = Some(why.clone());
                 match shelf.queue.failed(place, now_s()) {
                     Outcome::Again => (false, None),
-                    Outcome::Tell => (false, Some(News::Failing(why))),
+                    Outcome::Tell => (false, Some(ChannelEvent::Failing(why))),
                     Outcome::GivenUp(line) => {
                         shelf.keep(&[line]);
-                        (false, Some(News::GivenUp(message.event.number, why)))
+                        (false, Some(ChannelEvent::GivenUp(message.event.number, why)))
                     }
                 }
             }
         }
     }
 
-    /// Removes what is kept of what waits.
+    /// Removes the queue file.
     pub(crate) fn remove(&self) -> platform::Result<()> {
         let shelf = self.shelf();
         shelf.files.remove(&shelf.name)
@@ -180,7 +180,7 @@ impl Post {
 }
 
 /// Sends a message to a channel, now.
-pub(crate) async fn send_one(kept: &Kept, message: &Message, sender: &Sender) -> Result<(), String> {
+pub(crate) async fn send_one(kept: &StoredChannel, message: &Message, sender: &Sender) -> Result<(), String> {
     let target = Target::read(&kept.channel.target).map_err(|error| error.message)?;
     send::send(kept, &target, message, sender).await
 }
@@ -189,8 +189,8 @@ fn file_of(name: &str) -> String {
     format!("notify-{name}.queue")
 }
 
-impl Shelf {
-    /// Keeps lines; where the file has become long, only what is still needed.
+impl StoredQueue {
+    /// Appends lines; a file that has become long is rewritten with the current content.
     fn keep(&mut self, lines: &[Line]) {
         if lines.is_empty() {
             return;
@@ -210,10 +210,10 @@ impl Shelf {
         self.complain(kept);
     }
 
-    /// What cannot be kept is sent all the same, unless the process ends before.
+    /// Messages that cannot be stored are sent anyway, unless the process ends before.
     fn complain(&self, kept: Result<(), String>) {
         if let Err(why) = kept {
-            tracing::error!("messages that wait may be lost at a restart: {why}");
+            tracing::error!("queued messages may be lost in a restart: {why}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An array and its volumes, as the controller keeps them.
+//! An array and its volumes, as the controller stores them.
 
 use crate::arrays::failures::Failing;
 use crate::arrays::serve::volume_state;
@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
 
-/// A place in the array, and what was found for it.
+/// A slot of the array, and the drive that was found for it.
 #[derive(Clone)]
 pub(crate) struct SlotContent {
     pub(crate) drive: Option<Rc<Drive>>,
     pub(crate) role: Role,
-    /// Why it is not current: a sentence.
+    /// Why the drive is not current: a sentence.
     pub(crate) reason: Option<String>,
-    /// The drive that is being filled to take this place.
+    /// The drive that is being filled to take this slot.
     pub(crate) replacement: Option<Rc<Drive>>,
 }
 
@@ -35,38 +35,42 @@ pub(crate) struct Array {
     pub(crate) uuid: Uuid,
     /// The newest label that was written.
     pub(super) label: RefCell<Label>,
-    /// A generation that every member has carried that the label calls online.
+    /// A generation that was written to every member that the label calls online.
     confirmed: Cell<u64>,
     places: RefCell<Vec<SlotContent>>,
     volumes: RefCell<Vec<Rc<Volume>>>,
-    /// Why nothing of it may be started, whatever drives there are.
+    /// Why no volume of the array may be started, whatever drives are present.
     pub(super) apart: RefCell<Option<String>>,
-    /// Why it is not optimal, as its drives tell.
+    /// Why the array is not optimal, according to its drives.
     pub(super) reasons: RefCell<Vec<String>>,
     running: RefCell<Option<Rc<Running>>>,
-    /// The marks, as they are on the drives while the array is started.
+    /// The marks, as recorded on the drives while the array is started.
     pub(super) map: RefCell<IntentMap>,
-    /// Which stripes are initialised, as it is recorded on the drives while the array is started; `None` where no volume needs that.
+    /// The initialised stripes, as recorded on the drives while the array is started; `None` where
+    /// no volume needs the record.
     pub(super) initialised: RefCell<Option<InitRecord>>,
-    /// Regions whose redundancy may not agree with their data: their marks stay.
+    /// Regions whose redundancy may not agree with their data: their marks are not cleared.
     pub(super) unsynced: RefCell<BTreeSet<u32>>,
-    /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
-    /// without them. All volumes are offline. Why, by slot.
+    /// Drives that failed when no volume tolerated the loss. The failure is not recorded, because
+    /// nothing was written without them. All volumes are offline. The reasons, by slot.
     pub(super) lost: RefCell<BTreeMap<usize, String>>,
-    /// Failures that could not be recorded for want of space: tried again, and until then no mark goes.
+    /// Failures that could not be recorded for lack of space. They are retried; until then no mark
+    /// is cleared.
     pub(super) unrecorded: RefCell<Vec<Failing>>,
-    /// Whether it was deleted: whoever waited for its turn meanwhile writes nothing to its drives any more.
+    /// Whether the array was deleted: a task that waited for its lock writes nothing to its drives
+    /// any more.
     pub(super) deleted: Cell<bool>,
-    /// The turn to change labels and map.
+    /// The lock for changes of labels and map.
     pub(super) metadata: Credits,
-    /// The turn to give volumes of an array that is started to the shards, and to take them away: from the replay of a journal on,
-    /// which would undo what is written once somebody else has given the volume to them. It is taken before `metadata`.
+    /// The lock for attaching volumes of a started array to the shards, and for detaching them. It
+    /// covers the replay of a journal too: a late replay would undo newer writes. It is taken
+    /// before `metadata`.
     pub(super) starting: Credits,
     pub(super) work: Work,
 }
 
 impl Array {
-    /// An array that was found or made, not started. `None` if its label describes none.
+    /// An array that was found or created, not started. `None` if its label describes none.
     pub(crate) fn new(env: &Env, label: Label) -> Option<Rc<Array>> {
         let array = Array {
             uuid: label.array,
@@ -91,14 +95,16 @@ impl Array {
         Some(Rc::new(array))
     }
 
-    /// Takes in what its drives tell of it now; `drives` are those that were asked. `None` if that is no array.
+    /// Updates the array from the current labels of its drives; `drives` are those that were read.
+    /// `None` if they form no array.
     pub(crate) fn update(&self, env: &Env, found: &FoundArray, drives: &[Rc<Drive>]) -> Option<()> {
         let (label, taken_back) = as_understood(found);
         self.set_volumes(&label, env.unix_time())?;
         self.note_taken_back(&taken_back);
         self.confirmed.set(label.confirmed);
         let drive = |index: Option<usize>| index.map(|index| drives[index].clone());
-        // Nobody waits for a drive that was to come by a beginning that was cut off: the start takes that back.
+        // A drive that was to join by an interrupted reshape start is not waited for: the start
+        // rolls it back.
         let own = own_members(&label);
         let content = |(slot, member): (usize, &FoundMember)| SlotContent {
             drive: drive(member.drive),
@@ -113,7 +119,7 @@ impl Array {
         Some(())
     }
 
-    /// None of its drives is there any more, or was since the start.
+    /// None of its drives is present, or was since the start.
     pub(crate) fn nothing_found(&self) {
         let (names, label) = (self.names(), self.label());
         let missing = |_: &Member| SlotContent {
@@ -125,13 +131,14 @@ impl Array {
         *self.places.borrow_mut() = label.member.iter().map(missing).collect();
         let drives: Vec<&str> = label.member.iter().map(|member| member.name.as_str()).collect();
         *self.reasons.borrow_mut() = vec![format!(
-            "none of the drives of {names} is there ({}); connect one and register it with 'softroc drive add', or, if they are gone for good, run 'softroc volume forget {}'",
+            "all drives of {names} are missing ({}); connect one and register it with 'softroc \
+            drive add', or, if they are permanently lost, run 'softroc volume forget {}'",
             drives.join(", "),
             self.name()
         )];
     }
 
-    /// Its drives may be there and have not answered yet: a sentence.
+    /// Its drives may be present but have not responded yet: a sentence.
     pub(crate) fn waits_for_answers(&self, sentence: &str) {
         if self.is_missing() {
             *self.reasons.borrow_mut() = vec![sentence.to_owned()];
@@ -140,7 +147,8 @@ impl Array {
         }
     }
 
-    /// What it lacks, within a sentence: what was found when its drives were looked at, or else which of them are out.
+    /// What the array lacks, as part of a sentence: the findings of the last scan, or else the
+    /// drives that are out.
     pub(super) fn why_not_whole(&self) -> String {
         let found = self.reasons.borrow().join("; ");
         let label = self.label();
@@ -152,13 +160,13 @@ impl Array {
             .collect();
         match (found.is_empty(), out.len()) {
             (false, _) => found,
-            (true, 0) => "which of its drives were there when it was written to last is not known".to_owned(),
-            (true, 1) => format!("drive {} is out", out[0]),
+            (true, 0) => "which of its drives took its last writes is unknown".to_owned(),
+            (true, 1) => format!("drive {} is out of service", out[0]),
             (true, _) => format!("drives {} are out", out.join(", ")),
         }
     }
 
-    /// Whether none of its drives is there.
+    /// Whether none of its drives is present.
     pub(crate) fn is_missing(&self) -> bool {
         let places = self.places.borrow();
         !self.is_running() && !places.is_empty() && places.iter().all(|place| place.drive.is_none())
@@ -168,7 +176,7 @@ impl Array {
         self.label.borrow().clone()
     }
 
-    /// A label that is durable on all members that it calls online.
+    /// Sets a label that is durable on all members that it calls online.
     pub(crate) fn set_label(&self, env: &Env, label: Label) {
         self.confirmed.set(label.generation);
         if self.set_volumes(&label, env.unix_time()).is_none() {
@@ -177,7 +185,8 @@ impl Array {
         *self.label.borrow_mut() = label;
     }
 
-    /// Nobody knows any more what a crash interrupted of a volume; that is recorded with the next change.
+    /// The writes that a crash interrupted on a volume are no longer known; the next change records
+    /// that.
     pub(super) fn forget_journal(&self, volume: &Volume) {
         let mut label = self.label.borrow_mut();
         if let Some(label) = label.volume_mut(volume.uuid()) {
@@ -188,7 +197,7 @@ impl Array {
         }
     }
 
-    /// The volumes that a label names; those that there are already stay.
+    /// Sets the volumes that a label names; existing ones are kept.
     fn set_volumes(&self, label: &Label, now_unix_s: u64) -> Option<()> {
         let mut volumes = Vec::new();
         for of in &label.volume {
@@ -208,7 +217,7 @@ impl Array {
         Some(())
     }
 
-    /// A generation that every member has carried that the label calls online.
+    /// A generation that was written to every member that the label calls online.
     pub(crate) fn confirmed(&self) -> u64 {
         self.confirmed.get()
     }
@@ -232,7 +241,7 @@ impl Array {
         self.volumes.borrow().iter().find(|volume| volume.id() == Some(id)).cloned()
     }
 
-    /// Whether a volume is one of its, by whatever UUID.
+    /// Whether a volume belongs to the array, under any UUID.
     pub(super) fn has(&self, volume: &Rc<Volume>) -> bool {
         self.volumes.borrow().iter().any(|own| Rc::ptr_eq(own, volume))
     }
@@ -246,12 +255,12 @@ impl Array {
         self.volumes.borrow().iter().find(|volume| volume.regions().contains(&region)).cloned()
     }
 
-    /// Its volumes' names, for sentences.
+    /// The names of its volumes, for messages.
     pub(crate) fn names(&self) -> String {
         self.label.borrow().names()
     }
 
-    /// The name that stands for it: that of its first volume.
+    /// The name that identifies the array: that of its first volume.
     pub(crate) fn name(&self) -> String {
         self.label.borrow().volume.first().map(|volume| volume.name.clone()).unwrap_or_default()
     }
@@ -269,13 +278,14 @@ impl Array {
         self.places.borrow().get(slot)?.drive.clone()
     }
 
-    /// Where drives may be: its slots, and beside each the place of what is being filled for it.
+    /// The positions of drives: its slots, and for each the position of a replacement that is being
+    /// filled.
     pub(super) fn seats(&self) -> Vec<Seat> {
         let slots = (0..self.places.borrow().len()).map(|slot| DriveIndex(slot as u16));
         slots.flat_map(|slot| [Seat::Slot(slot), Seat::Replacement(slot)]).collect()
     }
 
-    /// The drive that has a seat, if it was found.
+    /// The drive at a position, if it was found.
     pub(super) fn drive_at(&self, seat: Seat) -> Option<Rc<Drive>> {
         let places = self.places.borrow();
         match seat {
@@ -284,7 +294,7 @@ impl Array {
         }
     }
 
-    /// The drives that a volume would get that is served now.
+    /// The drives that a volume attached now would use.
     pub(crate) fn to_serve(&self) -> Vec<Rc<Drive>> {
         let in_use = self.in_use();
         let is_served = |seat: &Seat| match seat {
@@ -300,7 +310,7 @@ impl Array {
         self.places.borrow().iter().position(is_it)
     }
 
-    /// The slot that a drive is the replacement of.
+    /// The slot for which a drive is the replacement.
     pub(crate) fn replaced_by(&self, drive: &Drive) -> Option<usize> {
         let is_it =
             |place: &SlotContent| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
@@ -315,7 +325,7 @@ impl Array {
         *self.running.borrow_mut() = running;
     }
 
-    /// It is being deleted, and the caller has its turn.
+    /// The array is being deleted, and the caller holds its lock.
     pub(crate) fn set_deleted(&self) {
         self.deleted.set(true);
     }
@@ -331,24 +341,26 @@ impl Array {
         online.map(|(slot, _)| slot).filter(|slot| !lost.contains_key(slot)).collect()
     }
 
-    /// Slots that the label calls out, and those that are lost.
+    /// Slots that the label calls out, and slots of lost drives.
     pub(crate) fn out(&self) -> DriveSet {
         self.label.borrow().out().union(&slots(self.lost.borrow().keys().copied()))
     }
 
-    /// Of a volume: slots that miss what was written to some of its regions, though they take part.
+    /// Slots that are in use but stale in some regions of a volume.
     pub(crate) fn behind(&self, volume: &Volume) -> DriveSet {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
         let misses = |stale: &Runs| !volume.own_regions(&self.left(stale)).is_empty();
-        // What is marked while a drive is out counts as missed by it, also where the volume does not lie on it.
+        // A drive that is out is stale in the marked regions, also where the volume does not use
+        // it.
         let on_it = online.filter(|(slot, _)| volume.is_on(*slot));
         slots(on_it.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
     }
 
-    /// Of the regions in which a drive is stale, those that have to be rebuilt. Regions that were never written are left out: a drive is
-    /// made current there before the first write. So are regions of volumes that were deleted: a drive that takes a slot during the
-    /// deletion may be noted as stale there.
+    /// The stale regions of a drive that have to be rebuilt. Regions that were never written are
+    /// left out: a drive is made current there before the first write. Regions of deleted volumes
+    /// are left out too: a drive that takes a slot during the deletion may be recorded as stale
+    /// there.
     pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
         let runs_of =
             |label: &Label| label.volume.iter().map(|of| [of.first_region, of.end_region()]).collect();
@@ -363,7 +375,7 @@ impl Array {
         left
     }
 
-    /// The same of a slot's drive, or of the `replacement` with that UUID.
+    /// The same for the drive of a slot, or for the `replacement` with that UUID.
     pub(super) fn left_on(&self, slot: usize, replacement: Option<Uuid>) -> RegionSet {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
@@ -372,29 +384,29 @@ impl Array {
         replacement.map(|replacement| self.left(&replacement.stale)).unwrap_or_default()
     }
 
-    /// Regions of the array that the drive still has to be given which is being filled for a slot.
+    /// Regions of the array that must still be copied to the replacement of a slot.
     pub(crate) fn left_on_replacement(&self, slot: usize) -> RegionSet {
         let label = self.label.borrow();
         let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
         replacement.map(|replacement| set_of(&replacement.stale)).unwrap_or_default()
     }
 
-    /// Regions of the array in which a member misses what was written.
+    /// Regions of the array in which a member is stale.
     pub(crate) fn to_rebuild(&self, slot: usize) -> RegionSet {
         self.left(&runs(&self.missed(slot)))
     }
 
-    /// Whether a volume can go on, and lose nothing, without the members in `out`.
+    /// Whether a volume stays online without data loss without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
         self.goes_on(volume, out) && self.together_with(volume).iter().all(|part| self.goes_on(part, out))
     }
 
-    /// The same of that one, whatever stands and falls with it.
+    /// The same for that volume alone, without the volumes that share its fate.
     pub(super) fn goes_on(&self, volume: &Volume, out: &DriveSet) -> bool {
         volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
     }
 
-    /// As its drives told when they were looked at: slots that cannot be used.
+    /// Slots that cannot be used, according to the last scan of the drives.
     pub(crate) fn not_current(&self) -> DriveSet {
         let places = self.places.borrow();
         slots(
@@ -402,7 +414,7 @@ impl Array {
         )
     }
 
-    /// Whether a volume can be started, as its drives tell.
+    /// Whether a volume can be started, according to its drives.
     pub(crate) fn readiness(&self, volume: &Volume) -> Readiness {
         if self.apart.borrow().is_some() || self.places.borrow().is_empty() {
             return Readiness::Offline;
@@ -412,8 +424,8 @@ impl Array {
         self.together_with(volume).iter().map(|part| ready(part)).fold(ready(volume), Readiness::max)
     }
 
-    /// Which drives the shards may use for a volume. A drive that was lost is among them: nothing that skipped it
-    /// may be acknowledged.
+    /// Which drives the shards may use for a volume. A lost drive is among them: no write that
+    /// skipped it may be acknowledged.
     pub(crate) fn in_service(&self, volume: &Volume) -> DriveSet {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
@@ -421,8 +433,8 @@ impl Array {
         set.union(&volume.lost())
     }
 
-    /// Regions of the array in which what a member holds is old: those recorded, and of one that is out those that are
-    /// marked, but for volumes to which nothing was written without it.
+    /// Regions of the array in which a member is stale: the recorded ones, and for a member that is
+    /// out the marked ones, except those of volumes to which nothing was written without it.
     pub(crate) fn missed(&self, slot: usize) -> RegionSet {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
@@ -443,8 +455,8 @@ impl Array {
         self.unsynced.borrow().iter().copied().map(RegionIndex).collect()
     }
 
-    /// Of a volume: regions whose redundancy may not agree with their data, and that nobody forced, or in which a drive is
-    /// missing that was not when they were forced.
+    /// Unsynced regions of a volume whose stale parity was not accepted, or in which a drive is
+    /// missing that was present at that time.
     pub(crate) fn distrusted(&self, volume: &Volume) -> RegionSet {
         let unsynced = volume.own_regions(&self.unsynced_regions());
         let forced = volume.forced();
@@ -463,14 +475,15 @@ impl Array {
         unsynced.iter().filter(|region| !is_vouched_for(*region)).collect()
     }
 
-    /// Whether the redundancy of any region of a volume may not agree with its data, be it forced or not.
+    /// Whether the redundancy of any region of a volume may not agree with its data, accepted or
+    /// not.
     pub(super) fn is_unsynced(&self, volume: &Volume) -> bool {
         self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
-    /// The regions that are distrusted are forced: by an operator, whose word is about the drives that are missing, or
-    /// by the volume's journal, which was replayed and speaks for all. `change` says whose word it is; what shards have to
-    /// be told.
+    /// Accepts the redundancy of the distrusted regions as it is. The source is an operator, for
+    /// the drives that are missing, or the volume's replayed journal, for all. `change` names the
+    /// source; returns the change for the shards.
     pub(crate) fn force(&self, volume: &Volume, change: fn(RegionSet) -> Change) -> Change {
         let change = change(self.distrusted(volume));
         let mut state = volume_state(self, volume);
@@ -479,14 +492,14 @@ impl Array {
         change
     }
 
-    /// All regions of its volumes: what a drive is stale in that holds anything.
+    /// All regions of its volumes: a drive with unknown content is stale in these.
     pub(crate) fn all_regions(&self) -> RegionSet {
         let mut all = RegionSet::EMPTY;
         self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_regions()));
         all
     }
 
-    /// How a volume is now.
+    /// The current state of a volume.
     pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
         let out = self.out_of(volume);
         if self.is_missing() {
@@ -500,7 +513,7 @@ impl Array {
         }
     }
 
-    /// The state and since when it is so; a change is noticed here.
+    /// The state and its start time; this call detects changes.
     pub(crate) fn state(&self, volume: &Volume, now_unix_s: u64) -> (VolumeState, u64) {
         let current = self.current_state(volume);
         if volume.state.get().0 != current {
@@ -509,14 +522,14 @@ impl Array {
         volume.state.get()
     }
 
-    /// Notices changes of the state of all its volumes.
+    /// Detects state changes of all its volumes.
     pub(super) fn look_at_state(&self, now_unix_s: u64) {
         self.volumes().iter().for_each(|volume| {
             self.state(volume, now_unix_s);
         });
     }
 
-    /// What the drive in a slot is, and why it is not in service.
+    /// The state of the drive in a slot, and why it is not in service.
     pub(crate) fn drive_state(&self, slot: usize) -> (DriveState, Option<String>) {
         let Some(place) = self.places.borrow().get(slot).cloned() else { return (DriveState::Missing, None) };
         if let Some(why) = self.lost.borrow().get(&slot) {
@@ -527,7 +540,7 @@ impl Array {
         let will_serve = place.drive.is_some() && matches!(place.role, Role::Current);
         if member.state == MemberState::Online && (self.is_running() || will_serve) {
             let left = self.left(&member.stale).len();
-            let how = if self.is_running() { "is not current" } else { "is to be rebuilt once started" };
+            let how = if self.is_running() { "is not current" } else { "is rebuilt after the start" };
             let reason = || format!("drive {} {how}: regions left: {left}", member.name);
             return match left {
                 0 => (DriveState::Online, None),
@@ -556,7 +569,7 @@ impl Array {
         }
     }
 
-    /// Notes why the drive in a slot is out.
+    /// Records why the drive in a slot is out.
     pub(super) fn set_reason(&self, slot: usize, reason: Option<String>) {
         if let Some(place) = self.places.borrow_mut().get_mut(slot) {
             place.reason = reason;
@@ -564,18 +577,18 @@ impl Array {
     }
 }
 
-/// A set of regions, as labels write it.
+/// A set of regions, in the form that labels use.
 pub(crate) fn runs(regions: &RegionSet) -> Runs {
     Runs(regions.runs().to_vec())
 }
 
-/// The regions in a set that a label wrote.
+/// The regions in a set of a label.
 pub(crate) fn set_of(runs: &Runs) -> RegionSet {
     RegionSet::from_runs(runs.0.iter().copied())
 }
 
-/// Whether an error says that there is no space below a drive: what a command that failed tells to do. Whether a drive fails for it
-/// is [`platform::IoError::spares_drive`]'s to say.
+/// Whether an error reports that a drive's backing store is full; used for the hint of a failed
+/// command. [`platform::IoError::spares_drive`] decides whether a drive fails for it.
 pub(crate) fn is_full(error: &platform::IoError) -> bool {
     error.kind == IoErrorKind::OutOfSpace
 }

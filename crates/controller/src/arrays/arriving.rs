@@ -1,15 +1,17 @@
-//! The end of a volume's way to another layout: what follows what was moved is filled, and the part by the new layout becomes the volume.
+//! The commit of a reshape: the space behind the moved data is filled, and the part with the new
+//! layout becomes the volume.
 //!
-//! # The order of things
-//! 1. What follows what was moved is filled with zeroes, up to the end of its region: redundancy of a region is trusted as a whole. All is,
-//!    while a drive is missing. Regions beyond are recorded as not initialised: what the drives hold there means nothing. Killed here: once
-//!    more.
-//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then on, and the map is as long as that label says.
-//!    Killed here: it is so.
-//! 3. The shards hear what of it is not initialised.
-//! 4. When all have, they pass hosts on to it.
+//! # Order of steps
+//! 1. The space behind the moved data is filled with zeros up to the end of its region, because
+//!    redundancy of a region is trusted as a whole. While a drive is missing, all of it is filled.
+//!    Regions beyond are recorded as not initialised: the drives' content there does not count.
+//!    After a crash here, the step is repeated.
+//! 2. The next label names one volume, by the new layout: the part has the volume's UUID from then
+//!    on, and the map is as long as that label says. After a crash here, the commit is complete.
+//! 3. The shards learn which regions of it are not initialised.
+//! 4. When all shards have, they hand hosts over to it.
 //!
-//! Members that it does not lie on any more: `leaving`.
+//! Members that the volume does not use any more: `leaving`.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -22,10 +24,11 @@ use ondisk::{Init, Label, Uuid};
 use std::rc::Rc;
 use units::ByteCount;
 
-/// What is filled at a time in the end: a stop and a pause wait for it.
+/// Bytes that are filled in one step of the commit; a stop and a pause wait for one step.
 const FILLED: ByteCount = ByteCount(16 << 20);
 
-/// What has to be filled when all is moved: what follows it in the same region, whose redundancy is relied upon as a whole.
+/// The range to fill when all data is moved: the rest of the last region, because redundancy of a
+/// region is trusted as a whole.
 fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> {
     let (regions, all) = (engine::Regions::of(&to.geometry), to.geometry.stripes().0);
     if !to.is_redundant() {
@@ -37,7 +40,7 @@ fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> 
     moved..end
 }
 
-/// Has a label name a volume on its way once: the part by the new layout is the volume.
+/// Makes a label name a reshaping volume once: the part with the new layout is the volume.
 pub(crate) fn name_once(next: &mut Label, volume: Uuid) {
     let Some(of) = next.volume_of(volume).cloned() else { return };
     let Some(reshape) = &of.reshape else { return };
@@ -55,7 +58,8 @@ pub(crate) fn name_once(next: &mut Label, volume: Uuid) {
 }
 
 impl Arrays {
-    /// All is moved, and what follows it is filled: see the order of things. The volume by the new layout; none if there is more to fill.
+    /// Ends a reshape whose data is moved and whose rest is filled: see the order of steps. Returns
+    /// the volume with the new layout; `None` if there is more to fill.
     ///
     /// # Errors
     /// Why it has not ended: a sentence.
@@ -88,8 +92,9 @@ impl Arrays {
         Ok(Some(to))
     }
 
-    /// Tells the shards what of a volume that has come to its layout is not initialised, before any of them has hosts write there. Its initialisation
-    /// begins, so all of its stripes are in use by then: nothing of the old layout is any more.
+    /// Sends the shards the uninitialised regions of a committed volume, before any shard lets
+    /// hosts write there. Initialisation starts here, so all stripes are in use: none has the old
+    /// layout any more.
     async fn tell_rest(self: &Rc<Self>, to: &Volume, (id, to_id): (VolumeId, VolumeId), rest: RegionSet) {
         let all = ReshapeOrder::Widen(0..to.geometry.stripes().0);
         let widened = self.tell_shards(|done| ShardMessage::Reshape(id, all.clone(), done)).await;
@@ -98,12 +103,12 @@ impl Arrays {
             told = self.apply(to_id, &Change::Uninitialised(rest)).await;
         }
         if let Err(why) = told {
-            tracing::error!("what is not initialised of '{}' did not reach every shard: {why}", to.name());
+            tracing::error!("the uninitialised stripes of '{}' did not reach every shard: {why}", to.name());
         }
     }
 
-    /// Tells the shards that a volume has come to its layout. What a drive was asked by the old one, and has not returned, may still land there:
-    /// over what lies there by the new one.
+    /// Notifies the shards that a reshape is committed. Outstanding operations of the old layout
+    /// may still overwrite data of the new layout on a drive.
     async fn tell_end(
         self: &Rc<Self>,
         array: &Array,
@@ -118,7 +123,8 @@ impl Arrays {
         answers(told).await
     }
 
-    /// Fills some of what follows what was moved. How many bytes of how many are filled: the volume can come to its layout when all are.
+    /// Fills a part of the space behind the moved data. Returns filled and total bytes: the reshape
+    /// can be committed when they are equal.
     ///
     /// # Errors
     /// Why it cannot be filled: a sentence.
@@ -141,7 +147,8 @@ impl Arrays {
         Ok(((end.max(start) - goal.start) * stripe, (goal.end - goal.start) * stripe))
     }
 
-    /// Steps 1 and 2 of an end. Which regions are not initialised. The caller has the metadata turn.
+    /// Steps 1 and 2 of a commit. Returns the regions that are not initialised. The caller holds
+    /// the metadata lock.
     async fn record_end(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -154,10 +161,10 @@ impl Arrays {
         let rest =
             RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
         if !rest.is_empty() {
-            // Until the label of the volume names the record, it means nothing there.
+            // The record does not count until the label of the volume names it.
             array.initialise_all_but(to, &rest);
         }
-        let cannot = || format!("that '{}' has come to its new layout cannot be recorded", volume.name());
+        let cannot = || format!("the completed reshape of '{}' cannot be recorded", volume.name());
         if !self.heal_map(array, &array.in_use()).await.is_empty() {
             return Err(cannot());
         }
@@ -169,7 +176,7 @@ impl Arrays {
         }
         match self.commit(array, next, Vec::new()).await {
             true => {
-                // Whoever has the turn next relies on the map being as long as the label says.
+                // The next holder of the lock relies on a map as long as the label says.
                 array.forget_regions(vec![volume.regions(), save.regions()]);
                 Ok(rest)
             }

@@ -1,14 +1,16 @@
-//! The bitmap clearer: how marks go.
+//! The bitmap clearer: clears marks of quiet regions.
 //!
 //! # Invariants
-//! - A mark is cleared after the region was quiet *and then* every drive in use was flushed: what a power cut can
-//!   still take back is marked.
-//! - Before it goes, the label has learned what it stood for: that a drive which is out missed the region. Killed
-//!   between: the mark says the same once more.
-//! - A drive that could not flush for now stays, and the marks with it: the same regions are tried again soon.
-//! - An array that is offline, or whose failures are not all recorded, clears nothing.
-//! - The flush goes on beside other changes; a region that is marked again meanwhile keeps its mark, and a drive that took a
-//!   slot meanwhile is not charged with what the one before it did not answer.
+//! - A mark is cleared after the region was quiet *and then* every drive in use was flushed: every
+//!   write that a power cut can still lose is marked.
+//! - Before a mark is cleared, the label records what it stood for: a drive that is out is stale in
+//!   the region. After a crash in between, the mark repeats that.
+//! - A drive that cannot flush for now stays in use, and the marks stay: the same regions are
+//!   retried soon.
+//! - An array that is offline, or that has unrecorded failures, clears nothing.
+//! - The flush runs concurrently with other changes. A region that is marked again meanwhile keeps
+//!   its mark. A drive that took a slot meanwhile is not blamed for a failed flush of its
+//!   predecessor.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
@@ -24,20 +26,20 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How long what needs a flush waits, where a drive could not flush for now.
+/// Delay before a flush is retried, where a drive could not flush for now.
 pub(super) const FLUSH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A drive that was asked to flush, and did not.
+/// A drive that did not complete a flush.
 pub(super) struct Unflushed {
-    /// Where it was when it was asked.
+    /// Its position when the flush was sent.
     seat: Seat,
-    /// `None`: there was none.
+    /// `None`: the position had no drive.
     drive: Option<Rc<Drive>>,
     error: IoError,
 }
 
 impl Unflushed {
-    /// Where it is by now: it may have left, or have taken the slot that it was filled for.
+    /// Its current position: it may have left, or have taken the slot that it was filled for.
     fn seat_now(&self, array: &Array) -> Option<Seat> {
         let Some(drive) = &self.drive else {
             return array.drive_at(self.seat).is_none().then_some(self.seat);
@@ -47,7 +49,7 @@ impl Unflushed {
     }
 }
 
-/// Whether a drive could not flush for now, and still has what it had cached.
+/// Whether a drive could not flush for now, and still has its cached data.
 pub(super) fn is_busy(unflushed: &Unflushed) -> bool {
     unflushed.error.kind == IoErrorKind::Busy
 }
@@ -69,10 +71,10 @@ impl Arrays {
         }
     }
 
-    /// Flushes the drives that have these seats, all at once. Which did not do it.
+    /// Flushes the drives at these positions in parallel. Returns those that did not complete.
     pub(super) async fn flush(&self, array: &Array, seats: impl IntoIterator<Item = Seat>) -> Vec<Unflushed> {
         let seats = seats.into_iter().map(|seat| (seat, array.drive_at(seat)));
-        // Where nothing is being filled there is nothing to flush.
+        // A position without a replacement has nothing to flush.
         let is_asked = |(seat, drive): &(Seat, Option<_>)| drive.is_some() || matches!(seat, Seat::Slot(_));
         let asked: Vec<(Seat, Option<Rc<Drive>>)> = seats.filter(is_asked).collect();
         let start = |(number, (_, drive)): (usize, &(Seat, Option<Rc<Drive>>))| {
@@ -89,15 +91,16 @@ impl Arrays {
         errors.map(unflushed).collect()
     }
 
-    /// Flushes every drive in use, and every one that is being filled. Which did not do it.
+    /// Flushes every drive in use, and every replacement. Returns those that did not complete.
     pub(super) async fn flush_drives(&self, array: &Array) -> Vec<Unflushed> {
         let members = array.in_use().into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
         let filled = (0..array.places().len()).map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
         self.flush(array, members.chain(filled)).await
     }
 
-    /// Takes drives that did not flush out of use: each as what it is by now. One that could not for now stays: it still has what it had
-    /// cached. Whether it is recorded of all, and none could not for now; the caller has the metadata turn.
+    /// Takes drives that did not flush out of use, each by its current role. A drive that could not
+    /// flush for now stays: it still has its cached data. Returns true if all failures are recorded
+    /// and no drive was busy. The caller holds the metadata lock.
     pub(super) async fn take_out_unflushed(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -115,7 +118,7 @@ impl Arrays {
                 None => {} // It has left the array, and that was recorded then.
             }
         }
-        // These come first: one of them would take the place of its slot's drive.
+        // Replacements first: one of them would take the slot of a failed drive.
         for (slot, error) in filled {
             recorded &= self.end_replacement(array, slot, Ending::Failed("flushed", error)).await;
         }
@@ -124,9 +127,9 @@ impl Arrays {
         recorded & (members.is_empty() || self.put_out(array, failing(members, "flush")).await)
     }
 
-    /// Flushes, then clears the marks of `regions`, but of those that were marked again in the meantime, or that
-    /// somebody else set out to clear later: an earlier flush says nothing about later writes. False: a drive could not flush for now, and
-    /// the regions count as quiet again.
+    /// Flushes, then clears the marks of `regions`, except those that were marked again meanwhile
+    /// or that a later clearing includes: an earlier flush does not cover later writes. False: a
+    /// drive could not flush for now, and the regions count as quiet again.
     pub(crate) async fn clear_marks(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -151,7 +154,7 @@ impl Arrays {
             if busy {
                 work.quiet.borrow_mut().extend(mine);
             }
-            return !busy; // What the drives hold is not certain: the marks stay.
+            return !busy; // The drives' content is uncertain: the marks stay.
         }
         mine.retain(|region| {
             array.map.borrow().is_marked(*region) && !array.unsynced.borrow().contains(region)
@@ -168,8 +171,9 @@ impl Arrays {
         true
     }
 
-    /// Before the marks of `regions` go: the label says that drives which are out, and those that are being filled, have
-    /// missed them, and that they are written. Whether it does.
+    /// Before the marks of `regions` are cleared: the label records that drives which are out, and
+    /// replacements, are stale there, and that the regions are written. Returns whether that is
+    /// recorded.
     async fn record_written(self: &Rc<Self>, array: &Rc<Array>, regions: &[u32]) -> bool {
         let regions: RegionSet = regions.iter().copied().map(RegionIndex).collect();
         let before = array.label();

@@ -1,18 +1,20 @@
-//! When hosts of a volume are told that their writes are done, and the memory that the cache has for that.
+//! When writes to a volume are acknowledged, and the cache's memory for that.
 //!
-//! The memory outlives the process, and not the machine's power ([`platform::KeptMemory`]). It is made when the first volume wants it, and
-//! found again by the next process.
+//! The memory survives the process, but no power cut ([`platform::KeptMemory`]). The first volume
+//! that needs it creates it; the next process finds it again.
 //!
-//! # The order of things
-//! - *A volume begins to be answered from the cache.* What older lives of the volume left in the memory is forgotten. The memory
-//!   gets the volume's place. Then the label names the memory and the start of the machine: from then on programs that know nothing of
-//!   this refuse it. Then all shards go by the cache, and only then the first of them answers. Killed in between: the label names a
-//!   memory in which nothing is.
-//! - *It ends.* No shard answers any more, and each destages. When nothing is dirty on any, they need not go by the cache. Then the
-//!   label names no memory; then its place is free. Killed in between: what is left is found, and destaged.
-//! - *A start.* Where the label names this memory, and this start of the machine, what is in the memory is taken up before hosts
-//!   see the volume. Where it names an earlier start of the machine, a power cut took what was not flushed. Where the memory is not
-//!   there though the machine was not started anew: `lost_memory`.
+//! # Order of steps
+//! - *A volume starts to use the cache.* Data of earlier uses of the volume is dropped from the
+//!   memory, and the volume gets its place there. Then the label names the memory and the boot:
+//!   from then on programs that do not know this refuse the volume. Then all shards consult the
+//!   cache, and only then the first one acknowledges from it. After a crash in between, the label
+//!   names a memory without data.
+//! - *A volume stops to use it.* All shards stop acknowledging from the cache and destage. When no
+//!   shard has dirty data, they stop consulting the cache. Then the label names no memory; then its
+//!   place is free. After a crash in between, the rest is found and destaged.
+//! - *A start.* Where the label names this memory and this boot, the cached data is taken up before
+//!   hosts see the volume. Where it names an earlier boot, a power cut lost the unflushed data.
+//!   Where the memory is missing within the same boot: `lost_memory`.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -33,25 +35,25 @@ use std::time::Duration;
 use units::{ByteCount, ByteRange};
 use write_log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 
-/// What the memory is called in its world.
+/// The name of the memory in its environment.
 pub(super) const NAME: &str = "cache";
 
-/// How long an operator waits who has ended write-back, and how often it is looked whether that is done.
+/// How long a command that ends write-back waits, and how often it polls for completion.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long until what could not be destaged is tried again, where a volume is no longer to be answered from the cache, or by a log.
+/// Delay before a failed destage is retried, where a volume stops to use the cache or a log.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
 
 /// The cache's memory.
 #[derive(Debug, Default)]
 pub(super) enum Memory {
-    /// Nobody has wanted it.
+    /// No volume has needed it.
     #[default]
     None,
-    /// There is none to be had: why.
+    /// It cannot be created: the reason.
     Unusable(String),
-    /// It is dealt out to the shards.
+    /// It is divided among the shards.
     Open(Open),
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Open {
     words: Words,
     /// The volumes that have a place in it.
     volumes: BTreeMap<u32, Uuid>,
-    /// What was found of them, until their shards have it.
+    /// Blocks found of each volume, until its shards have them.
     found: BTreeMap<u32, Arc<Vec<FoundCell>>>,
 }
 
@@ -97,11 +99,11 @@ impl Open {
     }
 }
 
-/// When hosts of a volume are told, as it is and not as it is wished.
+/// The write mode in effect, which may differ from the configured one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InEffect {
     pub(crate) mode: WriteMode,
-    /// Why it is not what is wished.
+    /// Why it differs from the configured mode.
     pub(crate) why: Option<String>,
     pub(crate) since_unix_s: u64,
 }
@@ -116,8 +118,8 @@ fn absorb_of(mode: WriteMode) -> Absorb {
 }
 
 impl Arrays {
-    /// Opens the memory that an earlier process left, if it did. The drives have been opened: nothing that process asked of them is
-    /// under way any more.
+    /// Opens the memory that an earlier process left, if any. The drives are open: no operation of
+    /// that process is outstanding any more.
     pub(crate) async fn open_memory(&self) {
         self.load_memories().await;
         let kept = match self.env.world().kept_memory(NAME, None).await {
@@ -126,25 +128,26 @@ impl Arrays {
             Err(error) => Err(error.to_string()),
         };
         let memory = match kept {
-            // Of whatever size: labels may name it.
+            // Any size is accepted: labels may name it.
             Ok(memory) => self.deal_out(memory),
             Err(why) => Memory::Unusable(why),
         };
         *self.memory.borrow_mut() = memory;
     }
 
-    /// Gives the memory up, when nothing of any volume is in it: the next process makes one of the size that it is told.
+    /// Removes the memory when it has no data of any volume: the next process creates it with its
+    /// configured size.
     pub(crate) async fn close_memory(&self) {
         let is_empty = match &*self.memory.borrow() {
             Memory::Open(open) => open.is_empty(),
             Memory::None | Memory::Unusable(_) => false,
         };
         if is_empty && let Err(error) = self.env.world().forget_kept_memory(NAME).await {
-            tracing::warn!("the cache's memory is still there: {error}");
+            tracing::warn!("the cache's memory could not be removed: {error}");
         }
     }
 
-    /// Gives the shards what is free, in equal parts.
+    /// Divides the free memory equally among the shards.
     fn deal_out(&self, memory: CacheMemory) -> Memory {
         let sequence = memory.sequence();
         let CacheMemory { id, words, volumes, found, mut free } = memory;
@@ -155,7 +158,7 @@ impl Arrays {
             let share =
                 CellShare { words: words.clone(), free: std::mem::replace(&mut free, rest), sequence };
             if shard.send(ShardMessage::Cells(share)).is_err() {
-                tracing::error!("a shard does not take its part of the cache's memory");
+                tracing::error!("a shard did not accept its part of the cache's memory");
             }
         }
         let mut by_volume: BTreeMap<u32, Vec<FoundCell>> = BTreeMap::new();
@@ -164,19 +167,19 @@ impl Arrays {
         }
         let found: BTreeMap<_, _> =
             by_volume.into_iter().map(|(place, cells)| (place, Arc::new(cells))).collect();
-        // A volume of which nothing is there has its place still: its label may name this memory.
+        // A volume without data in it still has its place: its label may name this memory.
         let volumes = volumes.into_iter().map(|(place, id)| (place, Uuid(id))).collect();
         Memory::Open(Open { id: Uuid(id), words, volumes, found })
     }
 
-    /// Makes the memory, if there is none.
+    /// Creates the memory, if there is none.
     ///
     /// # Errors
-    /// Why there is none to be had: a sentence.
+    /// Why it cannot be created: a sentence.
     async fn want_memory(&self) -> std::result::Result<(), String> {
         let _turn = self.memory_turn.take(1).await;
         let cells = u32::try_from(self.cache_size.0 / CELL.0).unwrap_or(u32::MAX);
-        // Also where an earlier process left some: that is to become empty.
+        // Also where an earlier process left some: that memory is to become empty.
         if cells == 0 {
             return Err(
                 "the controller was started without a cache; start 'softroc serve' with --cache SIZE"
@@ -190,7 +193,7 @@ impl Arrays {
         }
         let size = KeptSize { words: MemoryHead::words(cells), bytes: MemoryHead::bytes(cells) };
         let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
-        let kept = kept.ok_or("the machine has no memory for it")?;
+        let kept = kept.ok_or("this host has too little free memory for it")?;
         let memory = CacheMemory::make(kept, self.new_uuid().0, cells)?;
         let id = Uuid(memory.id);
         *self.memory.borrow_mut() = self.deal_out(memory);
@@ -202,7 +205,7 @@ impl Arrays {
         Uuid(self.env.world().boot_id().to_be_bytes())
     }
 
-    /// What a label says while the cache may have something of its volume: this memory, this start of the machine.
+    /// The content of a label while the cache may have data of its volume: this memory, this boot.
     pub(super) fn named(&self) -> Option<KeptLabel> {
         match &*self.memory.borrow() {
             Memory::Open(open) => Some(KeptLabel { memory: open.id, boot: self.boot() }),
@@ -210,22 +213,23 @@ impl Arrays {
         }
     }
 
-    /// Whether the memory is here that a label names.
+    /// Whether the memory that a label names is present.
     pub(super) fn is_in_memory(&self, kept: Option<KeptLabel>) -> bool {
         kept.is_some() && kept == self.named()
     }
 
-    /// What a volume has of the cache, and of a data log, when it is given to the shards.
+    /// The cached and logged data of a volume that is being attached to the shards.
     ///
     /// # Errors
-    /// When what its hosts were told is written is in memory that is not here.
+    /// When acknowledged writes of the volume are in memory that is missing.
     pub(super) async fn cache_terms(
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
     ) -> Result<(CacheTerms, FoundOnLog)> {
         let label = volume.label();
-        // What is to become zeroes has nothing that counts: it must not come over them.
+        // A volume that is being zeroed has no valid data: cached data must not overwrite the
+        // zeros.
         let is_hidden = (self.hides)(volume.uuid());
         let is_named = self.check_named(volume, &label)? && !is_hidden;
         if !is_named {
@@ -237,7 +241,8 @@ impl Arrays {
             let why = (label.write_mode != WriteMode::WriteThrough).then(|| RESTORES.to_owned());
             self.note_mode(volume, WriteMode::WriteThrough, why);
             let (gauge, found) = (Some(volume.gauge(self.shards.len())), Arc::default());
-            // It has no place in the memory: a label that names it would say that it has everything.
+            // It has no place in the memory: a label that names the memory would claim that it is
+            // complete.
             return Ok((
                 CacheTerms { index: None, absorb: Absorb::NoMore, found, gauge, marks: Marks::default() },
                 on_log,
@@ -257,7 +262,7 @@ impl Arrays {
         };
         let absorb = match &wished {
             Ok(Some((mode, _))) => absorb_of(*mode),
-            _ if is_named => Absorb::NoMore, // What it was answered from may have something still.
+            _ if is_named => Absorb::NoMore, // Its cache may still have data.
             _ => Absorb::Nothing,
         };
         let mode = wished.as_ref().ok().and_then(|of| *of).map_or(WriteMode::default(), |(mode, _)| mode);
@@ -266,7 +271,7 @@ impl Arrays {
         Ok((CacheTerms { index: place, absorb, found, gauge, marks: Marks::default() }, on_log))
     }
 
-    /// Forgets what is in the memory of a volume whose label does not name it.
+    /// Drops the cached data of a volume whose label does not name the memory.
     pub(super) async fn forget_older_lives(&self, volume: &Volume) -> Result<()> {
         let (place, found, words) = match &mut *self.memory.borrow_mut() {
             Memory::Open(open) => {
@@ -282,7 +287,7 @@ impl Arrays {
         }
         let share = CellShare { words, free, sequence: 0 };
         if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err() {
-            tracing::error!("a shard does not take what is free of the cache's memory");
+            tracing::error!("a shard did not accept free cache memory");
         }
         let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
         told.map_err(|why| Error::new(ErrorKind::Failed, why))?;
@@ -292,7 +297,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Gives a volume a place in the memory, and has its label say so.
+    /// Gives a volume a place in the memory, and records that in its label.
     ///
     /// # Errors
     /// Why not: a sentence.
@@ -309,7 +314,7 @@ impl Arrays {
             Memory::Open(open) => open.give_place(volume.uuid()),
             Memory::None | Memory::Unusable(_) => None,
         };
-        let place = place.ok_or_else(|| format!("the cache has no more than {VOLUMES} volumes"))?;
+        let place = place.ok_or_else(|| format!("the cache supports at most {VOLUMES} volumes"))?;
         let named = self.named();
         if volume.label().kept != named && needs_memory(&volume.label()) {
             let name = |label: &mut VolumeLabel| label.kept = named;
@@ -326,14 +331,15 @@ impl Arrays {
         }
         let name = volume.name();
         if let Some(why) = &why {
-            let text = format!("'{name}' is write-through, and is configured for more: {why}");
-            let effect = "writes are answered when the drives have them";
+            let text = format!("'{name}' is write-through instead of its configured write mode: {why}");
+            let effect = "writes are acknowledged when the drives have them";
             self.events.report(EventCode::VolumeNotCached, &name, why, effect, text);
         }
         volume.set_mode_in_effect(InEffect { mode, why, since_unix_s: self.env.unix_time() });
     }
 
-    /// The shards have a volume, and what was found of it. What it is answered from no more is destaged.
+    /// The shards have taken up a volume and its found blocks. Data in a memory that is not used
+    /// any more is destaged.
     pub(super) fn cache_taken_up(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         if let Memory::Open(open) = &mut *self.memory.borrow_mut()
             && let Some(place) = open.place_of(volume.uuid())
@@ -348,10 +354,10 @@ impl Arrays {
         self.keep_data_log(array, volume);
     }
 
-    /// `volume set --write-mode`. What is worth knowing about it.
+    /// `volume set --write-mode`. Returns notes for the operator.
     ///
     /// # Errors
-    /// When it cannot be as asked, with what to do.
+    /// When the mode cannot be set, with what to do.
     pub(crate) async fn set_write_mode(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -361,7 +367,7 @@ impl Arrays {
         let starting = array.starting_turn().await;
         let name = volume.name();
         self.check_can_record(array, &name)?;
-        // A label that says so means that the log has every acknowledged write.
+        // A label with this mode implies that the log has every acknowledged write.
         let is_served_for_less =
             |now: InEffect| matches!(now.mode, WriteMode::WriteBack | WriteMode::AlwaysWriteBack);
         if mode == WriteMode::LoggedWriteBack
@@ -405,7 +411,7 @@ impl Arrays {
         if let Some(why) = self.take_up_mode(array, volume, mode).await? {
             return Ok(vec![format!("'{}' stays write-through for now: {why}", volume.name())]);
         }
-        // The others promise nothing.
+        // In the other modes flushes are not acknowledged from the cache.
         if mode != WriteMode::AlwaysWriteBack {
             self.begin_data_log(array, volume).await;
         } else {
@@ -414,8 +420,8 @@ impl Arrays {
         Ok(Vec::new())
     }
 
-    /// Has writes answered as the mode says; whether flushes are answered by a log is left as it is. Why not, if it stays
-    /// write-through. The caller has the starting turn.
+    /// Makes the shards acknowledge writes by the mode; flushes by a log are left as they are.
+    /// Returns the reason if it stays write-through. The caller holds the starting lock.
     pub(super) async fn take_up_mode(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -437,7 +443,7 @@ impl Arrays {
         Ok(None)
     }
 
-    /// Begins to end write-back, and waits a while for that.
+    /// Begins to end write-back, and waits up to a limit for that.
     async fn end_write_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Vec<String> {
         let ended = Rc::new(Cell::new(false));
         let end = self.clone().end_later(array.clone(), volume.clone(), ended.clone());
@@ -451,15 +457,16 @@ impl Arrays {
         }
         let (name, info) = (volume.name(), volume.cache_info());
         let (left, how) = match info.pinned_bytes {
-            0 => (ByteCount(info.dirty_bytes), "is still to be written to its drives, which goes on"),
-            _ => (ByteCount(info.dirty_bytes), "cannot be written to its drives yet, and is tried again"),
+            0 => (ByteCount(info.dirty_bytes), "is still being written to its drives"),
+            _ => (ByteCount(info.dirty_bytes), "cannot be written to its drives yet; SoftROC retries"),
         };
-        let what = format!("{left} that hosts wrote to '{name}' {how}");
-        vec![format!("{what}; 'softroc volume show {name}' says how much is left")]
+        let what = format!("{left} of dirty data of '{name}' {how}");
+        vec![format!("{what}; 'softroc volume show {name}' shows how much is left")]
     }
 
-    /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache. Again and again until that is
-    /// done, or nobody wants it any more. While it takes its time, hosts and everything else go on.
+    /// Makes the shards stop acknowledging from the cache, destage dirty data and drop the cached
+    /// data of a volume. Retries until that is done, or is no longer requested. Hosts and other
+    /// work continue meanwhile.
     pub(super) async fn end_later(
         self: Rc<Self>,
         array: Rc<Array>,
@@ -481,7 +488,8 @@ impl Arrays {
             match self.destage_all(&volume, place).await {
                 Ok(()) => {
                     let _starting = array.starting_turn().await;
-                    // The mode may have changed twice since. With nothing dirty on any shard, none has to look into the cache.
+                    // The mode may have changed twice since. Without dirty data no shard has to
+                    // consult the cache.
                     if is_wanted()
                         && self.destage_all(&volume, place).await.is_ok()
                         && self.end_data_log(&array, &volume).await.is_ok()
@@ -505,14 +513,14 @@ impl Arrays {
     fn report_pinned(&self, volume: &Volume, error: &Error) {
         let (name, left) = (volume.name(), ByteCount(volume.cache_info().dirty_bytes));
         let text = format!(
-            "{left} that hosts wrote to '{name}' cannot be written to its drives yet: {}",
+            "{left} of dirty data of '{name}' cannot be written to its drives yet: {}",
             error.message
         );
-        let effect = "the cache keeps it, and it is read from there";
+        let effect = "the cache preserves it, and serves reads of it";
         self.events.report(EventCode::VolumeCachePinned, &name, &error.message, effect, text);
     }
 
-    /// Nothing of a volume is in the memory any more: its label says so, and its place is free.
+    /// The memory has no data of a volume any more: its label says so, and its place is free.
     async fn forget_memory_of(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<()> {
         if volume.label().kept.is_some() {
             self.relabel(array, volume, |label| label.kept = None).await?;
@@ -523,7 +531,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// A volume was taken from the shards. `is_clean`: nothing of it is dirty.
+    /// A volume was detached from the shards. `is_clean`: it has no dirty data.
     pub(super) async fn cache_given_back(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -541,14 +549,20 @@ impl Arrays {
         if label.data_log.is_some()
             && let Err(error) = self.relabel(array, volume, |label| label.data_log = None).await
         {
-            tracing::warn!("'{}' is still said to have data on a log: {error}", volume.name());
+            tracing::warn!(
+                "the record that '{}' has data on a log could not be cleared: {error}",
+                volume.name()
+            );
             return;
         }
         if label.kept.is_some() && !is_named {
             return;
         }
         if let Err(error) = self.forget_memory_of(array, volume).await {
-            tracing::warn!("'{}' is still said to have data in the cache: {error}", volume.name());
+            tracing::warn!(
+                "the record that '{}' has data in the cache could not be cleared: {error}",
+                volume.name()
+            );
         }
     }
 
@@ -567,7 +581,8 @@ impl Arrays {
         let id = volume.id().ok_or_else(|| refused(ErrorKind::WrongState, stopped()))?;
         let left = |why| {
             format!(
-                "not all of '{name}' could be written to its drives: {why}; 'softroc volume show {name}' says what is left"
+                "not all dirty data of '{name}' could be written to its drives: {why}; 'softroc \
+                volume show {name}' shows how much is left"
             )
         };
         let drained = self.tell_shards(|done| ShardMessage::Drain(id, done)).await;
@@ -575,12 +590,12 @@ impl Arrays {
         Ok((array, volume, Vec::new()))
     }
 
-    /// What an earlier process left of a volume that was not started since.
+    /// Bytes that an earlier process left of a volume that was not started since.
     pub(crate) fn found_bytes(&self, volume: &Volume) -> ByteCount {
         ByteCount(self.found_ranges(volume).iter().map(|range| range.len.0).sum())
     }
 
-    /// The same, as runs of the volume's bytes.
+    /// The same, as byte ranges of the volume.
     pub(super) fn found_ranges(&self, volume: &Volume) -> Vec<ByteRange> {
         let memory = self.memory.borrow();
         let Memory::Open(open) = &*memory else { return Vec::new() };

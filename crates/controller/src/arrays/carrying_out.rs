@@ -1,8 +1,9 @@
-//! What a replay writes to members, and what that changes in the lists of blocks.
+//! The writes of a replay to members, and the resulting changes of the block lists.
 //!
-//! A block that a member refuses costs the member nothing: it is excluded, and its content is in the redundancy that the same
-//! record has. Where others of its columns are missing, so that redundancy gives back one of them only, the refused block is punctured:
-//! parity is computed as if it were zeros, and gives back the others.
+//! A member stays in use when it refuses a block. The block is excluded from reads, and the
+//! redundancy in the same record holds its content. Where other blocks of its columns are missing
+//! too, and redundancy restores only one of them, the refused block is punctured: parity is
+//! computed as if it were zeros, and restores the others.
 
 use crate::arrays::array::Array;
 use crate::arrays::noting::note_change;
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 use write_log::Patch;
 
-/// Writes of a replay that are under way on one drive.
+/// Outstanding writes of a replay per drive.
 const AT_A_TIME: usize = 64;
 
-/// A block that a member refused to write, and the content that was to be written.
+/// A block that a member refused to write, and its content.
 pub(super) struct Refused {
     slot: usize,
     range: ByteRange,
@@ -35,7 +36,8 @@ impl Refused {
     }
 }
 
-/// Writes patches to members, and flushes these. Those that failed at it, by slot, and blocks that members refused.
+/// Writes patches to members, and flushes these. Returns members that failed, by slot, and blocks
+/// that members refused.
 pub(super) async fn carry_out(
     members: &BTreeMap<usize, Access>,
     data_start: ByteOffset,
@@ -82,7 +84,7 @@ pub(super) async fn carry_out(
     (errors, still_refused)
 }
 
-/// Flushes members. Those that failed at it.
+/// Flushes members. Returns those that failed.
 async fn flush(members: BTreeMap<usize, &Access>) -> BTreeMap<usize, IoError> {
     let flush = |(slot, access): (&usize, &&Access)| (*slot, Some(access.member.flush()));
     let mut unflushed = join(members.iter().map(flush).collect()).await;
@@ -101,9 +103,10 @@ async fn flush(members: BTreeMap<usize, &Access>) -> BTreeMap<usize, IoError> {
     unflushed
 }
 
-/// Writes the blocks that members refused once more, since a drive may have remapped them. A block is not excluded for a single refusal:
-/// where the region is to be resynced, an excluded block is lost. Returns the blocks that are refused again, and that do not
-/// hold what was to be written: the process may have died after that.
+/// Retries the refused blocks once, since a drive may have remapped them. One refusal does not
+/// exclude a block: in a region with a pending resync, an excluded block is lost. Returns the
+/// blocks that are refused again and do not hold the content already: an earlier process may have
+/// written it.
 async fn write_once_more(
     members: &BTreeMap<usize, Access>,
     data_start: ByteOffset,
@@ -130,10 +133,11 @@ async fn write_once_more(
     still_refused
 }
 
-/// Writes what a member refused, sector by sector. Returns the sectors that it refuses, with their content.
+/// Writes a refused range sector by sector. Returns the sectors that the member refuses, with their
+/// content.
 ///
 /// # Errors
-/// Those that are not about the sectors.
+/// Errors that do not concern single sectors.
 async fn write_by_sectors(
     access: &Access,
     data_start: ByteOffset,
@@ -154,17 +158,17 @@ async fn write_by_sectors(
     Ok(refused)
 }
 
-/// What a replay changes in the lists of a volume's blocks.
+/// The changes that a replay makes to the block lists of a volume.
 #[derive(Default)]
 pub(super) struct Written {
     /// Excluded blocks that were written, by slot.
     excluded: Vec<(usize, ByteRange)>,
-    /// To be noted in the label with the journal's next identity.
+    /// Changes to record in the label with the journal's next identity.
     pub(super) changes: Vec<Change>,
 }
 
 impl Written {
-    /// Blocks among those that are about to be written which are listed.
+    /// The listed blocks among those that the patches write.
     pub(super) fn of(array: &Array, volume: &Volume, patches: &[Patch]) -> Written {
         let state = volume_state(array, volume);
         let (regions, strip) = (Regions::of(&volume.geometry), volume.geometry.strip().bytes());
@@ -193,8 +197,8 @@ impl Written {
         written
     }
 
-    /// All was written and flushed but what members `refused`: these blocks are excluded, and those that were and can be read are so
-    /// no more.
+    /// All blocks were written and flushed except those that members `refused`: these become
+    /// excluded. Excluded blocks that were written and can be read are excluded no more.
     async fn look_at_excluded(
         &mut self,
         members: &BTreeMap<usize, Access>,
@@ -219,7 +223,8 @@ impl Written {
         }
     }
 
-    /// Notes what becomes of the blocks that members `refused`, and of those that were excluded before. Members that failed at it, by slot.
+    /// Records the new state of the blocks that members `refused`, and of those that were excluded
+    /// before. Returns members that failed, by slot.
     pub(super) async fn deal_with_refused(
         &mut self,
         (array, volume): (&Array, &Volume),
@@ -233,9 +238,10 @@ impl Written {
         errors
     }
 
-    /// Punctures the data blocks among those that members `refused` whose content redundancy does not give back, as others of their columns
-    /// are missing. Parity, which counts what they were to hold, counts zeros afterwards. A replay that is interrupted here begins with
-    /// the parity of its records again. Members that failed at it, by slot.
+    /// Punctures the refused data blocks that redundancy cannot restore, because other blocks of
+    /// their columns are missing. Parity, which counts their intended content, counts zeros
+    /// afterwards. An interrupted replay starts again with the parity of its records. Returns
+    /// members that failed, by slot.
     async fn puncture_refused(
         &mut self,
         array: &Array,
@@ -272,7 +278,7 @@ impl Written {
         errors
     }
 
-    /// Members whose refused blocks cannot be listed: these fail.
+    /// Members whose refused blocks do not fit into the list: these fail.
     fn unlisted(&mut self, volume: &Volume, label: &Label) -> BTreeMap<usize, IoError> {
         let (mut next, mut failed) = (label.clone(), BTreeMap::new());
         self.changes.retain(|change| {
@@ -286,7 +292,7 @@ impl Written {
     }
 }
 
-/// The columns of a stripe in which a block of data lies.
+/// The columns of a stripe that contain a data block.
 struct Column {
     map: StripeMap,
     region: RegionIndex,
@@ -294,12 +300,12 @@ struct Column {
     within: ByteCount,
     len: ByteCount,
     drive: DriveIndex,
-    /// By which drive and range the block is named in the list of punctured blocks.
+    /// The drive and range that name the block in the list of punctured blocks.
     home: (DriveIndex, ByteRange),
 }
 
 impl Column {
-    /// `None`: it is no block of data, or no redundancy counts it.
+    /// `None`: it is no data block, or no redundancy covers it.
     fn of(volume: &Volume, state: &VolumeState, drive: DriveIndex, range: ByteRange) -> Option<Column> {
         let (regions, geometry) = (Regions::of(&volume.geometry), &volume.geometry);
         let located = geometry.locate(drive, range.start).filter(|_| geometry.parity_strips() > 0)?;
@@ -311,17 +317,17 @@ impl Column {
         let home = geometry.stripe_map(located.stripe).data_cell(index, CopyIndex(0));
         let home = (home.drive, ByteRange::new(home.offset + within, range.len));
         let region = regions.region_of(located.stripe);
-        // Redundancy that is to be resynced counts nothing.
+        // Redundancy with a pending resync does not count.
         let region = Some(region).filter(|region| state.is_synced(*region))?;
         Some(Column { map, region, index, within, len: range.len, drive, home })
     }
 
-    /// Where P and Q are.
+    /// The cells of P and Q.
     fn parity(&self) -> impl Iterator<Item = (Cell, Role)> {
         self.map.cells().filter(|(_, role)| matches!(role, Role::P | Role::Q))
     }
 
-    /// Whether redundancy gives the block back that its drive refused.
+    /// Whether redundancy restores the block that its drive refused.
     fn gives_back(
         &self,
         state: &VolumeState,
@@ -348,7 +354,7 @@ impl Column {
     }
 }
 
-/// Reads parity of columns, and writes it as if a block of data that counts there were zeros.
+/// Rewrites the parity of columns as if a data block were zeros.
 async fn count_as_zeros(
     access: &Access,
     place: ByteRange,

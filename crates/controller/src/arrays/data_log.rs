@@ -1,17 +1,22 @@
-//! Data logs: what hosts of a volume were told is durable, on log devices before it is on the members.
+//! Data logs: durable data of hosts on log devices, before it is on the members.
 //!
-//! A volume has one while it is write-back, its journal lies on a log, and its place there is long enough for both: the second half of
-//! it. Without one a flush waits for the drives.
+//! A volume has one while it is write-back, its journal is on a log, and its place there is large
+//! enough for both; the data log is the second half. Without one a flush waits for the drives.
 //!
-//! # The order of things
-//! - *It begins.* The label names devices, place, and an identity that no record has; then shards write there.
-//! - *It ends.* No shard promises anything; each destages what is dirty, and flushes the drives. Then the label names none; then
-//!   shards promise again, by the drives. What goes wrong in between is tried again: hosts that flush wait meanwhile.
-//! - *A device fails*, or does not answer in time. The label goes on without it before anything is answered that it lacks. With the last
-//!   one it ends, as above: what the records have promised is in the cache still, and counts there until the drives have it.
-//! - *A start.* Where the memory of the cache is here that the label names, it has everything, and records say nothing newer. After a
-//!   power cut, or where the memory is gone (`lost_memory`), records are read, from those devices that are here; the label goes on without the others. What they say is dirty
-//!   then, laid over what the drives hold: hosts are served at once. In both cases it ends first, as above, before another one begins.
+//! # Order of steps
+//! - *It begins.* The label names devices, place, and an identity that no record has; then shards
+//!   write there.
+//! - *It ends.* No shard issues durability tokens by it; each destages dirty data and flushes the
+//!   drives. Then the label names none; then shards issue tokens again, by the drives. Failed steps
+//!   are retried: flushes of hosts wait meanwhile.
+//! - *A device fails*, or exceeds its time limit. The label drops it before a write that it lacks
+//!   is acknowledged. With the last device the log ends, as above: its records are still in the
+//!   cache, and count until the drives have the data.
+//! - *A start.* Where the cache's memory that the label names is present, it is complete, and the
+//!   records hold nothing newer. After a power cut, or where the memory is gone (`lost_memory`),
+//!   records are read from the devices that are present; the label drops the others. Their data is
+//!   dirty then, on top of the drives' content: hosts are served at once. In both cases the log
+//!   ends first, as above, before another one begins.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -28,19 +33,20 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{LogId, counting, patches, scan};
 
-/// Why a volume is write-through while what its data log had is destaged.
-pub(super) const RESTORES: &str = "what its log device had after a power cut is written to its drives first";
+/// Why a volume is write-through while the content of its data log is destaged.
+pub(super) const RESTORES: &str =
+    "data that its log device had after a power cut is written to its drives first";
 
-/// What a volume is attached with.
+/// The data log state with which a volume is attached.
 #[derive(Default)]
 pub(super) struct FoundOnLog {
     pub(super) terms: DataLogTerms,
-    /// What is to be laid over what the drives hold.
+    /// Logged data that is newer than the drives' content.
     pub(super) restored: Vec<(ByteRange, Slice)>,
 }
 
-/// The parts of a place on a log: how long a journal there is, and where the data log begins and how long it is, if there is room for
-/// one.
+/// The parts of a place on a log: the length of the journal, and offset and length of the data log,
+/// if there is space for one.
 pub(super) fn parts_of(place: &LogPlace, shards: usize) -> (u64, Option<(u64, u64)>) {
     let half = ByteCount(place.len_bytes / 2).align_down(write_log::BLOCK);
     match ring_len(half, shards as u16) {
@@ -50,11 +56,11 @@ pub(super) fn parts_of(place: &LogPlace, shards: usize) -> (u64, Option<(u64, u6
 }
 
 impl Arrays {
-    /// What a volume that is about to be given to the shards has on log devices. `in_memory`: the memory is here that has everything;
-    /// `is_void`: nothing of the volume counts any more.
+    /// The data on log devices of a volume that is about to be attached to the shards. `in_memory`:
+    /// the memory is present and complete; `is_void`: no data of the volume counts any more.
     ///
     /// # Errors
-    /// When what is there cannot be read, or what is missing cannot be recorded.
+    /// When the records cannot be read, or a missing device cannot be recorded.
     pub(super) async fn find_data_log(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -81,16 +87,16 @@ impl Arrays {
         let bytes = ByteCount(restored.iter().map(|(range, _)| range.len.0).sum());
         let name = volume.name();
         let text = format!(
-            "'{name}' was not cleanly shut down, and the memory of the cache is gone: {bytes} that its hosts had flushed were on its log device and are written to its drives now"
+            "'{name}' was not cleanly shut down, and the cache's memory is lost: {bytes} of \
+            flushed data were on its log device and are written to its drives now"
         );
-        let effect =
-            "what hosts had flushed is there, as after a power cut; a flush waits until this is done";
-        let cause = "the memory of the cache is gone";
+        let effect = "all flushed data is present; flushes wait until this is done";
+        let cause = "the cache's memory is lost";
         self.events.report(EventCode::VolumeDataLogReplayed, &name, cause, effect, text);
         Ok(FoundOnLog { terms: DataLogTerms::Unfenced, restored })
     }
 
-    /// What the records say that count, of those devices that are here. The label goes on without the others.
+    /// Reads the valid records of the devices that are present. The label drops the others.
     async fn read_data_log(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -103,7 +109,9 @@ impl Arrays {
             let names: Vec<String> = label.devices.iter().map(|id| self.log_device_name(*id)).collect();
             let loss = self.lost_with_records(volume);
             let sentence = format!(
-                "'{name}' cannot be started: what its hosts had flushed is on log device {}, and {why}; run 'softroc volume start {name}' to try again; or, if that data may be lost, run 'softroc log discard {name} --yes' ({loss})",
+                "'{name}' cannot be started: its last flushed data is on log device {}, which \
+                {why}; run 'softroc volume start {name}' to try again; or, to accept the loss of \
+                that data, run 'softroc log discard {name} --yes' ({loss})",
                 names.join(" or ")
             );
             Error::new(ErrorKind::WrongState, sentence)
@@ -117,7 +125,7 @@ impl Arrays {
         Ok(restored)
     }
 
-    /// The same, and which devices are here. Nothing is changed.
+    /// The same, and which devices are present. Nothing is changed.
     ///
     /// # Errors
     /// Why they cannot be read: the end of a sentence about the devices.
@@ -142,7 +150,7 @@ impl Arrays {
             return Err("cannot be read".to_owned());
         }
         let records = counting(records)
-            .map_err(|missing| format!("record {} of ring {} is missing", missing.sequence, missing.ring))?;
+            .map_err(|missing| format!("lacks record {} of ring {}", missing.sequence, missing.ring))?;
         let slice = |range: ByteRange, bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => {
                 let mut buf = Buf::unpooled(range.len);
@@ -160,7 +168,8 @@ impl Arrays {
         Ok((patches.map(|patch| (patch.range, slice(patch.range, patch.bytes))).collect(), here))
     }
 
-    /// A volume has been given to the shards: what an earlier data log had is destaged, and another one begins, if it is to have one.
+    /// A volume has been attached to the shards: the content of an earlier data log is destaged,
+    /// and another one begins, if configured.
     pub(super) fn keep_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let label = volume.label();
         let may_begin = || label.journal.is_some_and(|journal| journal.log.is_some());
@@ -186,8 +195,8 @@ impl Arrays {
         });
     }
 
-    /// Everything is on the drives that was promised before: nothing of the data log counts any more. The caller has the starting
-    /// turn.
+    /// All logged data is on the drives: no record of the data log counts any more. The caller
+    /// holds the starting lock.
     async fn end_settled(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -195,7 +204,7 @@ impl Arrays {
         id: VolumeId,
     ) -> Result<()> {
         if volume.id() != Some(id) || volume.has_data_log.get() || volume.label().data_log.is_none() {
-            return Ok(()); // Somebody else has seen to it.
+            return Ok(()); // A concurrent task has ended it.
         }
         let is_logged = volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::LoggedWriteBack);
         let ended = |label: &mut VolumeLabel| {
@@ -210,16 +219,18 @@ impl Arrays {
         if !volume.restores.replace(false) {
             return Ok(());
         }
-        // Nothing is dirty, and nothing comes: as if it had been attached just now.
+        // Nothing is dirty, and no write arrives: the same state as after an attach.
         self.absorb(volume, Absorb::Nothing, 0).await?;
         match volume.label().write_mode {
             WriteMode::WriteThrough => Ok(()),
-            // It has no data log by that: whoever ended one may be about to take the log from it.
+            // The volume gets no data log by this: the caller that ended one may be about to remove
+            // the log.
             mode => self.take_up_mode(array, volume, mode).await.map(drop),
         }
     }
 
-    /// Has a volume begin a data log, if it is to have one and has none. The caller has the starting turn.
+    /// Begins a data log for a volume, if it should have one and has none. The caller holds the
+    /// starting lock.
     pub(super) async fn begin_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let is_write_back =
             |now: InEffect| matches!(now.mode, WriteMode::WriteBack | WriteMode::LoggedWriteBack);
@@ -234,7 +245,7 @@ impl Arrays {
         };
         let (_, Some((start_bytes, len_bytes))) = parts_of(&place, self.shards.len()) else { return };
         if start_bytes < on.start_bytes + on.len_bytes {
-            return; // Its journal was made when there was none beside it; the next one is shorter.
+            return; // Its journal was made without a data log; the next one is shorter.
         }
         let (identity, memory) = (self.new_uuid(), self.named());
         let named = |label: &mut VolumeLabel| {
@@ -264,14 +275,15 @@ impl Arrays {
             || volume.label().data_log.is_none_or(|log| log.id != identity)
             || self.ways_to_log(&named.devices).is_empty();
         if is_lost && let Err(error) = self.end_data_log(array, volume).await {
-            tracing::warn!("'{}' answers no flush from its log: {error}", volume.name());
+            tracing::warn!("the data log of '{}' could not be ended: {error}", volume.name());
         }
     }
 
-    /// Has a volume promise nothing by its data log any more. The caller has the starting turn.
+    /// Ends the use of its data log for durability tokens of a volume. The caller holds the
+    /// starting lock.
     ///
     /// # Errors
-    /// When something cannot be destaged: then it goes on being tried, and hosts that flush wait.
+    /// When some data cannot be destaged: the destage is retried, and flushes of hosts wait.
     pub(super) async fn end_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let Some(id) = volume.id() else { return Ok(()) };
         volume.has_data_log.set(false);
@@ -282,8 +294,10 @@ impl Arrays {
             self.give_data_log(id, DataLogTerms::Unfenced).await?;
             let drained = self.tell_shards(|done| ShardMessage::Drain(id, done)).await;
             drained.map_err(|why| {
-                let sentence =
-                    format!("not all of '{}' could be written to its drives: {why}", volume.name());
+                let sentence = format!(
+                    "not all dirty data of '{}' could be written to its drives: {why}",
+                    volume.name()
+                );
                 Error::new(ErrorKind::Failed, sentence)
             })?;
             self.end_settled(array, volume, id).await
@@ -295,11 +309,12 @@ impl Arrays {
         ended
     }
 
-    /// The last device of a data log failed, or does not answer. What it has promised counts until the drives have it, since it may be there
-    /// alone by the time of the next power cut: it ends in the usual order. Sent in this very poll: what is sent next comes after it, and who
-    /// waits for the device is answered when no shard promises anything by it any more.
+    /// The last device of a data log failed or does not respond. Its records count until the drives
+    /// have the data: after a power cut they may be the only copy. So the log ends in the usual
+    /// order. The message is sent within this poll, so it precedes later ones. Requests that wait
+    /// for the device complete when no shard issues durability tokens by it.
     pub(super) fn data_log_fails(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, id: VolumeId) {
-        // Otherwise it is about to end already.
+        // Otherwise it is ending already.
         if !volume.has_data_log.replace(false) {
             return;
         }
@@ -307,7 +322,7 @@ impl Arrays {
         let name = volume.name();
         self.env.spawn("a data log fails", async move {
             if let Err(why) = answers(told).await {
-                tracing::warn!("'{name}' was not told that its data log ends: {why}");
+                tracing::warn!("the shards of '{name}' were not notified that its data log ends: {why}");
             }
         });
         self.keep_data_log(array, volume);
@@ -318,7 +333,7 @@ impl Arrays {
         told.map_err(|why| Error::new(ErrorKind::Failed, why))
     }
 
-    /// The place of a volume on the log in use, as its devices know it.
+    /// The place of a volume on the log in use, as recorded on its devices.
     fn log_place_of(&self, volume: Uuid) -> Option<LogPlace> {
         let labels = self.all_log_devices().into_iter().filter_map(|drive| drive.log_label());
         let newest = labels.max_by_key(|label| label.generation)?;

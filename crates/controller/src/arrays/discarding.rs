@@ -1,5 +1,6 @@
-//! `log discard`: the memory of the cache, or records on log devices, are given up by an operator: one thing by one order, which says
-//! what is lost. What is here and intact is given up where the order names it, and not otherwise.
+//! `log discard`: an operator discards the cache's memory or the records on log devices. One
+//! command discards one of them and reports what is lost. Data that is present and intact is
+//! discarded only if the command names it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -17,18 +18,19 @@ fn has_records(label: &VolumeLabel) -> bool {
 }
 
 impl Arrays {
-    /// A volume is gone for good: what the cache has of it is forgotten.
+    /// A volume is deleted for good: its cached data is dropped.
     pub(crate) async fn forget_cached(&self, volume: &Volume) {
         if let Err(error) = self.forget_older_lives(volume).await {
-            tracing::warn!("what the cache has of '{}' is kept: {error}", volume.name());
+            tracing::warn!("cached data of '{}' could not be discarded: {error}", volume.name());
         }
         self.leave_empty_memory().await;
     }
 
-    /// `log discard`: gives up the memory of the cache, or the records on log devices, and nothing else. Notes say what is lost.
+    /// `log discard`: discards the cache's memory or the records on log devices, and nothing else.
+    /// The notes report the loss.
     ///
     /// # Errors
-    /// When there is nothing to be given up, or that cannot be recorded.
+    /// When there is nothing to discard, or the change cannot be recorded.
     pub(crate) async fn discard_log(
         self: &Rc<Self>,
         order: &DiscardLog,
@@ -46,8 +48,8 @@ impl Arrays {
         Ok((array, volume, notes))
     }
 
-    /// What a volume waits for, in the order in which its start asks for it: its log, then the memory of the cache, then records that
-    /// can be read.
+    /// The missing part that a volume waits for, in the order in which its start checks: its log,
+    /// then the cache's memory, then readable records.
     async fn what_is_lacking(&self, array: &Array, volume: &Rc<Volume>) -> Result<Discarded> {
         let lacks_log = |volume: &Rc<Volume>| self.check_log_is_here(array, volume).is_err();
         if array.with_parts(volume).iter().any(lacks_log) {
@@ -65,18 +67,18 @@ impl Arrays {
         let cached = self.found_bytes(volume) + ByteCount(volume.cache_info().dirty_bytes);
         let mut here = Vec::new();
         if !cached.is_zero() {
-            here.push(format!("the cache has {cached} of it (give that up with --cache)"));
+            here.push(format!("the cache has {cached} of its dirty data (discard it with --cache)"));
         }
-        // Those of a volume that is served are in use, and are not given up.
+        // Records of a served volume are in use, and are not discarded.
         if has_records(&label) && !volume.is_served() {
-            here.push("its log device has records of it (give these up with --records)".to_owned());
+            here.push("its log device has records of it (discard them with --records)".to_owned());
         }
         let here = if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };
-        let sentence = format!("'{name}' waits neither for memory of the cache nor for a log device{here}");
+        let sentence = format!("'{name}' waits neither for cache memory nor for a log device{here}");
         Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    /// A data log of before, whose records are read when the volume is started.
+    /// An earlier data log, whose records the next start of the volume reads.
     fn unread_data_log(&self, volume: &Volume) -> Option<DataLogLabel> {
         let label = volume.label();
         let is_read = !volume.is_served() && !self.is_in_memory(label.kept);
@@ -84,8 +86,8 @@ impl Arrays {
         label.data_log.filter(|log| is_read && !is_given_up(log))
     }
 
-    /// Gives up what the memory of the cache has of a volume, or had. Of memory that is not here that is all that is to be known: where
-    /// drives are missing, the next start records it.
+    /// Discards the cached data of a volume, present or lost. For a missing memory the label change
+    /// is all: where drives are missing, the next start records it.
     async fn give_up_memory(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -94,7 +96,7 @@ impl Arrays {
     ) -> Result<Vec<String>> {
         let name = volume.name();
         let (Some(kept), gone) = (volume.label().kept, self.lacks_memory(volume)) else {
-            let sentence = format!("the cache has nothing of '{name}'");
+            let sentence = format!("the cache has no dirty data of '{name}'");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         };
         let mut loss = match gone {
@@ -123,7 +125,8 @@ impl Arrays {
         Ok(notes)
     }
 
-    /// Gives up the records of a volume on log devices, of those of its parts that lack them: of all, where none does.
+    /// Discards the records of a volume on log devices: of the parts that lack them, or of all if
+    /// none does.
     async fn give_up_records(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -142,14 +145,14 @@ impl Arrays {
             } else {
                 "is served, and uses its log"
             };
-            return Err(Error::new(ErrorKind::WrongState, format!("'{name}' {why}; nothing was given up")));
+            return Err(Error::new(ErrorKind::WrongState, format!("'{name}' {why}; nothing was discarded")));
         }
         let loss = self.lost_with_records(volume);
         if dry_run {
             return Ok(vec![loss]);
         }
         if !array.is_running() && self.check_can_record(array, &name).is_err() {
-            // The journals of its other parts are here, and finish what was interrupted.
+            // The journals of its other parts are present, and replay interrupted writes.
             for part in &parts {
                 part.given_up_log.set(part.label().journal.and_then(|journal| journal.id));
                 part.given_up_data_log.set(part.label().data_log.map(|log| log.id));
@@ -158,7 +161,8 @@ impl Arrays {
             return Ok(vec![self.report_discarded_records(&name, &loss), until_the_start(&name)]);
         }
         self.check_can_record(array, &name)?;
-        // Nor does a journal tell any more what was interrupted: whole stripes that the data log had are not in it.
+        // The journal does not cover interrupted writes any more: it lacks the full stripes of the
+        // data log.
         let gone = |label: &mut VolumeLabel| {
             label.data_log = None;
             if let Some(journal) = &mut label.journal {
@@ -190,19 +194,20 @@ impl Arrays {
         }
     }
 
-    /// What is lost with the records of a volume on log devices. A write with FUA that a record of the journal carries is in the drives'
-    /// caches alone until the record is retired (`engine::stripe::journal`).
+    /// The loss with the records of a volume on log devices. A FUA write in a journal record is
+    /// only in the drives' caches until the record is retired (`engine::stripe::journal`).
     pub(super) fn lost_with_records(&self, volume: &Volume) -> String {
         let label = volume.label();
-        let interrupted = "interrupted writes are not finished, and their regions are resynced";
+        let interrupted = "interrupted writes stay unfinished, and their regions are resynced";
         match label.data_log.filter(|_| !self.is_in_memory(label.kept)) {
             None => format!(
-                "lost: nothing that a flush covered; writes with FUA that were answered last may be lost if the drives were without power since; {interrupted}"
+                "lost: no flushed data; the last acknowledged writes with FUA may be lost if the \
+                drives lost power since; {interrupted}"
             ),
             Some(log) => {
                 let most = log.len_bytes.min(label.capacity_bytes) / CELL.0;
                 format!(
-                    "lost: what hosts had flushed last; how much is not known, at most {} of 4 KiB; {interrupted}",
+                    "lost: the last flushed data, at most {} of 4 KiB; {interrupted}",
                     counted(most, "block")
                 )
             }
@@ -225,12 +230,10 @@ impl Arrays {
 
     fn report_discarded_memory(&self, name: &str, lost: Option<ByteCount>, loss: &str) -> String {
         let text = match lost {
-            None => format!(
-                "what the cache had of '{name}' was given up: how much that was is not known ({loss})"
-            ),
-            Some(lost) => format!("{lost} that hosts wrote to '{name}' were given up ({loss})"),
+            None => format!("the cached data of '{name}' was discarded; its amount is unknown ({loss})"),
+            Some(lost) => format!("{lost} of dirty data of '{name}' were discarded ({loss})"),
         };
-        let effect = "blocks that hosts wrote last may be old; check what is on the volume";
+        let effect = "the last written blocks may have their old content; check the data on the volume";
         self.events.report(
             EventCode::VolumeCacheDiscarded,
             name,
@@ -243,9 +246,10 @@ impl Arrays {
 
     fn report_discarded_records(&self, name: &str, loss: &str) -> String {
         let text = format!(
-            "what the log device has of '{name}' was given up: regions that were being written are resynced ({loss})"
+            "the log records of '{name}' were discarded: regions with interrupted writes are \
+            resynced ({loss})"
         );
-        let effect = "writes that were acknowledged last may be old; check what is on the volume";
+        let effect = "the last acknowledged writes may be lost; check the data on the volume";
         self.events.report(
             EventCode::VolumeLogDiscarded,
             name,
@@ -257,9 +261,10 @@ impl Arrays {
     }
 }
 
-/// Nothing is recorded while drives are missing, as these would not know of it.
+/// Nothing is recorded while drives are missing, as these would not have the change.
 fn until_the_start(name: &str) -> String {
     format!(
-        "drives of '{name}' are missing: it is recorded when the volume is started; run 'softroc volume start {name}' before the controller is stopped"
+        "drives of '{name}' are missing: this is recorded when the volume is started; run 'softroc \
+        volume start {name}' before the controller is stopped"
     )
 }

@@ -1,19 +1,21 @@
-//! Drives that are taken from shards, until they have returned everything.
+//! Drives that leave the shards, until they have completed all outstanding operations.
 //!
 //! # Fault model
-//! A drive may carry out what it was asked at any time, long after whoever asked was told that it failed; or never, and
-//! never say so.
+//! A drive may carry out an operation at any time, long after the requester received an error; or
+//! never, without a response.
 //!
 //! # Invariants
-//! - A drive *leaves* a volume's shards when it goes out of its slot, when another one takes that, and when the volume
-//!   is not served any more: deleted, stopped, or served anew. From before the shards are told until each of them has
-//!   everything back that it asked of the drive, it is draining ([`Drive::is_draining`]).
-//! - What is draining is used for nothing else: it is no spare, no member of anything new, and not forgotten; its label
-//!   is not believed. It would get a write from before on top of what it is given (rule (d) of the promises). Nor does
-//!   the same volume use it again, its journal among that: a write from before may go where a new one has been.
-//! - Nobody waits for that longer than one waits for a command. What takes a drive away is done with it; what would use
-//!   it is refused, with its name.
-//! - When the process ends, the system keeps the drive locked for as long as it has something under way.
+//! - A drive *leaves* a volume's shards when it loses its slot, when another drive takes the slot,
+//!   and when the volume is not served any more: deleted, stopped, or attached anew. It is draining
+//!   from before the shards are notified until each has all its operations back
+//!   ([`Drive::is_draining`]).
+//! - A draining drive has no other use: it is no spare and no member of a new array, it is not
+//!   forgotten, and its label is not trusted. An old write could overwrite its new content (rule
+//!   (d) of durability). The same volume, its journal included, does not use it again either: an
+//!   old write could overwrite a newer one.
+//! - The wait for a draining drive is limited to that of a command. A command that removes a drive
+//!   completes; a command that needs it is refused, with the drive's name.
+//! - When the process ends, the system keeps the drive locked while it has outstanding operations.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -26,11 +28,12 @@ use engine::{Done, Seat};
 use platform::mailbox;
 use std::rc::Rc;
 
-/// The seats of a volume that shards are told to let go of, and whether they have everything back from who had them.
+/// The positions of a volume that the shards release, and whether their drives have completed all
+/// operations.
 pub(crate) struct Draining(Vec<(Seat, IsQuiesced)>);
 
 impl Draining {
-    /// Notes it of the drives that have the seats now.
+    /// Records the draining at the drives that have these positions now.
     pub(crate) fn note(&self, array: &Array, volume: &Volume) {
         for (seat, is_quiesced) in &self.0 {
             if let Some(drive) = array.drive_at(*seat) {
@@ -42,7 +45,8 @@ impl Draining {
 }
 
 impl Arrays {
-    /// Begins to let go of all seats of an array. Whom each shard is to tell of which.
+    /// Begins to release all positions of an array. Returns the draining state, and for each
+    /// position the completion handle for the shards.
     pub(super) fn drain_seats(self: &Rc<Self>, array: &Array) -> (Draining, Vec<(Seat, Done)>) {
         let (mut draining, mut asked) = (Vec::new(), Vec::new());
         for seat in array.seats() {
@@ -53,7 +57,7 @@ impl Arrays {
         (Draining(draining), asked)
     }
 
-    /// A drive is taken from shards, which say so when they have everything back.
+    /// A drive leaves the shards, which report when they have all operations back.
     pub(crate) fn drain(self: &Rc<Self>, drive: &Drive, told: Answers) {
         drive.note_draining(&self.when_drained(told));
     }
@@ -66,14 +70,14 @@ impl Arrays {
                 tracing::warn!("a shard did not release a drive: {why}");
             }
             set.set(true);
-            // It may be what somebody waits for.
+            // The reconciler may wait for it.
             this.attention.look_after();
         });
         is_quiesced
     }
 
-    /// Waits, for so long as one waits for a command, until the drives that a volume would use have returned everything
-    /// that they were asked when it was served before.
+    /// Waits, at most as long as a command waits, until the drives that a volume would use have
+    /// completed all operations of its previous attachment.
     ///
     /// # Errors
     /// Which drive has not.
@@ -83,7 +87,7 @@ impl Arrays {
         late().map_or(Ok(()), |drive| Err(drive.not_quiesced()))
     }
 
-    /// The same for the space of all volumes that there are, and were, on an array.
+    /// The same for the space of all current and former volumes of an array.
     ///
     /// # Errors
     /// Which drive has not.
@@ -94,7 +98,7 @@ impl Arrays {
     }
 }
 
-/// What is to be known of drives that are free, but for what they have not returned: a sentence each.
+/// Notes about drives that are free except for outstanding operations: a sentence each.
 pub(crate) fn notes<'a>(drives: impl IntoIterator<Item = &'a Rc<Drive>>) -> Vec<String> {
     let late = drives.into_iter().filter(|drive| drive.is_draining());
     let told = |drive: &Rc<Drive>| -> String {

@@ -1,12 +1,13 @@
-//! The drives' own write caches, on or off as volumes wish it. A drive belongs to all volumes of its array: if one of them wants its
-//! cache off, it is off.
+//! The drives' own write caches, on or off as volumes are configured. A drive serves all volumes of
+//! its array: if one of them turns the cache off, it is off.
 //!
-//! Whatever it is, drives are flushed before anything is said to be durable. With the cache off a write that a drive has taken is
-//! durable already, so that nothing depends on hosts that flush.
+//! In both settings drives are flushed before data is reported as durable. With the cache off a
+//! completed write is durable already, so durability does not depend on host flushes.
 //!
-//! # The order of things
-//! The label says what is wished. Before hosts see a volume, and when it is wished otherwise, each drive is told; a drive that joins is
-//! told when drives are next asked for their health. A drive may forget it with its power: it is told anew whenever it is opened.
+//! # Order of steps
+//! The label holds the setting. Each drive is set before hosts see a volume and after a change; a
+//! drive that joins is set at the next health poll. A drive may lose the setting with its power: it
+//! is set again whenever it is opened.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -18,15 +19,15 @@ use ondisk::{DriveCache, VolumeLabel};
 use platform::{DriveKind, IoErrorKind};
 use std::rc::Rc;
 
-/// What drives made of what was wished.
+/// The cache state of a volume's drives.
 pub(crate) struct DriveCaches {
-    /// As it is called.
+    /// The name of the state.
     pub(crate) current: &'static str,
-    /// What that means, and why it is not what was wished.
+    /// The meaning of the state, and why it differs from the setting.
     pub(crate) reason: String,
 }
 
-/// What an array's drives are to do, and the volume that wants it.
+/// The setting for an array's drives, and the volume that requires it.
 fn wished(array: &Array) -> (DriveCache, Option<Rc<Volume>>) {
     let of = |wish: DriveCache| array.volumes().into_iter().find(|volume| volume.label().drive_cache == wish);
     match (of(DriveCache::Off), of(DriveCache::On)) {
@@ -45,14 +46,14 @@ fn drives(array: &Array) -> Vec<Rc<Drive>> {
 }
 
 impl Arrays {
-    /// Tells the drives of all arrays what is wished, where they were not told.
+    /// Applies the setting to the drives of all arrays, where it was not applied yet.
     pub(crate) async fn follow_drive_caches(&self) {
         for array in self.all().iter().filter(|array| array.is_running()) {
             self.set_drive_caches(array).await;
         }
     }
 
-    /// Tells the drives of an array what is wished, where they were not told.
+    /// Applies the setting to the drives of an array, where it was not applied yet.
     pub(super) async fn set_drive_caches(&self, array: &Array) {
         let on = match wished(array).0 {
             DriveCache::Unchanged => return,
@@ -70,12 +71,12 @@ impl Arrays {
             let what = if on { "on" } else { "off" };
             let text =
                 format!("the write cache of drive {} could not be switched {what}: {error}", drive.name);
-            let effect = "it is as the drive has it; everything that must be durable is flushed all the same";
+            let effect = "it keeps its setting; the controller flushes it for durability in any case";
             self.events.report(EventCode::DriveCacheNotSet, &drive.name, &error.to_string(), effect, text);
         }
     }
 
-    /// `volume set --drive-cache`. What is worth knowing about it.
+    /// `volume set --drive-cache`. Returns notes for the operator.
     ///
     /// # Errors
     /// When it cannot be recorded.
@@ -90,8 +91,8 @@ impl Arrays {
         self.check_can_record(array, &name)?;
         if volume.label().drive_cache != wish {
             self.relabel(array, volume, |label: &mut VolumeLabel| label.drive_cache = wish).await?;
-            let text = format!("'{name}' wants the write caches of its drives {}", wish.name());
-            let effect = "'softroc volume show' says what the drives made of it";
+            let text = format!("the write caches of the drives of '{name}' are set to {}", wish.name());
+            let effect = "'softroc volume show' shows the state of the drives' caches";
             self.events.report(EventCode::VolumeDriveCache, &name, "an operator changed it", effect, text);
         }
         self.set_drive_caches(array).await;
@@ -106,11 +107,11 @@ impl Arrays {
     }
 }
 
-/// What the drives of a volume made of what is wished.
+/// The cache state of a volume's drives, compared with the setting.
 pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
     let (wish, whose) = wished(array);
     if wish == DriveCache::Unchanged {
-        let reason = "the drives' own write caches are as the drives have them".to_owned();
+        let reason = "the drives' own write caches keep their settings".to_owned();
         return DriveCaches { current: wish.name(), reason };
     }
     let all = drives(array);
@@ -124,7 +125,7 @@ pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
         }
         _ => Some(format!("{} {}", drive.name, without(drive))),
     });
-    let why = why.unwrap_or_else(|| "they are told when they are there".to_owned());
+    let why = why.unwrap_or_else(|| "they are set when the drives are present".to_owned());
     let for_whom = match whose.filter(|other| other.uuid() != volume.uuid()) {
         Some(other) => format!(", for '{}' on the same drives", other.name()),
         None => String::new(),
@@ -132,7 +133,7 @@ pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
     match (count, wish) {
         (0, _) => DriveCaches {
             current: DriveCache::Unchanged.name(),
-            reason: format!("no drive has a cache that was switched: {why}"),
+            reason: format!("no drive cache was switched: {why}"),
         },
         (count, _) if count < of => DriveCaches {
             current: "mixed",
@@ -140,25 +141,26 @@ pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
         },
         (_, DriveCache::Off) => DriveCaches {
             current: wish.name(),
-            reason: format!("what a drive has taken outlives a power cut{for_whom}"),
+            reason: format!("writes that a drive acknowledged survive a power cut{for_whom}"),
         },
         _ => DriveCaches {
             current: wish.name(),
             reason: format!(
-                "drives answer writes from their own caches; they are flushed before anything is durable{for_whom}"
+                "drives acknowledge writes from their own caches; the controller flushes them for \
+                durability{for_whom}"
             ),
         },
     }
 }
 
-/// Why a drive has no cache that could be switched.
+/// Why a drive has no cache that can be switched.
 fn without(drive: &Drive) -> &'static str {
     let kind = drive.access().map(|access| access.info().kind);
     match kind {
-        Some(DriveKind::File) => "is a file, which has none: the page cache is bypassed and flushed",
-        Some(DriveKind::Memory | DriveKind::Null) => "is memory, which has none",
-        Some(DriveKind::Remote) => "is an export, whose cache is its server's business",
+        Some(DriveKind::File) => "is a file, which has no cache: the page cache is bypassed and flushed",
+        Some(DriveKind::Memory | DriveKind::Null) => "is memory, which has no cache",
+        Some(DriveKind::Remote) => "is an export, whose server controls its cache",
         Some(DriveKind::Volume) => "is a volume, which has a write mode of its own",
-        _ => "has none that can be switched",
+        _ => "has no cache that can be switched",
     }
 }

@@ -1,26 +1,27 @@
-//! Where a volume lies on the drives of its array: a run of bytes, the same on all of them, and a run of regions.
+//! The extent of a volume on the drives of its array: a run of bytes, the same on all of them, and
+//! a run of regions.
 
 use crate::interface::Coercion;
 use ondisk::{Label, Tail, TailPlace, VolumeLabel, intent::MAX_REGIONS};
 use std::ops::Range;
 use units::{ByteCount, StripSize};
 
-/// Volumes begin at multiples of this, or of their strip where that is more.
+/// Volumes begin at multiples of this, or of their strip if that is larger.
 const ALIGNMENT: ByteCount = ByteCount::MIB;
 
-/// Where data may end on every one of drives of these sizes, whose tails are at that place.
+/// The common end of the data space on drives of these sizes, with their tails at that place.
 pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) -> ByteCount {
     let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
     let rooms = sizes.map(end);
     rooms.min().unwrap_or(ByteCount::ZERO)
 }
 
-/// The same for a new volume whose creation does not say how sizes are rounded.
+/// The same for a new volume with the default rounding of sizes.
 pub(crate) fn usual_end(size_bytes: impl Iterator<Item = u64>, tail: TailPlace) -> ByteCount {
     free_end(size_bytes.map(|size| Coercion::default().used_of(ByteCount(size))), tail)
 }
 
-/// What lies between those that are taken, up to `end`, ascending.
+/// The gaps between the taken ranges, up to `end`, ascending.
 pub(crate) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
     taken.sort_unstable_by_key(|range| range.start);
     let mut gaps = Vec::new();
@@ -36,10 +37,11 @@ pub(crate) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
     gaps
 }
 
-/// The free runs of bytes on drives that have `room` before their labels: aligned for a strip, ascending.
+/// The free runs of bytes on drives with `room` bytes before their labels: aligned for a strip,
+/// ascending.
 pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSize) -> Vec<Range<u64>> {
     let bytes = |volume: &VolumeLabel| volume.data_start_bytes..volume.data_end_bytes();
-    // Before the data of some is the tail.
+    // Some drives have the tail before their data.
     let taken = label.map(|label| {
         std::iter::once(0..label.tail.data_start().0).chain(label.volume.iter().map(bytes)).collect()
     });
@@ -49,7 +51,7 @@ pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSiz
     gaps(taken, room.0).into_iter().map(aligned).filter(|gap| gap.start < gap.end).collect()
 }
 
-/// The first run of regions of that length that no volume has.
+/// The first free run of regions of that length.
 pub(crate) fn free_regions(label: Option<&Label>, count: u32) -> Option<u32> {
     let regions = |volume: &VolumeLabel| u64::from(volume.first_region)..u64::from(volume.end_region());
     let taken = label.map(|label| label.volume.iter().map(regions).collect()).unwrap_or_default();
@@ -58,7 +60,7 @@ pub(crate) fn free_regions(label: Option<&Label>, count: u32) -> Option<u32> {
     u32::try_from(gap.start).ok()
 }
 
-/// Where a volume goes that uses `need` of each drive: the first gap that is long enough.
+/// The offset for a volume that uses `need` of each drive: the first gap that is long enough.
 pub(crate) fn first_fit(gaps: &[Range<u64>], need: ByteCount) -> Option<u64> {
     gaps.iter().find(|gap| gap.end - gap.start >= need.0).map(|gap| gap.start)
 }

@@ -1,22 +1,25 @@
-//! The failure handler: what keeps an array's promises while it is started, for failures and marks.
+//! The failure handler: makes failures and marks of a started array durable.
 //!
 //! # Fault model and invariants
-//! The process or the power may go at any point; drives may fail at any write, these here too.
-//! - *Rule (a).* A failure is in the labels of all drives that are left, with a new generation, **before** any
-//!   shard is told to go on without the drive (`Change::InService`) and before the report is answered. Killed before:
-//!   the drive counts as online, and no write that skipped it was acknowledged; its region is marked. Killed
-//!   after: it is out, and has missed what is marked.
-//! - A drive that no volume can spare is *lost*, not failed: nothing is recorded and the report is answered
-//!   with an error, so no write that skipped it is acknowledged. What all drives hold together stays whole, and
-//!   the volumes can be started again when the drive is back. Where some volumes can spare it and others cannot,
-//!   its failure is recorded, and of the others that they lost it.
-//! - A report is about the drive that its shard had in the slot. Where another one has the slot by now, the one before has left,
-//!   which is recorded: the report is answered, and the other one stays.
-//! - *Rule (b).* A mark is answered when it is durable on every drive in use. A drive that cannot take it fails
-//!   first, by rule (a).
-//! - *The map is the journal of the label.* A marked region may have been written: what is out has missed it, what was
-//!   unwritten is not. The label learns that before the mark goes (`bitmap_clearer.rs`).
-//! - All of this happens under the array's metadata turn, one after the other.
+//! The process may crash and the power may fail at any point; any write to a drive may fail,
+//! including these.
+//! - *Rule (a).* A failure is in the labels of all other drives, with a new generation, **before**
+//!   a shard continues without the drive (`Change::InService`) and before the report is confirmed.
+//!   After an earlier crash: the drive counts as online, and no write that skipped it was
+//!   acknowledged; its region is marked. After a later one: the drive is out, and stale in the
+//!   marked regions.
+//! - A drive whose loss no volume tolerates is *lost*, not failed: nothing is recorded and the
+//!   report gets an error, so no write that skipped it is acknowledged. The drives stay consistent,
+//!   and the volumes can be started when the drive is back. Where only some volumes tolerate it,
+//!   its failure is recorded, and the others record that they lost it.
+//! - A report concerns the drive that its shard had in the slot. If another drive has the slot now,
+//!   the departure of the old one is recorded: the report is confirmed, and the new one stays.
+//! - *Rule (b).* A mark is confirmed when it is durable on every drive in use. A drive that cannot
+//!   take it fails first, by rule (a).
+//! - *The map is the journal of the label.* A marked region may have been written: drives that are
+//!   out are stale there, and it does not count as unwritten. The label records that before the
+//!   mark is cleared (`bitmap_clearer.rs`).
+//! - All of this happens under the array's metadata lock, one after the other.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -34,14 +37,15 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use units::{ByteRange, DriveIndex, counted};
 
-/// A drive that is to go out: its slot, and why.
+/// A drive to take out: its slot, and the reason.
 #[derive(Clone)]
 pub(crate) struct Failing {
     pub(crate) slot: usize,
     pub(crate) cause: Cause,
-    /// What happened, to be read within a sentence.
+    /// The error, as part of a sentence.
     pub(crate) what: String,
-    /// Whether it failed by its own fault, which is remembered; one that vanished may come back.
+    /// Whether the drive itself is at fault, which is recorded; a drive that vanished may come
+    /// back.
     pub(crate) is_lasting: bool,
 }
 
@@ -50,7 +54,8 @@ pub(crate) struct FailureReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
     pub(crate) volume: Rc<Volume>,
-    /// While the volume is served as that, `swaps` tells which of the slot's drives it is about ([`Volume::swaps`]).
+    /// While the volume has that number, `swaps` identifies the drive of the slot
+    /// ([`Volume::swaps`]).
     pub(crate) id: VolumeId,
     pub(crate) drive: DriveIndex,
     pub(crate) swaps: u64,
@@ -59,14 +64,15 @@ pub(crate) struct FailureReport {
 }
 
 impl FailureReport {
-    /// Whether it is about the drive that has the slot now. `None`: nobody can tell any more.
+    /// Whether it concerns the current drive of the slot. `None`: this is not known any more.
     pub(super) fn is_about_present(&self) -> Option<bool> {
         let is_served = self.volume.id() == Some(self.id);
         is_served.then(|| self.volume.swaps(self.drive.as_usize()) == self.swaps)
     }
 }
 
-/// Whether a drive with that error is remembered as failed. One that does not answer in time is suspended.
+/// Whether a drive with that error is recorded as failed. A drive that exceeds a time limit is
+/// suspended.
 pub(super) fn is_lasting(error: IoErrorKind) -> bool {
     !matches!(error, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
 }
@@ -80,7 +86,7 @@ pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<
 }
 
 impl Arrays {
-    /// Deals with failures and marks until the array is stopped.
+    /// Handles failures and marks until the array is stopped.
     pub(super) async fn handle_failures(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         loop {
             let work = &array.work;
@@ -109,7 +115,7 @@ impl Arrays {
 
     async fn deal_with_failures(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<FailureReport>) {
         let mut failing: Vec<Failing> = Vec::new();
-        // A drive that took the slot since is sound, as far as these tell.
+        // Reports about an earlier drive of the slot do not affect its current one.
         let present = |report: &&FailureReport| report.is_about_present() == Some(true);
         for FailureReport { drive, what, error, .. } in reports.iter().filter(present) {
             let slot = drive.as_usize();
@@ -131,7 +137,7 @@ impl Arrays {
         }
     }
 
-    /// Makes marks durable and answers. Several reports are dealt with by one write.
+    /// Makes marks durable and confirms the reports. One write covers several reports.
     async fn deal_with_marks(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<MarkReport>) {
         let work = &array.work;
         let news: Vec<RegionSet> = reports.iter().map(|report| self.newly_written(array, report)).collect();
@@ -157,7 +163,7 @@ impl Arrays {
         }
     }
 
-    /// Regions of a report that nobody had written before.
+    /// Regions of a report that were never written before.
     fn newly_written(&self, array: &Array, report: &MarkReport) -> RegionSet {
         if !array.has(&report.volume) {
             return RegionSet::EMPTY;
@@ -166,10 +172,11 @@ impl Arrays {
         report.regions.iter().filter(|region| unwritten.contains(*region)).collect()
     }
 
-    /// Writes what changed of the map to every drive in use. The caller has the metadata turn.
+    /// Writes the changed blocks of the map to every drive in use. The caller holds the metadata
+    /// lock.
     ///
     /// # Errors
-    /// When it is not durable on all drives that are left.
+    /// When it is not durable on all remaining drives.
     pub(crate) async fn write_map(self: &Rc<Self>, array: &Rc<Array>) -> Result<(), IoError> {
         let writes = array.map.borrow_mut().take_changed();
         if writes.is_empty() {
@@ -178,7 +185,8 @@ impl Arrays {
         let errors = self.write_blocks(array, &writes, &array.in_use()).await;
         let full = errors.values().find(|error| error.spares_drive()).copied();
         if let Some(full) = full {
-            // Rule (i): no space below a drive is no failure of the drive. But the mark is not durable.
+            // Rule (i): a full backing store is no failure of the drive. But the mark is not
+            // durable.
             array.map.borrow_mut().not_written(&writes);
             return Err(full);
         }
@@ -189,8 +197,9 @@ impl Arrays {
         Err(IoError::new(IoErrorKind::Gone))
     }
 
-    /// Writes the whole map, and the record of initialised stripes, to the drives in `slots`, both copies of every block. Who failed
-    /// at it, and whether that was for want of space.
+    /// Writes the whole map, and the record of initialised stripes, to the drives in `slots`, both
+    /// copies of every block. Returns the failed drives with their errors, among them a full
+    /// backing store.
     pub(crate) async fn heal_map(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
         let mut failed = BTreeMap::new();
         let tail = array.label().tail;
@@ -209,8 +218,8 @@ impl Arrays {
         failed
     }
 
-    /// Writes blocks of the map to the drives in `slots`, all at once, and for some time again while the system refuses that for now. Which
-    /// failed.
+    /// Writes blocks of the map to the drives in `slots` in parallel, and retries for some time
+    /// while the system is busy. Returns the failed drives.
     pub(super) async fn write_blocks(
         &self,
         array: &Array,
@@ -242,7 +251,7 @@ impl Arrays {
         join(ios).await
     }
 
-    /// A shard has made the redundancy of regions agree with their data again: all shards are told.
+    /// A shard has resynced regions: all shards are notified.
     pub(super) fn regions_synced(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -273,8 +282,8 @@ impl Arrays {
         }
     }
 
-    /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
-    /// it is resynced. Its regions are marked (they were being written) and stay so.
+    /// A write was left unfinished: no shard trusts its regions, nor does the next start, until
+    /// they are resynced. The regions are marked (they were being written) and stay so.
     pub(super) fn regions_unsynced(
         &self,
         array: &Rc<Array>,
@@ -287,30 +296,33 @@ impl Arrays {
         self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
         let name = volume.name();
         let text = format!(
-            "a write to '{name}' was left unfinished on some drive: the redundancy of {} is not trusted before the next resync",
+            "a write to '{name}' was left unfinished on a drive: {} are unsynced until the next \
+            resync",
             counted(regions.len(), "region")
         );
         self.events.report(
             EventCode::VolumeUnsynced,
             &name,
-            "a write failed on some drive",
-            "redundancy is not trusted there",
+            "a write failed on a drive",
+            "redundancy is not used there",
             text,
         );
     }
 
-    /// Has every shard apply a change but the one that reported it: what that one learned since must not be undone.
+    /// Sends a change to every shard except the one that reported it: newer state of that shard
+    /// must not be undone.
     pub(super) fn tell_others(&self, volume: &Volume, from: ShardIndex, change: &Change) {
         let Some(id) = volume.id() else { return };
         for (index, shard) in self.shards.iter().enumerate() {
             let message = ShardMessage::Apply(id, change.clone(), None, None);
             if index != usize::from(from.0) && shard.send(message).is_err() {
-                tracing::warn!(shard = index, "a shard does not take a change of its volume");
+                tracing::warn!(shard = index, "a shard did not accept a change of its volume");
             }
         }
     }
 
-    /// A drive could not read some blocks. Every one is counted; the first and then every tenfold is an event.
+    /// A drive could not read some blocks. Every one is counted; the 1st, 10th, 100th and so on
+    /// cause an event.
     pub(super) fn medium_error(
         &self,
         array: &Array,
@@ -326,7 +338,8 @@ impl Arrays {
         }
         let (name, volume) = (&drive.name, volume.name());
         let (start, end) = (range.start.0, range.end().0);
-        let effect = if recovered { "redundancy stands in for it" } else { "hosts get an I/O error there" };
+        let effect =
+            if recovered { "redundancy serves these blocks" } else { "hosts get an I/O error there" };
         let text = format!(
             "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such errors since the start)"
         );
@@ -338,7 +351,7 @@ impl Arrays {
     }
 }
 
-/// Whether a block lies on drives right before another one.
+/// Whether a block is directly before another one on the drives.
 fn lies_before(one: &BlockWrite, next: &BlockWrite) -> bool {
     one.area == next.area && one.copy == next.copy && one.block + 1 == next.block
 }

@@ -1,4 +1,4 @@
-//! How commands name drives, volumes and arrays, and whose a drive is.
+//! Lookup of drives, volumes and arrays by the names in commands, and of the array of a drive.
 
 use super::Arrays;
 use super::array::Array;
@@ -12,7 +12,8 @@ fn wrong(sentence: impl Into<String>) -> Error {
 }
 
 impl Arrays {
-    /// The place of a drive; of one that cannot be opened, the place that was left by a drive of its name.
+    /// The array and slot of a drive; for one that cannot be opened, the slot that a drive of its
+    /// name had.
     pub(crate) fn shown_place(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
         let left_by = |array: Rc<Array>| {
             let names = array.label().member;
@@ -30,7 +31,7 @@ impl Arrays {
         self.all().into_iter().find_map(|array| array.slot_of(drive).map(|slot| (array.clone(), slot)))
     }
 
-    /// What `VOLUME:SLOT` names, if the text is one of an existing slot.
+    /// The slot that `VOLUME:SLOT` names, if it exists.
     pub(crate) fn slot_named(&self, text: &str) -> Option<(Rc<Array>, usize)> {
         let (volume, slot) = text.rsplit_once(':')?;
         let slot: usize = slot.parse().ok()?;
@@ -54,11 +55,12 @@ impl Arrays {
         }
         Err(Error::new(
             ErrorKind::NotFound,
-            format!("there is no drive '{text}'; give a path or VOLUME:SLOT from 'softroc drive list'"),
+            format!("there is no drive '{text}'; use a path or VOLUME:SLOT from 'softroc drive list'"),
         ))
     }
 
-    /// A volume by its name or UUID, and its array. One that is there is meant rather than one that is missing.
+    /// A volume by its name or UUID, and its array. A present volume takes precedence over a
+    /// missing one.
     pub(crate) fn find_volume(&self, text: &str) -> Result<(Rc<Array>, Rc<Volume>)> {
         let arrays = self.all();
         let with_array = |array: &Rc<Array>| {
@@ -86,7 +88,7 @@ impl Arrays {
                 let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid().to_string()).collect();
                 Err(Error::new(
                     ErrorKind::NameTaken,
-                    format!("several volumes are named '{text}'; give the UUID of one: {}", uuids.join(", ")),
+                    format!("several volumes are named '{text}'; use the UUID of one: {}", uuids.join(", ")),
                 ))
             }
         }
@@ -101,7 +103,8 @@ impl Arrays {
         }
     }
 
-    /// Whether a drive takes part in an array that is started, or is being filled for one; or is a device of the log.
+    /// Whether a drive is a member of a started array, or is being filled for one; or is a device
+    /// of the log.
     pub(crate) fn is_in_use(&self, drive: &Drive) -> bool {
         let uses = |array: &Rc<Array>| {
             array.is_running() && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())

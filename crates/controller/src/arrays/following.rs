@@ -1,17 +1,22 @@
-//! Volumes that come to as many drives as another one of their array does, which an operator named: one after the other.
+//! Queued volumes: they reshape to the same number of drives as the volume that an operator named,
+//! one after the other.
 //!
-//! # The order of things
-//! 1. The label that names the new drives and the parts of the first volume says of each other one that it follows, and on how many drives it
-//!    lies until then. What is taken back of the first volume's beginning is that as well (`reshape`). Killed from there on: the next start goes on.
-//! 2. A volume that follows is served by the layout that it has, as if nothing were ahead of it, until the one before it has come to its own.
-//! 3. Then it begins as any other does, but without new drives: the next label names its parts. Killed before that label says that it has
-//!    begun: the next start takes the parts back, and it still follows.
-//! 4. When it has come to its layout it follows no more (`arriving`). Members that are removed go when none does (`leaving`).
+//! # Order of steps
+//! 1. The label that names the new drives and the parts of the first volume marks each other volume
+//!    as queued, with its current number of drives. A rollback of the first volume's start removes
+//!    that too (`reshape`). After a later crash, the next start continues.
+//! 2. A queued volume is served by its current layout until the volume before it has finished.
+//! 3. Then its reshape starts like any other, but without new drives: the next label names its
+//!    parts. After a crash before that label records the start, the next start removes the parts,
+//!    and the volume is queued again.
+//! 4. When it has its new layout it is not queued any more (`arriving`). Members are removed when
+//!    no volume is queued (`leaving`).
 //!
-//! Drives that are lost meanwhile are done without, also where a volume begins after that, and spares take their places when all have come: until then the
-//! volumes of the array lie on different drives. A volume that could not do without them by its new layout does not begin, and those behind it that can go
-//! first. When none can, drives are exchanged though volumes follow still. What such a drive has to be given is of the volumes that lie on its slot; of one that
-//! begins afterwards all that is there is new.
+//! Drives that fail meanwhile are left out, and spares take their slots when all volumes are done:
+//! until then the volumes use different drives. A volume that could not lose them by its new layout
+//! does not start; volumes behind it that can start go first. When none can, drives are replaced
+//! although volumes are queued. Such a drive is rebuilt for the volumes on its slot; a volume that
+//! starts later writes it completely.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -24,36 +29,38 @@ use ondisk::{FollowsLabel, Label, VolumeLabel};
 use std::rc::Rc;
 use units::{DriveCount, DriveIndex, DriveSet};
 
-/// The volume of a label that is next to begin of those that follow.
+/// The next queued volume of a label.
 pub(crate) fn next_follower(label: &Label) -> Option<(VolumeLabel, FollowsLabel)> {
     let following = label.volume.iter().filter(|of| of.reshape.is_none());
     following.filter_map(|of| Some((of.clone(), of.follows.clone()?))).next()
 }
 
 impl Array {
-    /// Volumes of it that come to other drives after another one, and have not begun.
+    /// Its queued volumes, whose reshape has not started.
     pub(crate) fn followers(&self) -> Vec<Rc<Volume>> {
         self.volumes().into_iter().filter(|volume| volume.follows()).collect()
     }
 
-    /// The volume of it that moves now, or is to begin: of those that follow the first one that can. Nothing begins beside a beginning that was cut off.
+    /// The volume that is reshaping, or starts next: the first queued one that can. No reshape
+    /// starts during an interrupted start of another one.
     pub(crate) fn moves_now(&self) -> Option<Rc<Volume>> {
         let on_its_way = self.volumes().into_iter().find(|volume| volume.label().reshape.is_some());
         let can = |volume: &Rc<Volume>| volume.is_served() && self.held_up(volume).is_none();
         on_its_way.or_else(|| self.followers().into_iter().find(can))
     }
 
-    /// The volume of it that is on its way to another layout, or is to be next.
+    /// The volume that is reshaping, or is next.
     pub(crate) fn on_its_way(&self) -> Option<Rc<Volume>> {
         self.moves_now().or_else(|| self.followers().into_iter().next())
     }
 
-    /// Why a volume that follows others cannot begin now: a sentence. By its new layout it could not do without drives that are out, so nothing of it could be
-    /// made durable, and the next start would refuse it, though the drives that it lies on have all of it.
+    /// Why a queued volume cannot start now: a sentence. Its new layout would not tolerate the
+    /// drives that are out: none of its data could be made durable, and the next start would refuse
+    /// it, although its current drives have all its data.
     pub(crate) fn held_up(&self, volume: &Volume) -> Option<String> {
         let (label, of) = (self.label(), volume.label());
         let follows = of.follows.as_ref().filter(|_| of.reshape.is_none())?;
-        // One that has no way is told so when it is its turn.
+        // A volume without a possible reshape gets that error when its turn comes.
         let way = Way::along(&label, &of, DriveCount(follows.members)).ok()?;
         let own = DriveSet::first(way.geometry.drives());
         let (out, behind) = (self.out().intersection(&own), self.behind(volume).intersection(&own));
@@ -64,10 +71,11 @@ impl Array {
         let name = |slot: DriveIndex| label.member.get(slot.as_usize()).map(|member| member.name.clone());
         let names = |slots: &DriveSet| slots.iter().filter_map(name).collect::<Vec<_>>().join(", ");
         let Some(first) = out.iter().next() else {
-            return Some(format!("what drive {} missed is rebuilt first", names(&behind)));
+            return Some(format!("drive {} is rebuilt first", names(&behind)));
         };
         Some(format!(
-            "'{}' is to lie on drives that are out ({}), and cannot do without them; run 'softroc drive online {}', or 'softroc drive replace {}:{} --with DRIVE'",
+            "'{}' needs drives that are out of service ({}); run 'softroc drive online {}', or \
+            'softroc drive replace {}:{} --with DRIVE'",
             of.name,
             names(&out),
             name(first).unwrap_or_default(),
@@ -76,7 +84,7 @@ impl Array {
         ))
     }
 
-    /// The layout that a volume which is on its way, or follows others, is to have in the end; none where there is no way.
+    /// The target layout of a reshaping or queued volume; none where no reshape is possible.
     pub(crate) fn aim_of(&self, volume: &Rc<Volume>) -> Option<Geometry> {
         if let Some((to, _)) = self.parts_of(volume) {
             return Some(to.geometry);
@@ -86,12 +94,13 @@ impl Array {
         Way::along(&label, &of, drives).ok().map(|way| way.geometry)
     }
 
-    /// Its label, in which volumes that follow others take as much of each drive as they will: a drive that takes a slot before is to have room for that.
+    /// Its label, in which queued volumes have their future size on each drive: a drive that takes
+    /// a slot before needs space for that.
     pub(crate) fn label_to_come(&self) -> Label {
         let mut label = self.label();
         for of in self.followers().iter().map(|volume| volume.label()) {
             let way = of.follows.as_ref().map(|follows| Way::along(&label, &of, DriveCount(follows.members)));
-            // One that has no way stays as it is.
+            // A volume without a possible reshape stays as it is.
             if let Some(Ok(way)) = way
                 && let Some(next) = label.volume_mut(of.uuid)
             {
@@ -101,14 +110,15 @@ impl Array {
         label
     }
 
-    /// Whether nothing of it moves, and nothing will before a drive takes a slot that is out: then drives are exchanged though volumes follow still.
+    /// Whether no volume moves, and none will before a drive takes a slot that is out: then drives
+    /// are replaced although volumes are queued.
     pub(crate) fn waits_for_drives(&self) -> bool {
         let is_held_up = |volume: &Rc<Volume>| volume.is_served() && self.held_up(volume).is_some();
         self.moves_now().is_none() && self.followers().iter().any(is_held_up)
     }
 
-    /// Whether the drive of a slot that is out may come back though volumes follow still: one waits for it, and none moves, nor has begun, but for one that
-    /// cannot go on without it.
+    /// Whether the drive of a slot that is out may come back although volumes are queued: one waits
+    /// for it, and none is reshaping except volumes that cannot continue without it.
     pub(crate) fn may_come_back(&self, slot: usize) -> bool {
         let lacks_it =
             |volume: &Rc<Volume>| !volume.is_served() && volume.lost().contains(DriveIndex(slot as u16));
@@ -119,8 +129,9 @@ impl Array {
         begun.iter().all(lacks_it) && !self.in_use().contains(&slot) && is_waited_for()
     }
 
-    /// Whether a new drive may take a slot that is out though a volume has begun, which cannot go on as it lost what is out: all that has begun, and all that
-    /// lies on that slot, can do without what is out and without what is to be rebuilt. What the drive before holds is not wanted then.
+    /// Whether a new drive may take a slot that is out although a reshaping volume lost drives and
+    /// cannot continue. All reshaping volumes and all on that slot must survive without the drives
+    /// that are out or to rebuild. The old drive's data is not needed then.
     pub(crate) fn may_be_replaced(&self, slot: usize) -> bool {
         let has_begun = |volume: &Rc<Volume>| volume.label().reshape.is_some();
         let volumes = self.volumes();
@@ -130,7 +141,8 @@ impl Array {
         self.may_come_back(slot) && volumes.iter().any(has_begun) && all.all(|part| is_spared(&part))
     }
 
-    /// Of a volume: slots that are out, of those that it lies on or is on its way to. Of others it misses nothing.
+    /// The slots that are out and that a volume uses, by its current or target layout. In other
+    /// slots it has no data.
     pub(crate) fn out_of(&self, volume: &Volume) -> DriveSet {
         match volume.is_on_its_way() {
             true => self.out(),
@@ -138,7 +150,7 @@ impl Array {
         }
     }
 
-    /// Those of regions of the array that are of volumes which lie on a slot: of others its drive has nothing.
+    /// Those of the regions whose volumes use a slot: its drive has no data of others.
     pub(crate) fn of_slot(&self, slot: usize, mut regions: RegionSet) -> RegionSet {
         let volumes = self.volumes();
         let elsewhere = volumes.iter().filter(|volume| !volume.is_on(slot));
@@ -146,26 +158,29 @@ impl Array {
         regions
     }
 
-    /// Looks that no volume of it is on its way to another layout.
+    /// Checks that no volume of it is reshaping.
     ///
     /// # Errors
     /// Which one is.
     pub(crate) fn check_stands(&self) -> Result<()> {
         let Some(volume) = self.on_its_way() else { return Ok(()) };
         let sentence = format!(
-            "'{}' is on its way to another layout: this can be done when it is there; run 'softroc task list' for its progress",
+            "'{}' is being reshaped: this can be done when the reshape is complete; run 'softroc \
+            task list' for its progress",
             volume.name()
         );
         Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    /// Whether a volume is on its way, a part of one that is, or to be on one: its writes are not answered from the cache.
+    /// Whether a volume is reshaping, part of a reshape, or queued: its writes are not acknowledged
+    /// from the cache.
     pub(super) fn is_to_move(&self, volume: &Volume) -> bool {
         let label = volume.label();
         label.follows.is_some() || label.reshape.is_some() || !self.together_with(volume).is_empty()
     }
 
-    /// The volume that an operator named whose other volumes move along, if it is on its way still: all of an order is taken back with it.
+    /// The volume that an operator named and that others are queued behind, if it is still
+    /// reshaping: its rollback rolls back the whole command.
     pub(crate) fn leads(&self) -> Option<Rc<Volume>> {
         let leads = |of: VolumeLabel| of.reshape.is_some() && of.follows.is_none();
         self.volumes().into_iter().find(|volume| leads(volume.label()))
@@ -173,10 +188,10 @@ impl Array {
 }
 
 impl Arrays {
-    /// A volume that follows others begins.
+    /// Starts the reshape of a queued volume.
     ///
     /// # Errors
-    /// Why it has not begun: then all is as it was.
+    /// Why it has not started: then all is unchanged.
     pub(crate) async fn begin_following(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -190,12 +205,13 @@ impl Arrays {
             let is_next = array.moves_now().is_some_and(|now| Rc::ptr_eq(&now, volume));
             let follows = of.follows.clone().filter(|_| is_next && of.reshape.is_none());
             let follows = follows.ok_or_else(|| {
-                let sentence = format!("it is not the turn of '{}'; run 'softroc task list'", of.name);
+                let sentence =
+                    format!("'{}' is queued behind another reshape; run 'softroc task list'", of.name);
                 Error::new(ErrorKind::WrongState, sentence)
             })?;
             let way = Way::along(&label, &of, DriveCount(follows.members)).map_err(|why| {
                 let sentence =
-                    format!("'{0}' cannot be moved: {why}; run 'softroc volume show {0}'", of.name);
+                    format!("'{0}' cannot be reshaped: {why}; run 'softroc volume show {0}'", of.name);
                 Error::new(why.kind, sentence)
             })?;
             self.label_on_its_way(label, &of, (&way, follows.to))

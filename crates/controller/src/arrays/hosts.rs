@@ -1,6 +1,6 @@
-//! Hosts that are connected to volumes: what is said of them, and what is not done to a volume that they use.
+//! Hosts that are connected to volumes: their listing, and the protection of volumes in use.
 //!
-//! Ports count them ([`platform::Hosts`]), and nobody is waited for here.
+//! Ports count them ([`platform::Hosts`]); only a host that is just disconnecting is waited for.
 
 use super::Arrays;
 use super::array::Array;
@@ -11,15 +11,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a host may take to be gone that has just left: its connection ends when all that it asked is done, a moment
+/// How long a host may take to disconnect: its connection ends when its requests are done, shortly
 /// after its program has ended.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// How often that is looked at.
+/// How often that is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Arrays {
-    /// Those that use a volume, in the order in which they came.
+    /// The hosts that use a volume, in the order of connection.
     fn using(&self, volume: &Volume) -> Vec<Arc<Host>> {
         let all = volume.former().into_iter().chain(volume.id());
         all.flat_map(|id| self.hosts.of(id.0.into())).collect()
@@ -30,7 +30,7 @@ impl Arrays {
         self.hosts.count()
     }
 
-    /// Those that use a volume.
+    /// The hosts that use a volume.
     pub(crate) fn host_infos(&self, volume: &Volume) -> Vec<HostInfo> {
         self.using(volume).iter().map(|host| self.host_info(host)).collect()
     }
@@ -59,7 +59,7 @@ impl Arrays {
         }
     }
 
-    /// Who uses a volume, as part of a sentence; `None` if nobody does.
+    /// The hosts that use a volume, as part of a sentence; `None` if there are none.
     pub(crate) fn users(&self, volume: &Volume) -> Option<String> {
         let names: Vec<String> =
             self.using(volume).iter().map(|host| host.connection().peer.to_string()).collect();
@@ -71,10 +71,10 @@ impl Arrays {
         }
     }
 
-    /// Whether nobody uses a volume. A host that is just leaving is waited for.
+    /// Checks that no host uses a volume. A host that is just disconnecting is waited for.
     ///
     /// # Errors
-    /// Who uses it, and the command that insists.
+    /// Which hosts use it, and the command that overrides this.
     pub(crate) async fn check_unused(&self, volume: &Volume, insisting: &str) -> Result<()> {
         let until = self.env.now() + LEAVING;
         while self.users(volume).is_some() && self.env.now() < until {
@@ -82,13 +82,14 @@ impl Arrays {
         }
         let Some(users) = self.users(volume) else { return Ok(()) };
         let sentence = format!(
-            "'{}' is used by {users}; disconnect there first, or disconnect every host and go on: run '{insisting}'",
+            "'{}' is used by {users}; disconnect it first, or, to disconnect all hosts, run \
+            '{insisting}'",
             volume.name()
         );
         Err(Error::new(ErrorKind::InUse, sentence))
     }
 
-    /// Disconnects every host from a volume: it is served anew.
+    /// Disconnects every host from a volume: it is attached anew.
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.

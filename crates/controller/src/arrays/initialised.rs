@@ -1,11 +1,14 @@
-//! Which stripes of volumes are initialised: recorded on every drive in use before a shard relies on it.
+//! The initialised stripes of volumes: recorded on every drive in use before a shard relies on
+//! them.
 //!
 //! # Invariants
-//! - Under the array's metadata turn: a drive that takes a slot gets the record with the map, and nothing is noted meanwhile.
-//! - That a region is complete is durable before its line in the table goes.
-//! - What could not be recorded on all drives that are left is refused, and noted nowhere that counts: a bit on some drive is true all
-//!   the same, since the stripe was written and flushed before it was asked for.
-//! - A start unites what all current members say, and writes it to all of them before any volume is served.
+//! - All is done under the array's metadata lock: a drive that takes a slot gets the record with
+//!   the map, and no change happens meanwhile.
+//! - A region is durably recorded as complete before its line in the table is removed.
+//! - A report that could not be recorded on all remaining drives is refused and does not count. A
+//!   bit on some drive is true nevertheless: the stripe was written and flushed before the report.
+//! - A start merges the records of all current members, and writes the result to all of them before
+//!   any volume is served.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, set_of};
@@ -19,20 +22,21 @@ use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Stripes of a region that are to be recorded as initialised.
+/// Stripes of a region to record as initialised.
 pub(crate) struct InitReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
     pub(crate) volume: Rc<Volume>,
     pub(crate) region: RegionIndex,
     pub(crate) stripes: StripeSet,
-    /// Whether with them all of the region is.
+    /// Whether they complete the region.
     pub(crate) completes: bool,
 }
 
 impl Array {
-    /// All regions of its volumes but those that no host has written and that hold anything on the drives: what a drive has to be given that
-    /// holds anything itself.
+    /// The regions that a drive with unknown content has to be filled with: all regions, except
+    /// unwritten regions of volumes that record initialisation by stripe, where content is
+    /// undefined.
     pub(crate) fn regions_to_fill(&self) -> RegionSet {
         let mut all = self.all_regions();
         let volumes = self.volumes();
@@ -41,7 +45,7 @@ impl Array {
         all
     }
 
-    /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
+    /// Unwritten regions of a volume, numbered as in the array: those recorded, except marked ones.
     pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
         let mut unwritten = match volume.is_initialised_by_stripe() {
             true => self.uninitialised(volume),
@@ -55,12 +59,12 @@ impl Array {
         unwritten
     }
 
-    /// How many blocks the table of the record has, if there is one.
+    /// The number of blocks in the record's table, if there is a record.
     pub(super) fn record_blocks(&self) -> Option<u32> {
         self.initialised.borrow().as_ref().map(InitRecord::blocks)
     }
 
-    /// There is a record from now on, of so many regions, none of which is initialised, if there was none.
+    /// Creates a record for this number of regions, none of them initialised, if there was none.
     pub(crate) fn begin_record(&self, regions: u32) {
         let mut record = self.initialised.borrow_mut();
         if record.is_none() {
@@ -68,7 +72,8 @@ impl Array {
         }
     }
 
-    /// All regions of a volume are recorded as initialised but those in `none`, of which no stripe is. There is a record from then on.
+    /// Records all regions of a volume as initialised except those in `none`, which have no
+    /// initialised stripe. Creates the record if needed.
     pub(super) fn initialise_all_but(&self, volume: &Volume, none: &RegionSet) {
         self.begin_record(self.map.borrow().regions());
         let none = volume.array_regions(none);
@@ -83,14 +88,14 @@ impl Array {
         }
     }
 
-    /// Regions of the array, a volume's, of which no stripe is recorded as initialised.
+    /// Regions of a volume without an initialised stripe, numbered as in the array.
     pub(crate) fn uninitialised(&self, volume: &Volume) -> RegionSet {
         let record = self.initialised.borrow();
         let regions = record.iter().flat_map(|record| record.uninitialised(volume.regions()));
         regions.map(RegionIndex).collect()
     }
 
-    /// Regions of a volume, as shards call them, of which not every stripe is initialised.
+    /// Regions of a volume with an uninitialised stripe, numbered as in the shards.
     pub(super) fn not_initialised(&self, volume: &Volume) -> RegionSet {
         if !volume.is_initialised_by_stripe() {
             return RegionSet::EMPTY;
@@ -101,7 +106,8 @@ impl Array {
         volume.own_regions(&left.map(RegionIndex).collect())
     }
 
-    /// Regions of a volume, as shards call them, that are initialised in part, and which of their stripes are.
+    /// Partly initialised regions of a volume, numbered as in the shards, with their initialised
+    /// stripes.
     pub(crate) fn initialised_in_part(&self, volume: &Volume) -> Vec<(RegionIndex, StripeSet)> {
         let own = volume.regions();
         let record = self.initialised.borrow();
@@ -110,7 +116,8 @@ impl Array {
         partial.map(|(region, bits)| (RegionIndex(region - own.start), StripeSet::from_bytes(bits))).collect()
     }
 
-    /// How many regions of a volume are initialised as a whole, of all that it has; `None` where that is not recorded.
+    /// The number of completely initialised regions of a volume, and of all its regions; `None`
+    /// without a record.
     pub(crate) fn initialised_of(&self, volume: &Volume) -> Option<(u32, u32)> {
         if !volume.is_initialised_by_stripe() {
             return None;
@@ -121,9 +128,9 @@ impl Array {
         Some((u32::try_from(done).unwrap_or(u32::MAX), own.end - own.start))
     }
 
-    /// Nobody can tell which stripes are initialised: of the volumes of which it was recorded all count as initialised, with redundancy that
-    /// has to be made anew: no journal speaks for stripes that it never had. These regions, to be marked; the label is recorded with the next
-    /// change.
+    /// The initialised stripes are not known: in volumes with a record all stripes count as
+    /// initialised, with redundancy that needs a resync, because no journal covers stripes that it
+    /// never had. Returns these regions, to be marked; the next change records the label.
     pub(crate) fn take_all_for_initialised(&self) -> Vec<u32> {
         let volumes = self.volumes();
         let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
@@ -144,19 +151,20 @@ impl Array {
     }
 }
 
-/// Bytes of data that count as a stripe of a volume in the record.
+/// Bytes of data per stripe of a volume in the record.
 pub(crate) fn stripe_in_record(geometry: &layout::Geometry) -> u64 {
     served(geometry).stripe_bytes().0
 }
 
 impl Arrays {
-    /// Reads what all current members say of initialised stripes. Whether that is all there is to know.
+    /// Reads the records of all current members. Returns whether the result is complete.
     pub(crate) async fn read_record(&self, array: &Array) -> bool {
         let label = array.label();
         let regions = label.regions();
         let Some(blocks) = label.initialisation_blocks else {
-            // A label that was written before a start could leave the record out of an array that has one. What is in it is not known then:
-            // an array that starts so was also served so, with all stripes counted as initialised.
+            // A label that was written before a start may lack the record although the array has
+            // one. Its content is unknown then: an array that starts so also served all stripes as
+            // initialised.
             let is_left_out = label.volume.iter().any(|volume| volume.initialised_by_bytes.is_some());
             let unknown = is_left_out.then(|| InitRecord::new(array.uuid, regions, table_blocks(regions)));
             *array.initialised.borrow_mut() = unknown;
@@ -175,7 +183,7 @@ impl Arrays {
         is_all
     }
 
-    /// Writes one copy of all of the record to the drives in `slots`. Who failed at it.
+    /// Writes one copy of the whole record to the drives in `slots`. Returns the failed drives.
     pub(super) async fn heal_record(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
         let writes = array.initialised.borrow_mut().as_mut().map(InitRecord::take_all);
         let Some(writes) = writes else { return BTreeMap::new() };
@@ -186,7 +194,8 @@ impl Arrays {
         errors
     }
 
-    /// Records stripes as initialised, and answers. Several reports are dealt with by one write. The caller has the metadata turn.
+    /// Records stripes as initialised, and confirms the reports. One write covers several reports.
+    /// The caller holds the metadata lock.
     pub(super) async fn record_initialised(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<InitReport>) {
         let gone = Err(IoError::new(IoErrorKind::Gone));
         let mut noted = Vec::new();
@@ -211,7 +220,8 @@ impl Arrays {
         }
     }
 
-    /// A region of a volume may have been the last one that was not initialised: then its label needs the record no more.
+    /// If the last region of a volume is initialised now, its label does not need the record any
+    /// more.
     pub(super) fn note_initialised(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         self.attention.notify();
         if array.initialised_of(volume).is_some_and(|(done, regions)| done == regions) {
@@ -220,22 +230,23 @@ impl Arrays {
                 let whole = |label: &mut ondisk::VolumeLabel| label.initialised_by_bytes = None;
                 if let Err(error) = this.relabel(&array, &of, whole).await {
                     tracing::info!(
-                        "that '{}' is initialised is recorded at its next start: {error}",
+                        "the complete initialisation of '{}' is recorded at its next start: {error}",
                         of.name()
                     );
                 }
             });
             let name = volume.name();
             let text = format!("the initialisation of '{name}' is complete");
-            let (cause, effect) = ("all regions are initialised", "first writes cost what any other do");
+            let (cause, effect) = ("all regions are initialised", "first writes need no extra I/O any more");
             self.events.report(EventCode::VolumeInitialised, &name, cause, effect, text);
         }
     }
 
-    /// Writes what changed of the record to every drive in use. The caller has the metadata turn.
+    /// Writes the changed blocks of the record to every drive in use. The caller holds the metadata
+    /// lock.
     ///
     /// # Errors
-    /// When it is not durable on all drives that are left.
+    /// When it is not durable on all remaining drives.
     async fn write_record(self: &Rc<Self>, array: &Rc<Array>) -> Result<(), IoError> {
         let changed = array.initialised.borrow_mut().as_mut().map(InitRecord::take_changed);
         let Some(parts) = changed else { return Ok(()) };
@@ -269,7 +280,7 @@ impl Arrays {
     }
 }
 
-/// Notes a report. False: there is no room for it.
+/// Adds a report to the record. False: there is no space for it.
 fn note(array: &Array, report: &InitReport) -> bool {
     let InitReport { volume, region, stripes, completes, .. } = report;
     let of_region = engine::Regions::of(&served(&volume.geometry)).stripes_of(*region);

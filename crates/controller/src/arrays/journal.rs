@@ -1,23 +1,29 @@
-//! The journals of volumes with parity: their room, their identity, and what they say after a crash.
+//! The journals of volumes with parity: their space, their identity, and their replay after a
+//! crash.
 //!
-//! # The order of things
-//! - Records carry an identity that is in the label of their volume. Each attachment to the shards has one of its own, which is
-//!   durable before the first record is written with it. So what an earlier one wrote does not count any more.
-//! - At a start records are replayed before the label gets another identity: read from all members that are current,
-//!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
-//! - Of a record that was torn, nothing is in its place, and its copies may be few. Before it is carried out it gets as many as it
-//!   would have: or a kill in the middle, and the loss of the few drives that had it, would leave a stripe half written.
-//! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some region may disagree for another reason
-//!   (what the drives held when the volume was made; a write that failed on some drive and could not be finished). Then
-//!   it is replayed all the same, as what it carries was promised to be durable; but a crash is dealt with as without a
-//!   journal, until all regions agree.
-//! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
-//!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
-//! - What is carried out leaves the lists of blocks: a punctured block that it wrote holds data again, also where a drive did not keep
-//!   it, as the same record has its redundancy. An excluded block stays so unless its drive can read it. A block that a drive
-//!   refuses is excluded, and punctured where redundancy does not give it back: it costs no other block. These changes are recorded together with the next identity, before which the records count.
-//! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
-//!   cannot do without it keep their identity, and wait for it.
+//! # Order of steps
+//! - Records carry an identity from the label of their volume. Each attachment to the shards has
+//!   its own, durable before its first record. So records of earlier attachments do not count.
+//! - A start replays records before the label gets another identity: it reads them from all current
+//!   members, applies them there and flushes. After a crash here, the replay is repeated with the
+//!   same result.
+//! - A torn record was not applied yet, and may have few copies. It gets its full number of copies
+//!   before it is applied. Otherwise a crash in the middle and the loss of the few drives with a
+//!   copy would leave a stripe half written.
+//! - A journal *covers all* writes that a crash may interrupt, unless redundancy of some region may
+//!   disagree for another reason (the drives' content at the creation; a failed write that could
+//!   not be finished). Then it is replayed too, because its writes are durable; but a crash is
+//!   handled as without a journal, until all regions agree.
+//! - Missing members: every record is on more drives of some span than the span may lose, so a copy
+//!   is present whenever the volume can be served. A member whose journal is partly unreadable
+//!   counts as missing.
+//! - A replay updates the block lists: a punctured block that it wrote has data again, even if a
+//!   drive refused it, because the same record has its redundancy. An excluded block stays excluded
+//!   unless its drive can read it. A refused block is excluded, or punctured where redundancy
+//!   cannot restore it; no other block is lost. The next identity is recorded together with these
+//!   changes; until then the records count.
+//! - A member that does not respond, or cannot take the replay, is out: it lacks the writes. Where
+//!   the volume needs it, the records keep their identity and wait for it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
@@ -38,17 +44,18 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 use write_log::{Holders, LogId, Record, counting, patches, scan};
 
-/// The longest journal.
+/// The maximum length of a journal.
 const LONGEST: ByteCount = ByteCount(8 << 20);
 
-/// The shortest that is worth it.
+/// The minimum length of a useful journal.
 const SHORTEST: ByteCount = ByteCount(256 << 10);
 
-/// What a small volume's is at most: no more than this can be under way in it, and it is read as a whole after a crash.
+/// The maximum for a small volume: it limits outstanding writes, and is read completely after a
+/// crash.
 const OF_SMALL_VOLUMES: ByteCount = ByteCount(1 << 20);
 
-/// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
-/// find some too.
+/// A place for the journal of another volume that takes `member` of each drive: half of the longest
+/// free space, so that later volumes find some too.
 fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
     let taken = beside.map(|label| label.volume.iter().flat_map(VolumeLabel::in_journals));
     let taken = taken.map(|taken| taken.map(|(start, end)| start..end).collect());
@@ -66,17 +73,17 @@ fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
     })
 }
 
-/// What a replay of a volume's journal came to.
+/// The result of replaying a volume's journal.
 enum Replayed {
-    /// So many runs of bytes were written.
+    /// The number of byte ranges that were written.
     Done(usize),
     /// The volume cannot be served without drives that failed meanwhile.
     Waits,
-    /// There is no space below a drive for what was to be written, or it could not be written for now.
+    /// A drive's backing store is full, or the write failed temporarily.
     Full(IoError),
-    /// A device of its log failed, and that cannot be recorded: its records stay what they are.
+    /// A device of its log failed, and that cannot be recorded: its records stay valid.
     Unsettled,
-    /// It does not tell all: a sentence.
+    /// The journal does not cover all writes: a sentence.
     Incomplete(String),
 }
 
@@ -95,17 +102,20 @@ fn full_below(volume: &Volume, full: IoError) -> Error {
 fn unsettled(volume: &Volume) -> Error {
     let name = volume.name();
     let sentence = format!(
-        "'{name}' cannot be started: a device of its log is missing or has failed, and that cannot be recorded; run 'softroc volume start {name}' to try again"
+        "'{name}' cannot be started: a device of its log is missing or has failed, and its loss \
+        cannot be recorded; run 'softroc volume start {name}' to try again"
     );
     Error::new(ErrorKind::Failed, sentence)
 }
 
 impl Arrays {
-    /// Replays the journals of those volumes of an array that are about to be started and were not stopped in order. Drives that
-    /// failed at it, by slot. What cannot be replayed is not covered any more.
+    /// Replays the journals of the volumes that are about to be started and were not cleanly
+    /// stopped. Returns failed drives, by slot. A volume whose journal cannot be replayed is not
+    /// covered any more.
     ///
     /// # Errors
-    /// When there is no space below a drive for what has to be carried out, which is no failure of the drive: none may be started.
+    /// When a drive's backing store is full, which is no failure of the drive: no volume may be
+    /// started.
     pub(crate) async fn replay_journals(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -155,7 +165,7 @@ impl Arrays {
                         EventCode::VolumeJournalIncomplete,
                         &name,
                         &why,
-                        "blocks that were being written are in doubt",
+                        "blocks of interrupted writes may be wrong",
                         text,
                     );
                     array.forget_journal(volume);
@@ -165,7 +175,7 @@ impl Arrays {
         Ok(failed)
     }
 
-    /// Members that fail at it join those that have `failed`, which are left alone.
+    /// Failed members are added to `failed`; members that are in it already are skipped.
     async fn replay_one(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -213,7 +223,7 @@ impl Arrays {
         let patches = patches(&records);
         let runs = patches.len();
         let mut written = Written::default();
-        // What has too few copies yet is not begun.
+        // A record with too few copies is not applied yet.
         let may_begin = !errors.values().any(IoError::spares_drive)
             && array.can_spare(volume, &without(&mut members.keys().copied()));
         if may_begin {
@@ -234,7 +244,7 @@ impl Arrays {
         if can_go_on { Replayed::Done(runs) } else { Replayed::Waits }
     }
 
-    /// Finds out which volumes that are about to be attached get a place for their journal on the log in use.
+    /// Finds the volumes about to be attached that get a place for their journal on the log in use.
     pub(crate) async fn find_log_places(&self, volumes: &[Rc<Volume>]) {
         for volume in volumes {
             self.free_what_it_came_from(volume).await;
@@ -246,8 +256,9 @@ impl Arrays {
         }
     }
 
-    /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
-    /// redundancy of any of its regions may disagree although its journal was replayed.
+    /// Draws new identities for the journals of volumes that are about to be attached, for their
+    /// next label. `unsynced`: whether redundancy of any region may disagree although the journal
+    /// was replayed.
     pub(crate) fn renew_journals(
         &self,
         next: &mut Label,
@@ -257,7 +268,7 @@ impl Arrays {
         for volume in volumes {
             for change in volume.replayed.borrow().iter() {
                 let is_noted = note_change(next, volume.uuid(), RegionSet::clone, change);
-                assert!(is_noted, "what a replay changed was looked at: {change:?}");
+                assert!(is_noted, "the changes of a replay are recorded: {change:?}");
             }
             let was_covered = volume.is_covered();
             let Some(journal) = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut())
@@ -276,7 +287,8 @@ impl Arrays {
         }
     }
 
-    /// Before a volume is attached: its journal gets an identity that no record carries.
+    /// Gives the journal of a volume an identity that no record carries, before the volume is
+    /// attached.
     ///
     /// # Errors
     /// When that cannot be made durable.
@@ -287,14 +299,14 @@ impl Arrays {
             return true;
         }
         self.find_log_places(std::slice::from_ref(volume)).await;
-        // What was written with the one before must not need its records any more.
+        // Writes of the previous identity must not need its records any more.
         let unflushed = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
         if !self.take_out_unflushed(array, unflushed).await {
             return false;
         }
         if !volume.lost().is_empty() {
-            return false; // It could not do without what was put out just now.
+            return false; // It needs a drive that was taken out just now.
         }
         let mut next = array.label();
         self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| array.is_unsynced(volume));
@@ -302,7 +314,8 @@ impl Arrays {
         self.commit(array, next, Vec::new()).await
     }
 
-    /// All regions of a volume agree: from now on its journal tells all that a crash can interrupt.
+    /// All regions of a volume agree: from now on its journal covers all writes that a crash can
+    /// interrupt.
     pub(super) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         if volume.is_covered() || volume.journal_place(self.shards.len(), array.label().tail).is_none() {
             return;
@@ -311,10 +324,10 @@ impl Arrays {
         self.env.spawn("cover by the journal", async move { this.cover_now(&array, &volume).await });
     }
 
-    /// The same, done when it is recorded.
+    /// The same, complete when it is recorded.
     pub(super) async fn cover_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
         let _turn = array.metadata.take(1).await;
-        // It may be given up by the time there is a turn.
+        // It may be discarded before the lock is free.
         let is_kept = volume.journal_place(self.shards.len(), array.label().tail).is_some();
         let agrees = !array.is_unsynced(volume) && volume.is_served() && is_kept;
         if agrees && array.is_running() && !volume.is_covered() {
@@ -327,11 +340,11 @@ impl Arrays {
     }
 }
 
-/// The label of a new volume as it is asked to deal with stripes that are interrupted in the middle; with a journal where that is
-/// not said, and there is room.
+/// The label of a new volume with the configured write-hole policy; by default with a journal, if
+/// there is space.
 ///
 /// # Errors
-/// A sentence, when it cannot be as asked.
+/// A sentence, when the configured policy is impossible.
 pub(crate) fn with_write_hole(
     label: VolumeLabel,
     asked: Option<WriteHole>,
@@ -351,26 +364,28 @@ pub(crate) fn with_write_hole(
         let journals =
             beside.map_or(0, |label| label.volume.iter().filter(|of| of.journal.is_some()).count());
         return Err(format!(
-            "{journals} volumes of the array have journals, and there is no room for another one; use --write-hole resync, or other drives"
+            "{journals} volumes of the array have journals, and there is no space for another one; \
+            use --write-hole resync, or other drives"
         ));
     }
     Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
 }
 
-/// What the members of a volume, or the devices of its log, tell of its journal.
+/// The journal copies on the members of a volume, or on the devices of its log.
 pub(super) struct JournalCopies {
-    /// Members that can take what is carried out.
+    /// Members to which records can be applied.
     pub(super) members: BTreeMap<usize, Access>,
     /// The records on each member, or each device.
     pub(super) copies: BTreeMap<usize, Vec<Record>>,
-    /// What cannot be read though it has to be.
+    /// The error, if a required copy cannot be read.
     pub(super) untold: Option<String>,
-    /// The log devices that are here.
+    /// The log devices that are present.
     pub(super) log: BTreeMap<usize, (Uuid, Access)>,
 }
 
 impl Arrays {
-    /// Reads the journal's copies. Members that fail at it join those that have `failed`, which are left alone.
+    /// Reads the journal's copies. Failed members are added to `failed`; members that are in it
+    /// already are skipped.
     async fn read_copies(
         &self,
         array: &Array,
@@ -409,7 +424,8 @@ impl Arrays {
     }
 }
 
-/// The members that are used and can be reached. Those that cannot join those that have `failed`, which are left out.
+/// The members in use that can be reached. The others are added to `failed`; members that are in it
+/// already are skipped.
 pub(super) fn members_of(array: &Array, failed: &mut BTreeMap<usize, IoError>) -> Vec<(usize, Access)> {
     let in_use = array.in_use();
     let mut members = Vec::new();
@@ -425,10 +441,10 @@ pub(super) fn members_of(array: &Array, failed: &mut BTreeMap<usize, IoError>) -
     members
 }
 
-/// A copy of a journal, with zeroes where it cannot be read, and whether all of it can.
+/// A copy of a journal, with zeros where it cannot be read, and whether all of it can.
 ///
 /// # Errors
-/// When the drive does not answer.
+/// When the drive does not respond.
 pub(super) async fn read_journal(
     access: &Access,
     range: ByteRange,
@@ -454,8 +470,9 @@ pub(super) async fn read_journal(
     Ok((bytes, false))
 }
 
-/// Gives records to further drives until each is on `enough` of them, or on all. Those that failed at it, by
-/// number, are in `drives` no more. `room`: where on a drive journals begin; `start`: where from there on this one does.
+/// Copies records to further drives until each is on `enough` of them, or on all. Failed drives, by
+/// number, are removed from `drives`. `room`: the offset of journals on a drive; `start`: the
+/// offset of this journal from there.
 pub(super) async fn spread(
     start: u64,
     drives: &mut BTreeMap<usize, Access>,
@@ -467,7 +484,7 @@ pub(super) async fn spread(
     let mut errors = BTreeMap::new();
     loop {
         let (mut started, mut given) = (Vec::new(), Vec::new());
-        // Those that can take a record.
+        // The drives that can take a record.
         let able = drives.iter().filter(|(_, access)| room(access).is_some());
         let able = slots(able.map(|(slot, _)| *slot));
         for record in records {

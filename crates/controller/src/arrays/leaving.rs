@@ -1,10 +1,11 @@
-//! Members that no volume lies on any more: a volume has come to a layout on fewer drives.
+//! Members that no volume uses any more, after a reshape to fewer drives.
 //!
-//! # The order of things
-//! 1. The label that names one volume again says on how many members it lies. No shard asks the others for anything any more. Killed here: the
-//!    rest follows the next start.
-//! 2. The next label names those members no more, and remembers that their own labels are to come off.
-//! 3. Those are taken off. Killed before that: the next start with all drives does it.
+//! # Order of steps
+//! 1. The label that names one volume again says how many members it uses. No shard sends requests
+//!    to the others any more. After a crash here: the remaining steps follow the next start.
+//! 2. The next label does not name those members, and lists their own labels for removal.
+//! 3. Those labels are removed. After a crash before that, the next start with all drives removes
+//!    them.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -13,7 +14,8 @@ use crate::interface::{Error, ErrorKind, Result};
 use ondisk::{Label, Member};
 use std::rc::Rc;
 
-/// On how many of an array's members, the first ones, its volumes lie: on all while one is on its way, or is to be.
+/// The number of members that an array's volumes use, from the first one: all members while a
+/// volume is reshaping or queued.
 fn wanted(label: &Label) -> usize {
     let all = label.member.len();
     let is_moving =
@@ -22,7 +24,7 @@ fn wanted(label: &Label) -> usize {
     most.filter(|_| !is_moving).unwrap_or(all)
 }
 
-/// Has a label name the members no more that no volume lies on. Which they were.
+/// Removes the members that no volume uses from a label. Returns them.
 fn split_rest(next: &mut Label) -> Vec<Member> {
     let gone = next.member.split_off(wanted(next));
     for member in &gone {
@@ -31,7 +33,7 @@ fn split_rest(next: &mut Label) -> Vec<Member> {
     }
     if !gone.is_empty() {
         next.volume.iter_mut().for_each(|of| of.members = None);
-        // It may have come from one of them.
+        // The label may have been read from one of them.
         if next.slot().is_none() {
             next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
         }
@@ -40,12 +42,13 @@ fn split_rest(next: &mut Label) -> Vec<Member> {
 }
 
 impl Array {
-    /// On how many of its members, the first ones, its volumes lie: the others are about to go.
+    /// The number of members that its volumes use, from the first one: the others are about to
+    /// leave.
     pub(crate) fn wanted_members(&self) -> usize {
         wanted(&self.label())
     }
 
-    /// Looks that no member of it is about to go.
+    /// Checks that no member is about to leave.
     ///
     /// # Errors
     /// A sentence, when one is.
@@ -62,7 +65,8 @@ impl Array {
 }
 
 impl Arrays {
-    /// Steps 2 and 3. Whoever calls has the turn of operators' commands: none of them is about a slot that goes.
+    /// Steps 2 and 3. The caller holds the lock of operators' commands: no command concerns a slot
+    /// that leaves.
     ///
     /// # Errors
     /// When it cannot be recorded: a sentence.
@@ -79,7 +83,7 @@ impl Arrays {
         let gone = split_rest(&mut next);
         let left = self.commit_fewer(array, next).await;
         let left = left.ok_or_else(|| {
-            format!("that drives of {} are members no more cannot be recorded on the others", array.names())
+            format!("the removal of drives from {} cannot be recorded on the remaining ones", array.names())
         })?;
         self.report_gone(array, &gone);
         for drive in left {
@@ -91,7 +95,7 @@ impl Arrays {
 
     fn report_gone(&self, array: &Array, gone: &[Member]) {
         for Member { name, .. } in gone {
-            let (names, cause) = (array.names(), "a volume has come to a layout on fewer drives");
+            let (names, cause) = (array.names(), "a volume was reshaped to fewer drives");
             let text = format!("{names} does not use drive {name} any more: {cause}");
             self.events.report(EventCode::DriveRemoved, name, cause, "the drive is unused", text);
         }

@@ -1,6 +1,6 @@
-//! Which log is in use: the drives that journals lie on instead of the members.
+//! The log in use: the drives that hold journals instead of the members.
 //!
-//! The state folder remembers it (`log.toml`); the devices are found by their labels.
+//! The state folder stores it (`log.toml`); the devices are found by their labels.
 
 use super::Arrays;
 use super::array::Array;
@@ -16,28 +16,29 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Where it is remembered.
+/// The file that stores it.
 const FILE: StateFile<Remembered> =
     StateFile::toml("log.toml", "the choice of the log that is in use").complete();
 
-/// What is remembered of the log that is in use.
+/// The stored description of the log in use.
 #[derive(Serialize, Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields)]
 struct Remembered {
-    /// It; none where journals lie on members.
+    /// Its UUID; none where journals are on members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     log: Option<Uuid>,
-    /// How its devices were named, for people: one of which nothing is there is listed all the same.
+    /// The names of its devices, so that a log without a present device is still listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     devices: Vec<String>,
 }
 
-/// The log that is in use.
+/// The log in use.
 pub(super) struct Logs {
     in_use: RefCell<Remembered>,
-    /// Devices that failed since the controller was started, by the UUID in their label, and how.
+    /// Devices that failed since the start of the controller, by the UUID in their label, with the
+    /// reason.
     failed: RefCell<BTreeMap<Uuid, String>>,
-    /// The turn to change the labels of devices. Whoever has it waits for no other turn.
+    /// The lock for changes of device labels. Its holder takes no other lock.
     pub(super) turn: Credits,
 }
 
@@ -46,7 +47,7 @@ impl Logs {
         Logs { in_use: RefCell::default(), failed: RefCell::default(), turn: Credits::new(env, 1) }
     }
 
-    /// A device failed. Whether that is news.
+    /// Records that a device failed. Returns whether that is new.
     pub(super) fn note_failed(&self, device: Uuid, why: &str) -> bool {
         self.failed.borrow_mut().insert(device, why.to_owned()).is_none()
     }
@@ -58,22 +59,23 @@ impl Logs {
 }
 
 impl Arrays {
-    /// The log that is in use.
+    /// The log in use.
     pub(crate) fn log_in_use(&self) -> Option<Uuid> {
         self.logs.in_use.borrow().log
     }
 
-    /// How its devices were named when it was taken.
+    /// The names of its devices when it was set up.
     pub(crate) fn log_device_names(&self) -> Vec<String> {
         self.logs.in_use.borrow().devices.clone()
     }
 
-    /// The lock of the labels of log devices. A volume's place is changed by writing a label anew that was read under it.
+    /// The lock of the labels of log devices. A change of a volume's place reads and rewrites a
+    /// label under it.
     pub(crate) async fn log_labels_turn(&self) -> Taken {
         self.logs.turn.take(1).await
     }
 
-    /// Whether a drive is a device of the log that is in use.
+    /// Whether a drive is a device of the log in use.
     pub(crate) fn is_log_device(&self, drive: &Drive) -> bool {
         let log = self.log_in_use();
         log.is_some() && drive.log_label().map(|label| label.log) == log
@@ -91,18 +93,18 @@ impl Arrays {
         self.inventory.drives().into_iter().filter(can_be_used).collect()
     }
 
-    /// How a drive that is a log device failed, if it did.
+    /// The reason why a log device failed, if it did.
     pub(crate) fn log_device_failure(&self, drive: &Drive) -> Option<String> {
         self.logs.failed.borrow().get(&drive.log_label()?.device).cloned()
     }
 
-    /// All drives that are open and carry the label of a log device.
+    /// All open drives that carry the label of a log device.
     pub(super) fn all_log_devices(&self) -> Vec<Rc<Drive>> {
         let is_one = |drive: &Rc<Drive>| drive.log_label().is_some() && drive.access().is_some();
         self.inventory.drives().into_iter().filter(is_one).collect()
     }
 
-    /// How a log device is called, for people.
+    /// The name of a log device in messages.
     pub(super) fn log_device_name(&self, device: Uuid) -> String {
         let is_it = |drive: &Rc<Drive>| drive.log_label().is_some_and(|label| label.device == device);
         let drive = self.inventory.drives().into_iter().find(is_it);
@@ -117,10 +119,10 @@ impl Arrays {
         self.all().into_iter().flat_map(served).collect()
     }
 
-    /// Journals lie on that log from now on. Notes, a sentence each.
+    /// Moves journals to that log. Returns notes, a sentence each.
     ///
     /// # Errors
-    /// When it cannot be stored which log is in use: then none is.
+    /// When the log in use cannot be stored: then none is in use.
     pub(crate) async fn use_log(self: &Rc<Self>, log: Uuid) -> Result<Vec<String>> {
         let named = |drive: &Rc<Drive>| drive.name.clone();
         let devices = self.log_devices(log).iter().map(named).collect();
@@ -138,10 +140,10 @@ impl Arrays {
         Ok(notes)
     }
 
-    /// No journal lies on that log any more. Notes, a sentence each.
+    /// Moves journals off that log. Returns notes, a sentence each.
     ///
     /// # Errors
-    /// When a volume needs what is on it, or cannot have its journal elsewhere.
+    /// When a volume needs data on it, or cannot have its journal elsewhere.
     pub(crate) async fn leave_log(self: &Rc<Self>, log: Uuid) -> Result<Vec<String>> {
         let drives = self.all_log_devices().into_iter();
         let labels = drives.filter_map(|drive| drive.log_label().filter(|label| label.log == log));
@@ -163,7 +165,8 @@ impl Arrays {
         Ok(Vec::new())
     }
 
-    /// Whether a log has the journal of a volume that may need it: one that names its devices, or is not known here.
+    /// Whether a log holds the journal of a volume that may need it: the volume names its devices,
+    /// or is not known here.
     pub(crate) fn may_be_needed(&self, label: &LogLabel) -> bool {
         let devices: Vec<Uuid> = label.devices.iter().map(|device| device.uuid).collect();
         let volumes: Vec<Rc<Volume>> = self.all().iter().flat_map(|array| array.volumes()).collect();
@@ -173,14 +176,15 @@ impl Arrays {
         })
     }
 
-    /// Whether no volume that is not served waits for what is on these devices.
+    /// Checks that no volume that is not served needs data on these devices.
     fn check_not_needed(&self, devices: &[Uuid]) -> Result<()> {
         for array in self.all().iter().filter(|array| !array.label().was_shut_down()) {
             let mut waiting = array.volumes().into_iter().filter(|volume| !volume.is_served());
             if let Some(volume) = waiting.find(|volume| volume.is_on_log(devices)) {
                 let name = volume.name();
                 let sentence = format!(
-                    "what finishes the interrupted writes of '{name}' is on that log; first run 'softroc volume start {name}', or 'softroc volume delete {name}'"
+                    "the records of interrupted writes of '{name}' are on that log; first run \
+                    'softroc volume start {name}', or 'softroc volume delete {name}'"
                 );
                 return Err(Error::new(ErrorKind::WrongState, sentence));
             }
@@ -188,10 +192,10 @@ impl Arrays {
         Ok(())
     }
 
-    /// Has the state folder say which log is in use; one in memory ends with the process.
+    /// Stores the log in use in the state folder; one in memory ends with the process.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is as before.
+    /// When that cannot be stored: then nothing changes.
     async fn remember_log(&self, remembered: Remembered) -> Result<()> {
         let lasts = remembered.devices.iter().any(|name| !is_volatile(name));
         let stored = if lasts { remembered.clone() } else { Remembered::default() };
@@ -200,7 +204,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Stores which log is in use, and how long memories are, where that could not be stored before.
+    /// Retries to store the log in use and the lengths of memories, where that failed before.
     pub(crate) async fn store_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             let remembered = self.logs.in_use.borrow().clone();
@@ -209,7 +213,8 @@ impl Arrays {
         self.store_memories_again().await;
     }
 
-    /// Takes in which log was in use. Where no version of the file can be read: the only one of which a device is here.
+    /// Loads the log in use. Where no version of the file is readable: the only log with a present
+    /// device.
     pub(crate) async fn load_log(&self) {
         let lost = "the log whose devices are here is used";
         let loaded = self.events.load_state(&FILE, lost).await;

@@ -1,12 +1,16 @@
-//! Memory of the cache that a volume's label names and that is not here, though the machine was not started anew.
+//! Cache memory that a volume's label names and that is missing, although the computer was not
+//! restarted.
 //!
-//! # The order of things
-//! - Such a volume is not started: its acknowledged writes may lie in the memory of another state or cache folder.
-//! - An operator gives the memory up (`log discard`). From then on it is as after a power cut: records of the data log are replayed,
-//!   and nothing that they have is lost.
-//! - With `logged-write-back` the log or the drives have every acknowledged write: the volume is started by itself. While it has no
-//!   data log, its label names no memory at all ([`needs_memory`]).
-//! - How long a memory is, is remembered in the state folder (`cache.toml`): no more blocks than that can be lost with it.
+//! # Order of steps
+//! - Such a volume is not started: its acknowledged writes may be in the memory of another state or
+//!   cache folder.
+//! - An operator discards the memory (`log discard`). From then on it is as after a power cut:
+//!   records of the data log are replayed, and their data is not lost.
+//! - With `logged-write-back` the log or the drives have every acknowledged write: the volume
+//!   starts automatically. While it has no data log, its label names no memory at all
+//!   ([`needs_memory`]).
+//! - The state folder stores the length of each memory (`cache.toml`): it limits the number of
+//!   blocks that can be lost with it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -21,16 +25,16 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use units::{ByteRange, counted};
 
-/// Where it is remembered how long memories are.
+/// The file that stores the lengths of memories.
 const FILE: StateFile<Memories> = StateFile::toml("cache.toml", "the list of memories of the cache");
 
-/// Of so many memories, the latest.
+/// The maximum number of stored memories, the latest ones.
 const MOST_MEMORIES: usize = 64;
 
-/// How many runs of bytes are listed that are lost.
+/// The maximum number of lost byte ranges in a list.
 const MOST_LISTED: usize = 16;
 
-/// What is remembered of the cache's memories.
+/// The stored list of cache memories.
 #[derive(Serialize, Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Memories {
@@ -38,17 +42,17 @@ pub(super) struct Memories {
     memory: Vec<Remembered>,
 }
 
-/// A memory.
+/// A cache memory.
 #[derive(Serialize, Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct Remembered {
     id: Uuid,
-    /// How many blocks of 4 KiB it has.
+    /// Its length in blocks of 4 KiB.
     blocks: u64,
 }
 
 impl Arrays {
-    /// Remembers how long a memory is.
+    /// Stores the length of a memory.
     pub(super) async fn remember_memory(&self, id: Uuid, blocks: u64) {
         self.load_memories().await;
         let mut memories = self.memories.borrow().clone();
@@ -59,13 +63,13 @@ impl Arrays {
         let old = memories.memory.len().saturating_sub(MOST_MEMORIES);
         memories.memory.drain(..old);
         if let Err(error) = self.events.store_state(&FILE, &memories).await {
-            // How much can be lost with it is said less exactly then.
+            // The reported loss is less exact then.
             tracing::debug!("{error}");
         }
         *self.memories.borrow_mut() = memories;
     }
 
-    /// Stores it where it could not be stored before.
+    /// Retries the store where it failed before.
     pub(super) async fn store_memories_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             let memories = self.memories.borrow().clone();
@@ -73,22 +77,23 @@ impl Arrays {
         }
     }
 
-    /// Reads what is remembered.
+    /// Loads the stored list.
     pub(super) async fn load_memories(&self) {
-        let lost = "how much was lost with a memory that is gone is said less exactly";
+        let lost = "the loss with removed cache memory is reported less precisely";
         if let Some(memories) = self.events.load_state(&FILE, lost).await.value {
             *self.memories.borrow_mut() = memories;
         }
     }
 
-    /// Whether a label names memory of this start of the machine that is not here, and that no operator has given up.
+    /// The memory of this boot that a label names and that is missing, unless an operator has
+    /// discarded it.
     pub(super) fn lacks_memory(&self, volume: &Volume) -> Option<KeptLabel> {
         let is_elsewhere = |kept: &KeptLabel| kept.boot == self.boot() && !self.is_in_memory(Some(*kept));
         let kept = volume.label().kept.filter(is_elsewhere)?;
         (volume.given_up_memory.get() != Some(kept)).then_some(kept)
     }
 
-    /// Whether a log that is here, or the drives, have every acknowledged write of a volume.
+    /// Whether a present log, or the drives, have every acknowledged write of a volume.
     fn logs_every_write(&self, volume: &Volume, label: &VolumeLabel) -> bool {
         let Some(log) = &label.data_log else { return false };
         label.write_mode == WriteMode::LoggedWriteBack
@@ -96,7 +101,8 @@ impl Arrays {
             && !self.ways_to_log(&log.devices).is_empty()
     }
 
-    /// Whether a volume may be started as to the memory of the cache: what it has of the volume is here, or nothing is lost without.
+    /// Checks whether a volume may be started with regard to the cache's memory: its data there is
+    /// present, or nothing is lost without it.
     ///
     /// # Errors
     /// What to do.
@@ -115,12 +121,15 @@ impl Arrays {
         };
         let loss = self.lost_with_memory(volume, kept);
         let sentence = format!(
-            "'{name}' cannot be started: acknowledged writes of it are in the memory of another 'softroc serve' of this machine, which is not here{why}. Start it with the --state and --cache-folder that it had; or, if that memory is gone for good, run 'softroc log discard {name} --yes' ({loss})"
+            "'{name}' cannot be started: acknowledged writes of it are in the cache memory of \
+            another 'softroc serve' on this host, which is missing{why}. Start 'softroc serve' \
+            with its previous --state and --cache-folder; or, if that memory is permanently lost, \
+            run 'softroc log discard {name} --yes' ({loss})"
         );
         Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    /// Whether the label names this memory, so that what is in it counts.
+    /// Whether the label names this memory, so that its data counts.
     pub(super) fn check_named(&self, volume: &Volume, label: &VolumeLabel) -> Result<bool> {
         let Some(kept) = label.kept else { return Ok(false) };
         if self.is_in_memory(Some(kept)) {
@@ -130,21 +139,21 @@ impl Arrays {
         let name = volume.name();
         if kept.boot != self.boot() {
             let text = format!(
-                "'{name}' was not stopped before the machine lost its power or was started anew: what hosts had written without a flush, and the drives did not have, is lost"
+                "'{name}' was not stopped before the host lost power or was rebooted: unflushed \
+                writes that the drives did not have are lost"
             );
-            let effect = "what hosts had flushed is there; what they had not may be old";
+            let effect = "flushed data is present; unflushed blocks may have their old content";
             self.events.report(EventCode::VolumeCacheLost, &name, "the power was cut", effect, text);
         } else if volume.given_up_memory.get() != Some(kept) {
-            let text = format!(
-                "the memory that the cache had of '{name}' is gone: its log device has every acknowledged write"
-            );
+            let text =
+                format!("the cache memory of '{name}' is lost: its log device has every acknowledged write");
             let effect = "no acknowledged write is lost";
-            self.events.report(EventCode::VolumeCacheLost, &name, "the cache's memory is gone", effect, text);
+            self.events.report(EventCode::VolumeCacheLost, &name, "the cache's memory is lost", effect, text);
         }
         Ok(false)
     }
 
-    /// A label goes on without memory that is not here, once nothing else is to be read for want of it.
+    /// Removes missing memory from a label, once no other source must be read because of it.
     ///
     /// # Errors
     /// When that cannot be recorded.
@@ -160,7 +169,7 @@ impl Arrays {
         self.relabel(array, volume, |label| label.kept = None).await
     }
 
-    /// What is lost with memory that is not here.
+    /// The data that is lost with missing memory.
     pub(super) fn lost_with_memory(&self, volume: &Volume, kept: KeptLabel) -> String {
         let label = volume.label();
         let of_volume = label.capacity_bytes.div_ceil(CELL.0);
@@ -170,14 +179,15 @@ impl Arrays {
         let what = match (label.write_mode, &label.data_log) {
             (WriteMode::AlwaysWriteBack, _) => "acknowledged writes, flushed ones too",
             (_, Some(_)) => {
-                "acknowledged writes that hosts had not flushed; what they had flushed is replayed from the log"
+                "acknowledged writes that hosts had not flushed; flushed writes are replayed from \
+                the log"
             }
             _ => "acknowledged writes that hosts had not flushed",
         };
-        format!("lost: {what}; how many is not known, at most {} of 4 KiB", counted(most as usize, "block"))
+        format!("lost: at most {} of 4 KiB ({what})", counted(most as usize, "block"))
     }
 
-    /// What is lost with what this memory has of a volume.
+    /// The data that is lost when a volume's data in this memory is discarded.
     pub(super) fn lost_with_found(&self, volume: &Volume) -> String {
         let mut ranges = self.found_ranges(volume);
         let blocks: usize = ranges.iter().map(|range| blocks_of(*range)).sum();
@@ -188,22 +198,21 @@ impl Arrays {
             listed.push(format!("{more} more runs"));
         }
         match blocks {
-            0 => format!(
-                "lost: {} that the cache alone has",
-                units::ByteCount(volume.cache_info().dirty_bytes)
-            ),
+            0 => {
+                format!("lost: {} that only the cache has", units::ByteCount(volume.cache_info().dirty_bytes))
+            }
             blocks => format!("lost: {} of 4 KiB, bytes {}", counted(blocks, "block"), listed.join(", ")),
         }
     }
 }
 
-/// Whether a volume that is being cached has to have its label name the memory. With `logged-write-back` the drives have every
-/// acknowledged write until a data log begins, and that names it.
+/// Whether the label of a cached volume must name the memory. With `logged-write-back` the drives
+/// have every acknowledged write until a data log begins, and the data log names the memory.
 pub(super) fn needs_memory(label: &VolumeLabel) -> bool {
     label.write_mode != WriteMode::LoggedWriteBack || label.data_log.is_some() || label.kept.is_some()
 }
 
-/// How many blocks of the cache a run of bytes touches.
+/// The number of cache blocks that a byte range touches.
 fn blocks_of(range: ByteRange) -> usize {
     (range.align_out(CELL).len.0 / CELL.0) as usize
 }

@@ -1,26 +1,30 @@
-//! Drives that come back, take the place of others, or are filled to do so, while their volumes are served.
+//! Drives that come back, replace others, or are filled to replace them, while their volumes are
+//! served.
 //!
-//! # The order of things
-//! Everything happens under the array's metadata turn, so that no region is marked meanwhile.
+//! # Order of steps
+//! Everything happens under the array's metadata lock, so that no region is marked meanwhile.
 //!
-//! *A drive takes a slot that is out* (it comes back, or replaces what was there):
-//! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
-//! 2. The next label, to it and to the others: the slot is its, and it is stale in every region that it may have missed,
-//!    which for a drive that is new is every region that is initialised, or may be by a write that is under way: it may hold anything.
-//!    Killed in the middle: one label that says so is
-//!    the newest and speaks, and is right; none, and the slot is out as before.
+//! *A drive takes a slot that is out* (it comes back, or is new):
+//! 1. Both copies of the map are written to the drive. After a crash here the drive's state is
+//!    unchanged.
+//! 2. The next label goes to it and to the others: it has the slot, and is stale in every region
+//!    that it may have missed. A new drive is stale in every region that is initialised, or may be
+//!    by an outstanding write. After a crash in the middle, one label with the change is the newest
+//!    and counts; without one, the slot is out as before.
 //! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
-//! 4. A rebuild makes it current region by region, where somebody wrote; a region that nobody wrote is left to its first
-//!    write. A region counts as current for the label after a flush of the drive that began later.
+//! 4. A rebuild makes written regions current; an unwritten region is left to its first write. The
+//!    label records a region as current after a flush of the drive that began later.
 //!
-//! *A drive is filled to take a slot that serves*: the next label names it as the slot's replacement, stale in every region;
-//! then the shards write to it too. When it is stale in nothing more that was ever written, the next label gives it the
-//! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
-//! each drive's label is right about both; the replacement is stale where it was not copied and where a region is marked.
+//! *A drive is filled to take a slot in service*: the next label names it as the slot's
+//! replacement, stale in every region; then the shards write to it too. When it is stale in no
+//! written region, the next label gives it the slot, and the shards promote it; the label of the
+//! old drive is removed last. After a crash in the middle, each drive's label is right about both;
+//! the replacement is stale in uncopied and in marked regions.
 //!
-//! *A replacement fails*: the next label drops it before the report is answered. *The drive of a slot with a replacement fails*:
-//! it goes out, and the replacement is dropped by the same label; then the replacement is put into the slot, stale where it was
-//! not copied and where a region is marked. Killed between: the slot is out, and the replacement belongs to nobody.
+//! *A replacement fails*: the next label drops it before the report is confirmed. *The drive of a
+//! slot with a replacement fails*: one label takes it out and drops the replacement; then the
+//! replacement gets the slot, stale in uncopied and in marked regions. After a crash in between:
+//! the slot is out, and the replacement is unassigned.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
@@ -39,46 +43,47 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How often a waiting order checks whether a replacement has taken its slot.
+/// How often a waiting command checks whether a replacement has taken its slot.
 const TAKE_OVER_POLL: Duration = Duration::from_millis(10);
 
 fn failed(sentence: String) -> Error {
     Error::new(ErrorKind::Failed, sentence)
 }
 
-/// What a drive is to the slot that it is put into.
+/// The role of a drive that takes a slot.
 pub(crate) enum Entering {
-    /// The drive that left it.
+    /// The drive that left the slot.
     Back,
-    /// One that holds nothing of the array yet: it gets a UUID of its own. Whether it stands in for the one before
-    /// until that is replaced.
+    /// A drive without data of the array: it gets its own UUID. The value tells whether it is an
+    /// active hot spare until the old drive is replaced.
     New(Option<StandIn>),
-    /// The one that was being filled for it.
+    /// The replacement that was being filled for the slot.
     Filled(Replacement),
 }
 
-/// Whoever brings a drive back that had failed trusts it again, also as one that holds nothing.
+/// A failed drive that an operator brings back is trusted again, also as a new drive.
 fn trust_again(next: &mut Label, drive: &Drive, uuid: ondisk::Uuid) {
     let identity = drive.lasting_identity();
     next.failed.retain(|failed| failed.uuid != uuid && (identity.is_none() || failed.identity != identity));
 }
 
-/// A drive did not get a slot. If that was recorded, it went out by the very change that gave it the slot: it is to blame.
+/// A drive did not get a slot. If the failure was recorded, the same change that gave it the slot
+/// took it out: it is at fault.
 fn note_not_taken(drive: &Drive, recorded: bool) {
     if recorded {
-        drive.set_problem(Some(failed(format!("drive {} did not take its label", drive.name))));
+        drive.set_problem(Some(failed(format!("the label of drive {} could not be written", drive.name))));
     }
 }
 
 impl Array {
-    /// The label of a drive that was to leave is off, or is to stay: that is recorded with the next change.
+    /// The label of a leaving drive is removed, or is to stay: the next change records that.
     fn leaves_no_more(&self, drive: ondisk::Uuid) {
         self.label.borrow_mut().leaving.retain(|other| *other != drive);
     }
 }
 
 impl Arrays {
-    /// Puts a drive into a slot that is out. The caller has the metadata turn.
+    /// Puts a drive into a slot that is out. The caller holds the metadata lock.
     ///
     /// # Errors
     /// When it could not be recorded, or a shard cannot use the drive.
@@ -151,7 +156,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// A drive does not get a slot after all: what was there before has it, with its label.
+    /// Reverts a slot change: the slot has its previous drive, with its label.
     fn undo_place(
         &self,
         array: &Array,
@@ -164,7 +169,7 @@ impl Arrays {
         array.set_places(places);
     }
 
-    /// Step 1: the map, and nothing else on a drive that is new.
+    /// Step 1: the map; a new drive gets only that.
     async fn prepare(
         &self,
         array: &Array,
@@ -184,20 +189,22 @@ impl Arrays {
         }
     }
 
-    /// A drive that is to get a slot could not be written: that is its own fault, and no other's.
+    /// A drive that is to get a slot could not be written: the fault is its own, not another
+    /// drive's.
     async fn blame(&self, drive: &Drive, error: platform::IoError) -> Error {
         let sentence = failed(format!("drive {} could not be written ({error})", drive.name));
         if is_lasting(error.kind) && !error.spares_drive() {
-            let why = format!("it could not be written when it was to get a slot: {error}");
+            let why = format!("it could not be written when it was assigned to a slot: {error}");
             self.inventory.remember_failure(drive, self.new_uuid(), why, self.env.unix_time()).await;
         }
         drive.set_problem(Some(sentence.clone()));
         sentence
     }
 
-    /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
-    /// before of any mark that is granted later. What the drive before has under way is not waited for: it cannot
-    /// land on this one. But nobody gets that drive before it has returned everything.
+    /// Step 3: the slot has this drive from now on, for all served volumes. A shard learns of it
+    /// before any mark that is granted later. Outstanding operations of the previous drive are not
+    /// waited for: they cannot reach this one. But the previous drive is not reused before all have
+    /// returned.
     fn give_to_shards(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -236,7 +243,7 @@ impl Arrays {
         }
     }
 
-    /// Drives went out whose successors were being filled: those take their places at once.
+    /// Drives went out whose replacements were being filled: those take their slots at once.
     pub(super) fn use_replacements(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
         for Failing { slot, .. } in failing {
             let slot = *slot;
@@ -271,10 +278,10 @@ impl Arrays {
 
     /// Begins to copy a slot's drive to its replacement, while the old drive serves. If the old
     /// drive fails meanwhile, the replacement takes the slot as soon as the caller releases the
-    /// metadata turn, which it holds here: see [`until_taken_over`](Self::until_taken_over).
+    /// metadata lock, which it holds here: see [`until_taken_over`](Self::until_taken_over).
     ///
     /// # Errors
-    /// When it could not be recorded, or a shard cannot use the drive; all is as it was then.
+    /// When it could not be recorded, or a shard cannot use the drive; then nothing has changed.
     pub(crate) async fn begin_replacement(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -317,37 +324,37 @@ impl Arrays {
         }
         if let Err(why) = self.give_replacement(array, slot, drive, uuid).await {
             self.leave_replacement(array, slot, uuid, &why).await;
-            // An operator hears it; a spare is not tried again and again.
+            // An operator gets the error; a spare is not retried repeatedly.
             if is_spare {
-                drive.set_problem(Some(failed(format!("drive {} cannot be filled: {why}", drive.name))));
+                drive.set_problem(Some(failed(format!("drive {} cannot replace it: {why}", drive.name))));
             }
             return Err(failed(format!(
-                "drive {} cannot be filled: {why}; run 'softroc drive replace {}:{slot} --with DRIVE' with another one",
+                "drive {} cannot replace it: {why}; run 'softroc drive replace {}:{slot} --with \
+                DRIVE' with another one",
                 drive.name,
                 array.name()
             )));
         }
         let text = format!(
-            "drive {} is being filled from drive {} of {}, and replaces it when it is full",
+            "drive {} replaces drive {} of {} when the copy to it is complete",
             drive.name,
             self.member_name(array, slot),
             array.names()
         );
-        let effect = "the old drive serves until then";
         self.events.report(
             EventCode::DriveReplacementBegun,
             Subject::both(&drive.name, &array.name()),
-            "a drive is to be replaced",
-            effect,
+            "a replacement was started",
+            "the old drive stays online until then",
             text,
         );
         Ok(())
     }
 
     /// Waits until a replacement has taken a slot whose old drive failed while the replacement was
-    /// being recorded. Until then the labels do not name it: after a kill the slot would be without
-    /// it. Returns at once where no replacement is taking the slot. The caller must not hold the
-    /// metadata turn.
+    /// being recorded. Until then the labels do not name it: after a crash the slot would be
+    /// without it. Returns at once where no replacement is taking the slot. The caller must not
+    /// hold the metadata lock.
     ///
     /// # Errors
     /// When the replacement did not get the slot.
@@ -361,13 +368,13 @@ impl Arrays {
         match array.slot_of(drive) == Some(slot) {
             true => Ok(()),
             false => Err(failed(format!(
-                "drive {} could not take its place in its array; see 'softroc volume show'",
+                "drive {} could not take its slot in its array; see 'softroc volume show'",
                 drive.name
             ))),
         }
     }
 
-    /// The shards fill a drive for a slot from now on, for all volumes that are served.
+    /// Makes the shards fill a drive for a slot from now on, for all served volumes.
     ///
     /// # Errors
     /// When one of them cannot use the drive; others may be filling it by then.
@@ -392,7 +399,8 @@ impl Arrays {
         Ok(())
     }
 
-    /// Gives the slot to its replacement, which is current but for what is stale of it. The caller has the metadata turn.
+    /// Gives the slot to its replacement, which is current except for its recorded stale regions.
+    /// The caller holds the metadata lock.
     ///
     /// # Errors
     /// When there is none, or it could not be recorded.
@@ -403,7 +411,7 @@ impl Arrays {
         let (Some(replacement), Some(drive)) =
             (next.member[slot].replacement.take(), places[slot].replacement.clone())
         else {
-            return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
+            return Err(failed(format!("drive {slot} of {names} is not being replaced")));
         };
         let old = places[slot].drive.clone();
         let left = next.member[slot].uuid;
@@ -419,7 +427,7 @@ impl Arrays {
             stands_in: replacement.stands_in.clone(),
             ..Member::online(replacement.uuid, replacement.name.clone(), drive.extent(), 0)
         };
-        // What the drive before did not keep was given to this one.
+        // Blocks that the old drive refused were written to this one.
         for volume in &mut next.volume {
             volume.excluded.retain(|listed| usize::from(listed.slot) != slot);
         }
@@ -441,7 +449,8 @@ impl Arrays {
         }
         self.tell_promoted(array, slot, &stale, old.as_ref());
         if !array.label().member[slot].is_online() {
-            // It went out by the very change that gave it the slot: what the old one holds may be wanted.
+            // The change that gave it the slot also took it out: the old drive's data may be
+            // needed.
             array.leaves_no_more(left);
             return Err(failed(format!("drive {} failed when it took the slot", drive.name)));
         }
@@ -455,7 +464,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Shards get to know that a replacement has its slot.
+    /// Notifies the shards that a replacement has its slot.
     fn tell_promoted(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -469,7 +478,7 @@ impl Arrays {
             let slot = DriveIndex(slot as u16);
             let promoted = Change::Promoted { slot, stale: volume.own_regions(stale) };
             let told = self.send_change(id, &promoted, None);
-            // Not waited for, as in `end_replacement`.
+            // Not awaited, as in `end_replacement`.
             match old {
                 Some(old) => self.drain(old, told),
                 None => drop(told),
@@ -477,7 +486,8 @@ impl Arrays {
         }
     }
 
-    /// A drive was replaced: takes its label off. A power cut before that is durable leaves the start to do it.
+    /// A drive was replaced: removes its label. If a power cut precedes the durable removal, the
+    /// next start removes the label.
     pub(crate) async fn take_left_label_off(&self, array: &Array, drive: &Drive) {
         let own = drive.member_label().map(|label| label.drive);
         if self.inventory.take_label_off(drive, &array.names()).await
@@ -493,13 +503,13 @@ impl Arrays {
         self.events.report(EventCode::DriveReplaced, Subject::both(&new.name, &array), cause, &effect, text);
     }
 
-    /// A task finds nothing left to copy to a replacement: it takes its slot, also where nothing was
-    /// ever written and so no copy is recorded.
+    /// A task finds nothing left to copy to a replacement: the replacement takes its slot, even if
+    /// no region was ever written and so no copy is recorded.
     pub(crate) fn note_full_replacement(&self, array: &Array) {
         array.work.changed.notify(&self.env);
     }
 
-    /// Replacements that are current in everything that was ever written take their slots.
+    /// Replacements that are current in all written regions take their slots.
     pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
         for slot in 0..array.places().len() {
             let _turn = array.metadata.take(1).await;
@@ -512,7 +522,7 @@ impl Arrays {
                     EventCode::DriveReplacementFailed,
                     &array.name(),
                     &error.message,
-                    "the old drive serves on",
+                    "the old drive stays online",
                     text,
                 );
                 self.end_replacement(array, slot, Ending::Unfit(&error.message)).await;
@@ -520,7 +530,7 @@ impl Arrays {
         }
     }
 
-    /// Regions that a replacement still has to be given.
+    /// Regions that must still be copied to a replacement.
     pub(crate) fn replacement_stale(&self, array: &Array, slot: usize) -> RegionSet {
         let label = array.label();
         let Some(replacement) = label.member.get(slot).and_then(|member| member.replacement.as_ref()) else {
@@ -529,7 +539,7 @@ impl Arrays {
         array.left(&replacement.stale)
     }
 
-    /// Notes in the next label that a drive takes part again, but is not current in these regions.
+    /// Records in the next label that a drive is in use again, but stale in these regions.
     pub(crate) fn take_back(&self, next: &mut ondisk::Label, slot: usize, stale: &ondisk::Runs) {
         let member = &mut next.member[slot];
         (member.state, member.cause) = (MemberState::Online, None);
@@ -537,7 +547,7 @@ impl Arrays {
         next.volume.iter_mut().for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
     }
 
-    /// A drive serves again.
+    /// Reports that a drive is in service again.
     pub(crate) fn report_back(&self, array: &Array, slot: usize) {
         let name = self.member_name(array, slot);
         let left = array.to_rebuild(slot).len();
@@ -545,12 +555,16 @@ impl Arrays {
         let (cause, text) = match left {
             0 => (
                 format!("drive {name} missed no write"),
-                format!("drive {name} is back online; nothing was written while it was out: {effect}"),
+                format!(
+                    "drive {name} is back online; nothing was written while it was out of service: \
+                    {effect}"
+                ),
             ),
             _ => (
                 format!("drive {name} is back"),
                 format!(
-                    "drive {name} is back online; what it missed is being rebuilt (regions: {left}): {effect}"
+                    "drive {name} is back online; the writes it missed are being rebuilt (regions: \
+                    {left}): {effect}"
                 ),
             ),
         };
@@ -558,7 +572,7 @@ impl Arrays {
         self.events.report(EventCode::DriveBack, Subject::both(&name, &array), &cause, &effect, text);
     }
 
-    /// A drive has taken the place of another one, which was out.
+    /// Reports that a drive has replaced another one, which was out.
     fn report_taken(&self, array: &Array, slot: usize, left_by: &str) {
         let name = self.member_name(array, slot);
         let left = array.missed(slot).len();
@@ -571,7 +585,7 @@ impl Arrays {
         self.events.report(
             EventCode::DriveTakesSlot,
             Subject::both(&name, &array.name()),
-            &format!("drive {left_by} is out"),
+            &format!("drive {left_by} is out of service"),
             &effect,
             text,
         );
@@ -583,7 +597,7 @@ pub(super) fn has_full_replacement(array: &Array) -> bool {
     (0..array.places().len()).any(|slot| is_full(array, slot))
 }
 
-/// Whether the replacement of a slot is current in everything that was ever written, and can take it.
+/// Whether the replacement of a slot is current in all written regions, and can take it.
 fn is_full(array: &Array, slot: usize) -> bool {
     let label = array.label();
     let Some(member) = label.member.get(slot).filter(|member| member.is_online()) else { return false };

@@ -1,17 +1,18 @@
-//! The room of arrays: **the promises while an array is started**. Labels, marks, journals, failures; the volumes that
-//! shards serve; what shards report.
+//! The module of arrays: **durability while an array is started**. It handles labels, marks,
+//! journals, failures, the volumes that shards serve, and the reports of shards.
 //!
-//! **Owns** the arrays ([`Arrays`], each an [`array::Array`] with its volumes), the numbers that shards know volumes by,
-//! and the way to the shards.
+//! **Owns** the arrays ([`Arrays`], each an [`array::Array`] with its volumes), the numbers of
+//! volumes in shards, and the channels to the shards.
 //!
-//! **Invariants.** A failure and a mark are durable before they are answered; a label is on every drive that it calls
-//! online before anything relies on it; a mark goes only after a flush. Each file that writes to drives states its order
-//! and what a kill leaves at each step. What concerns one array's labels and map is done under its `metadata` turn,
-//! one after the other; nothing is borrowed over an await.
+//! **Invariants.** A failure and a mark are durable before they are confirmed. A label is on every
+//! drive that it calls online before anything relies on it. A mark is cleared only after a flush.
+//! Each file that writes to drives states its order, and the state after a crash at each step.
+//! Changes of one array's labels and map are made under its `metadata` lock, one after the other;
+//! no borrow is held over an await.
 //!
-//! **Who may call it**: every room above. What it needs of a room above it asks through what it was given: whether a
-//! volume is hidden from hosts ([`Needs`]), and who takes what shards report of tasks ([`reports::TaskReports`]); what
-//! others should look at it counts ([`Attention`]).
+//! **Callers**: every module above. It reaches modules above it only through its parameters:
+//! [`Needs`] tells whether a volume is hidden from hosts, [`reports::TaskReports`] takes the
+//! shards' reports of tasks, and [`Attention`] counts changes that other modules should examine.
 
 pub(crate) mod array;
 pub(crate) mod arriving;
@@ -72,22 +73,22 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::ByteCount;
 
-/// What the room needs of others.
+/// The interfaces that the module needs from others.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) inventory: Rc<Inventory>,
     pub(crate) attention: Rc<Attention>,
-    /// How to reach all shards, in order.
+    /// The channels to all shards, in order.
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
-    /// Hosts that are connected, as ports know them.
+    /// Connected hosts, as counted by ports.
     pub(crate) hosts: Hosts,
-    /// How much memory the cache may have, of all shards together.
+    /// The size of the write cache, of all shards together.
     pub(crate) cache_size: ByteCount,
-    /// How much memory there is for what is kept of reads, of all shards together.
+    /// The size of the read cache, of all shards together.
     pub(crate) read_cache: ByteCount,
-    /// How long drives may take for an operation of a shard.
+    /// Time limits of drives for an operation of a shard.
     pub(crate) limits: LimitsByClass,
-    /// Whether hosts may not see a volume.
+    /// Whether a volume is hidden from hosts.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
 
@@ -105,16 +106,16 @@ pub(crate) struct Arrays {
     memory: RefCell<cache::Memory>,
     memories: RefCell<lost_memory::Memories>,
     protection: RefCell<protection::Protection>,
-    /// The turn to make the memory.
+    /// The lock for creating the memory.
     memory_turn: Credits,
     hides: Box<dyn Fn(Uuid) -> bool>,
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
     logs: logs::Logs,
     suspensions: suspended::Suspensions,
-    /// Whether nobody waits for a drive that does not answer, as the controller stops.
+    /// Whether unresponsive drives are not waited for, as the controller stops.
     waits_no_longer: Cell<bool>,
-    /// Who watches over what is written to members.
+    /// The monitor of the controller's own writes to members.
     own_writes: Rc<silent::OwnWrites>,
 }
 
@@ -123,7 +124,7 @@ impl Arrays {
         let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, limits, hides } =
             needs;
         let room = ByteCount(read_cache.0 / shards.len().max(1) as u64);
-        // A shard that is gone keeps nothing.
+        // A shard that has ended has no read cache.
         shards.iter().for_each(|shard| drop(shard.send(ShardMessage::ReadRoom(room))));
         Rc::new_cyclic(|arrays| Arrays {
             env: env.clone(),
@@ -149,7 +150,7 @@ impl Arrays {
         })
     }
 
-    /// A number for a volume that is started; each is used once.
+    /// A unique number for a volume that is started; it is never reused.
     fn new_volume_id(&self) -> VolumeId {
         let id = self.next_volume.get();
         self.next_volume.set(id + 1);
@@ -160,7 +161,7 @@ impl Arrays {
         Uuid::from_random(self.env.random(), self.env.random())
     }
 
-    /// Every array, by the name of its first volume.
+    /// Every array, sorted by the name of its first volume.
     pub(crate) fn all(&self) -> Vec<Rc<Array>> {
         let mut arrays: Vec<Rc<Array>> = self.by_uuid.borrow().values().cloned().collect();
         arrays.sort_by_cached_key(|array| (array.name(), array.uuid));
@@ -171,12 +172,12 @@ impl Arrays {
         self.by_uuid.borrow().get(&array).cloned()
     }
 
-    /// Takes in an array that was found or made.
+    /// Adds an array that was found or created.
     pub(crate) fn insert(&self, array: Rc<Array>) {
         self.by_uuid.borrow_mut().insert(array.uuid, array);
     }
 
-    /// An array is gone: it is not looked for any more.
+    /// Removes an array: it is not searched for any more.
     pub(crate) fn remove(&self, array: Uuid) {
         self.by_uuid.borrow_mut().remove(&array);
         let inventory = self.inventory.clone();

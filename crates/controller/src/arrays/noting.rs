@@ -1,8 +1,9 @@
-//! Changes of a volume's state, written into the label: the other half of [`VolumeState::apply`](engine::VolumeState::apply).
+//! Writes changes of a volume's state into the label: the counterpart of
+//! [`VolumeState::apply`](engine::VolumeState::apply).
 //!
 //! # Invariant
-//! What a label says after a change was noted, read again, is what the state says after the same change was applied. The
-//! property below holds that, change by change.
+//! A label after a recorded change, read again, equals the state after the same change was applied.
+//! The property test below checks each kind of change.
 
 use crate::arrays::array::{runs, set_of};
 use crate::arrays::serve::listed_blocks;
@@ -10,11 +11,13 @@ use engine::{BlockList, Change, RegionSet};
 use ondisk::{Label, Punctured, Runs, Uuid, VolumeLabel};
 use units::DriveIndex;
 
-/// Notes a change of a volume. `to_array`: regions of the volume as those of its array, which labels count. Whether it can
-/// be noted: there is room for it, and it agrees with what is there.
+/// Records a change of a volume. `to_array`: converts regions of the volume to those of its array,
+/// which labels use. Returns whether it can be recorded: there is space, and it agrees with the
+/// present content.
 ///
 /// # Panics
-/// When labels do not tell of such a change: marks and what is unsynced are in the map, who serves is decided elsewhere.
+/// When labels do not hold such a change: marks and unsynced regions are in the map, the service of
+/// drives is decided elsewhere.
 pub(super) fn note_change(
     next: &mut Label,
     volume: Uuid,
@@ -51,7 +54,7 @@ pub(super) fn note_change(
             let list = next.volume_mut(volume).map(|label| &mut label.excluded);
             note_blocks(list, *slot, |table| ranges.iter().for_each(|range| table.remove(*range)))
         }
-        other => panic!("labels do not tell of {other:?}"),
+        other => panic!("labels do not record {other:?}"),
     }
 }
 
@@ -71,7 +74,8 @@ fn note_moved(label: &mut VolumeLabel, slot: DriveIndex, regions: &RegionSet, to
     true
 }
 
-/// Notes a change of the blocks that a list of a label names of one slot. False: there is no such list, or no room in it.
+/// Records a change of the listed blocks of one slot. False: there is no such list, or no space in
+/// it.
 fn note_blocks(list: Option<&mut Vec<Punctured>>, slot: DriveIndex, change: impl Fn(&mut BlockList)) -> bool {
     let Some(list) = list else { return false };
     let mut table = listed_blocks(list, slot.as_usize());
@@ -124,7 +128,7 @@ mod tests {
         prop::collection::vec(range, 0..3)
     }
 
-    /// Every kind of change that a label tells.
+    /// Every kind of change that a label records.
     fn change() -> impl Strategy<Value = Change> {
         let slot = || (0..SLOTS).prop_map(DriveIndex);
         prop_oneof![
@@ -221,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What the label says of the volume's drives, as the state would say it.
+    /// The label's content about the volume's drives, in the form of the state.
     fn told(label: &Label) -> Vec<(RegionSet, RegionSet, [Vec<ByteRange>; 2])> {
         let own = |of: &Runs| {
             RegionSet::from_runs(set_of(of).runs().iter().map(|[from, to]| [from - FIRST, to - FIRST]))
@@ -245,7 +249,8 @@ mod tests {
         (0..SLOTS).map(of_slot).collect()
     }
 
-    /// A list that is full was made shorter by joining runs over blocks between them: good blocks became errors.
+    /// Regression test: a full list was shortened by joining runs over the blocks between them,
+    /// which made good blocks unreadable.
     #[test]
     fn a_block_for_which_a_list_has_no_room_is_not_noted_and_no_other_is_instead() {
         let mut label = label(&RegionSet::EMPTY);
@@ -263,7 +268,7 @@ mod tests {
             let before = label.clone();
             assert!(!note_change(&mut label, VOLUME, to_array, &list(vec![block(full)])), "there is no room");
             assert_eq!(label, before);
-            // What touches a run needs no room.
+            // A block next to a run needs no space.
             let beside = ByteRange::new(ByteOffset(512), ByteCount(512));
             assert!(note_change(&mut label, VOLUME, to_array, &list(vec![beside])));
             assert_eq!(told(&label)[slot.as_usize()].2[nth].len(), all.len() - 1);
@@ -271,7 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// A change that was recorded and one that was applied come to the same: what a start finds is what was served.
+        /// A recorded change and an applied one have the same result: a start finds the state that
+        /// was served.
         #[test]
         fn a_label_that_a_change_was_noted_in_tells_the_state_that_it_was_applied_to(
             stale in regions(),

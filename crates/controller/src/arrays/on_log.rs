@@ -1,19 +1,22 @@
-//! Journals on log devices: where each volume has its place there, and what becomes of volumes whose devices fail or are missing.
+//! Journals on log devices: the place of each volume there, and the handling of failed or missing
+//! devices.
 //!
-//! # The order of things
-//! - *A volume gets a place.* The labels of the log's devices name it. Then the volume's label names the devices and the place, with
-//!   an identity that no record has; then records are written there. Killed in between: a place that nobody uses, which the volume
-//!   gets again.
-//! - *A device fails*, or has not answered within the time limit of a write. The labels of the volumes that have records there go on
-//!   without it; then what waited for it is answered. Where it was the last one, its records count until the drives have what they
-//!   promised: they may be all that there is of a write that a host was told is durable. So no shard promises anything there any more; then
-//!   the drives are flushed; then the labels name the room on the members with another identity, which does not tell all; and the shards
-//!   write there from then on. When all that was under way is done, and the drives are flushed, it tells all. A crash before that is
-//!   dealt with as without a journal.
-//! - *A start after a crash.* Records are read from the devices that the volume's label names. Where one of two is missing, the label
-//!   goes on without it before anything is carried out: a record that was under way may be on one of them alone, and once its replay
-//!   has begun, the other one must not count for all that there is. Where all are missing, the volume waits for them.
-//! - *A place is given up.* First the volume's label does not name it any more, then those of the devices.
+//! # Order of steps
+//! - *A volume gets a place.* The labels of the log's devices name it. Then the volume's label
+//!   names the devices and the place, with an identity that no record has; then records are written
+//!   there. After a crash in between, the place is unused, and the volume gets it again.
+//! - *A device fails*, or exceeds the time limit of a write. The labels of its volumes drop it;
+//!   then waiting requests complete. Records on the last device count until the drives have the
+//!   data: they may be the only copy of a durable write. So no shard issues durability tokens by it
+//!   any more; then the drives are flushed; then the labels name the place on the members with
+//!   another identity, which does not cover all writes; and the shards write there from then on.
+//!   When earlier operations are done and the drives are flushed, it covers all. A crash before
+//!   that is handled as without a journal.
+//! - *A start after a crash.* Records are read from the devices that the volume's label names.
+//!   Where one of two is missing, the label drops it before a record is applied: an incomplete
+//!   write may have its record on one device only, and once the replay has begun, the missing
+//!   device must not count as complete. Where all are missing, the volume waits for them.
+//! - *A place is freed.* First the volume's label drops it, then those of the devices.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -36,20 +39,22 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{Holders, LogId, Record, scan};
 
-/// The longest place of a volume on a log device, for its journal and its data log. It is read as a whole after a crash.
+/// The maximum length of a volume's place on a log device, for its journal and its data log. It is
+/// read completely after a crash.
 const LONGEST: ByteCount = ByteCount(128 << 20);
 
-/// The shortest that is worth it; lengths are whole multiples of it.
+/// The minimum length of a place; lengths are multiples of it.
 const SHORTEST: ByteCount = ByteCount(1 << 20);
 
-/// How often the drives are flushed for what the last log device promised, and after which time again, before volumes go on without that.
+/// How often the drives are flushed to replace the records of the last log device, and the delay
+/// between attempts, before volumes continue without them.
 const HOLD_TRIES: usize = 3;
 const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
-/// How many volumes at least find room on a log device.
+/// The minimum number of volumes that fit on a log device.
 const VOLUMES: u64 = 16;
 
-/// A place on the devices of a log, and the ways to these; or that there is none.
+/// A place on the devices of a log, and access to these; or none.
 #[derive(Default)]
 pub(crate) struct LogPlaced {
     pub(super) on: Option<OnLog>,
@@ -57,7 +62,7 @@ pub(crate) struct LogPlaced {
 }
 
 impl Arrays {
-    /// A place for the journal of a volume on the log in use, if there is one, and it has some.
+    /// A place for the journal of a volume on the log in use, if there is a log with free space.
     pub(super) async fn place_on_log(&self, volume: &Volume) -> LogPlaced {
         self.find_place_on_log(volume).await.unwrap_or_default()
     }
@@ -81,7 +86,7 @@ impl Arrays {
             let label = LogLabel { device: own.device, ..label.clone() };
             match self.inventory.write_log_label(&drive, label).await {
                 Ok(()) => served.push(LogDevice { id: own.device, source: access.source }),
-                // It is fine, and has no place for the volume yet: the next start tries again.
+                // The device works, but has no place for the volume yet: the next start retries.
                 Err(error) if error.kind == ErrorKind::Busy => return None,
                 Err(error) => self.log_device_is_out(own.device, &error.message),
             }
@@ -97,7 +102,7 @@ impl Arrays {
         Some(LogPlaced { on: Some(on), devices: served })
     }
 
-    /// A part of a volume on its way has no name that people know: to them it is that volume.
+    /// A part of a reshaping volume has no public name: messages name that volume.
     fn name_for_people(&self, volume: &Volume) -> String {
         let part = volume.label().part;
         let arrays = self.all();
@@ -105,14 +110,14 @@ impl Arrays {
         owner.map_or_else(|| volume.name(), |owner| owner.name())
     }
 
-    /// What a log device is to say of a volume's place.
+    /// The entry of a volume's place on a log device.
     fn owner_place(&self, volume: &Volume) -> LogPlace {
         let name = self.name_for_people(volume);
         LogPlace { volume: volume.uuid(), name, start_bytes: 0, len_bytes: 0 }
     }
 
-    /// What may lie on any of a log's devices. One that was away does not know what came to the other one meanwhile, and the labels
-    /// of volumes know what neither does.
+    /// The ranges that may be in use on any of a log's devices. A device that was absent lacks
+    /// later places of the other one, and volumes' labels may name places that neither lists.
     fn taken_of_log(&self, devices: &[Rc<Drive>]) -> Vec<Range<u64>> {
         let labels: Vec<LogLabel> = devices.iter().filter_map(|drive| drive.log_label()).collect();
         let places = labels.iter().flat_map(|label| &label.place);
@@ -135,7 +140,8 @@ impl Arrays {
         self.change_places(volume, |places| places.retain(|place| place.volume != volume)).await;
     }
 
-    /// A part of a volume on its way has become that volume: so has its place. What the volume had by the layout that it left is free.
+    /// A part of a reshaping volume has become that volume: its place follows. The place of the old
+    /// layout is free.
     pub(super) async fn pass_on_log(&self, part: Uuid, volume: Uuid) {
         self.free_on_log(volume).await;
         let is_its = |place: &&mut LogPlace| place.volume == part;
@@ -145,8 +151,9 @@ impl Arrays {
         .await;
     }
 
-    /// A start: where the volume's label says that it has a place, one of another volume of that name is that of the part that it was, when
-    /// it came to another layout and was killed before the devices said so. It is about to get its own again.
+    /// At a start: an entry under the volume's name that differs from the place in its label is
+    /// stale. The entry remains when a crash after a reshape precedes the update of the devices.
+    /// The volume gets its own place again.
     pub(super) async fn free_what_it_came_from(&self, volume: &Volume) {
         let Some(on) = volume.label().journal.and_then(|journal| journal.log) else { return };
         let (own, name, end) = (volume.uuid(), self.name_for_people(volume), on.start_bytes + on.len_bytes);
@@ -163,7 +170,7 @@ impl Arrays {
         }
     }
 
-    /// Changes what the log devices say of the places on them, where they name a volume.
+    /// Changes the places on the log devices, where they name a volume.
     async fn change_places(&self, volume: Uuid, change: impl Fn(&mut Vec<LogPlace>)) {
         let _turn = self.logs.turn.take(1).await;
         for drive in self.all_log_devices() {
@@ -182,7 +189,7 @@ impl Arrays {
         }
     }
 
-    /// Whether all log devices are here that the volumes of an array name.
+    /// Whether all log devices are present that the volumes of an array name.
     pub(crate) fn has_all_log_devices(&self, array: &Array) -> bool {
         array.volumes().iter().map(|volume| volume.label()).all(|label| {
             let of_journal = label.journal.and_then(|journal| journal.log).map(|log| log.devices);
@@ -192,7 +199,7 @@ impl Arrays {
         })
     }
 
-    /// The ways to those of these devices that are here and have not failed.
+    /// Access to those of these devices that are present and have not failed.
     pub(super) fn ways_to_log(&self, devices: &[Uuid]) -> Vec<(Uuid, Access)> {
         let drives = self.all_log_devices().into_iter();
         let way = |drive: Rc<Drive>| {
@@ -204,7 +211,7 @@ impl Arrays {
         drives.filter_map(way).collect()
     }
 
-    /// Reads a journal from those devices of its log that are here, for members that do not fail.
+    /// Reads a journal from the present devices of its log, for members that have not failed.
     pub(super) async fn read_log(
         &self,
         array: &Array,
@@ -233,8 +240,8 @@ impl Arrays {
         JournalCopies { members, copies, untold, log }
     }
 
-    /// Before records that were read from a log are carried out: each device that is here gets what it lacks, and the volume's label
-    /// goes on without the others. Whether that is so.
+    /// Before records from a log are applied: each present device gets the records that it lacks,
+    /// and the volume's label drops the other devices. Returns whether that is done.
     pub(super) async fn settle_log(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -264,8 +271,9 @@ impl Arrays {
         self.relabel(array, volume, named).await.is_ok()
     }
 
-    /// Whether the records of a volume that is about to be started are given up: by order; or, after a stop in order before its
-    /// redundancy agreed, as its log is not here. It is started as if it had no journal.
+    /// Whether the records of a volume that is about to be started are discarded: by an operator,
+    /// or because its log is missing after a clean stop before its redundancy agreed. It is started
+    /// as if it had no journal.
     pub(super) fn is_log_given_up(&self, array: &Array, volume: &Volume) -> bool {
         let Some(JournalLabel { id: Some(id), log: Some(on), .. }) = volume.label().journal else {
             return false;
@@ -274,16 +282,17 @@ impl Arrays {
         volume.given_up_log.get() == Some(id) || is_missing()
     }
 
-    /// Whether a volume may be started as to its records: those of a crash are here.
+    /// Checks whether a volume may be started with regard to its records: those of a crash are
+    /// present.
     ///
     /// # Errors
     /// Which devices they are on.
     pub(crate) fn check_log_is_here(&self, array: &Array, volume: &Volume) -> Result<()> {
-        // After a stop in order the drives have all, also where regions are still to be resynced.
+        // After a clean stop the drives have all data, also where regions still need a resync.
         let is_settled = array.label().was_shut_down() || volume.has_fresh_journal();
         let label = volume.label();
         let records = match label.journal {
-            // The drives' labels still name a journal that was given up, and are read once more by a start.
+            // The drives' labels still name a discarded journal, and are read once more by a start.
             Some(JournalLabel { id, log: Some(on), .. })
                 if id.is_some() && volume.given_up_log.get() != id =>
             {
@@ -296,15 +305,18 @@ impl Arrays {
         let promised = promised.map(|log| log.devices);
         let is_missing = |devices: &Vec<Uuid>| self.ways_to_log(devices).is_empty();
         let (what, devices) = match (records.filter(is_missing), promised.filter(is_missing)) {
-            (Some(devices), _) if !is_settled => ("what finishes its interrupted writes", devices),
-            (_, Some(devices)) => ("what its hosts had flushed last", devices),
+            (Some(devices), _) if !is_settled => ("the records of its interrupted writes", devices),
+            (_, Some(devices)) => ("its last flushed data", devices),
             _ => return Ok(()),
         };
         let name = self.name_for_people(volume);
         let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
         let loss = self.lost_with_records(volume);
         let sentence = format!(
-            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes' ({loss})",
+            "'{name}' cannot be started: it was not cleanly shut down, and the missing log device \
+            {} holds {what}. Connect it, and register it with 'softroc drive add' if it is not \
+            listed; or, to accept the loss of the last acknowledged writes, run 'softroc log \
+            discard {name} --yes' ({loss})",
             names.join(" or ")
         );
         Err(Error::new(ErrorKind::WrongState, sentence))
@@ -326,14 +338,17 @@ impl Arrays {
             for array in this.all() {
                 for volume in array.volumes() {
                     if let Err(error) = this.go_on_without(&array, &volume, device).await {
-                        tracing::warn!("'{}' still names a log device that failed: {error}", volume.name());
+                        tracing::warn!(
+                            "the label of '{}' still names a failed log device: {error}",
+                            volume.name()
+                        );
                     }
                 }
             }
         });
     }
 
-    /// Has the label of a volume name a device no more, and its shards know.
+    /// Drops a device from the label of a volume, and notifies its shards.
     ///
     /// # Errors
     /// When that cannot be recorded.
@@ -345,7 +360,8 @@ impl Arrays {
     ) -> std::result::Result<(), IoError> {
         let mut is_held = false;
         loop {
-            // Of one that is not served, what is there may be all that finishes its writes.
+            // For a volume that is not served, the device may hold the only copy of its interrupted
+            // writes.
             let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
             if is_last_of_journal(&volume.label(), device) && !is_held {
                 self.have_drives_promise(volume, served, device).await;
@@ -359,13 +375,14 @@ impl Arrays {
         }
     }
 
-    /// What the last device of a journal promises is on the drives when this is done, and nothing is promised there any more: it counts
-    /// until then, as it may be nowhere else. The caller has no turn that a flush may wait for.
+    /// Makes the drives durable for the records of a journal's last device; afterwards no
+    /// durability token relies on it. Until then its records count, as they may be the only copy.
+    /// The caller holds no lock that a flush may wait for.
     async fn have_drives_promise(&self, volume: &Volume, served: VolumeId, device: Uuid) {
         for _ in 0..HOLD_TRIES {
             let held = self.tell_shards(|done| ShardMessage::HoldLogDevice(served, device, done)).await;
             let Err(why) = held else { return };
-            tracing::warn!("what '{}' has on a log device is not on its drives yet: {why}", volume.name());
+            tracing::warn!("data of '{}' on a log device is not on its drives yet: {why}", volume.name());
             if volume.id() != Some(served) {
                 return;
             }
@@ -373,7 +390,8 @@ impl Arrays {
         }
     }
 
-    /// The same as [`go_on_without`](Self::go_on_without). The caller has the turn of the array's metadata.
+    /// The same as [`go_on_without`](Self::go_on_without). The caller holds the array's metadata
+    /// lock.
     async fn name_no_more(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -390,7 +408,7 @@ impl Arrays {
         }
         let is_news = *label != before;
         if is_news && !self.commit(array, next, Vec::new()).await {
-            // They ask the device themselves from now on, and fail by that.
+            // The shards use the device themselves again, and detect its failure.
             drop(self.send_shards(|done| ShardMessage::TakeBackLogDevice(served, device, done)));
             return Err(IoError::new(IoErrorKind::Gone));
         }
@@ -399,17 +417,18 @@ impl Arrays {
         }
         let lost = before.journal.and_then(|journal| journal.id);
         let (Some(id), Some(lost)) = (another, lost) else {
-            // Shards that have not met the failure would find out by their next record. They are not waited for: they may wait for this.
+            // Shards that have not seen the failure would detect it with their next record. They
+            // are not waited for: they may wait for this.
             let told = self.send_shards(|done| ShardMessage::LeaveLogDevice(served, device, done));
             let name = volume.name();
             self.env.spawn("tell that a log device is out", async move {
                 if let Err(why) = answers(told).await {
-                    tracing::warn!("'{name}' may ask a log device that is out once more: {why}");
+                    tracing::warn!("'{name}' may use a failed log device once more: {why}");
                 }
             });
             return Ok(());
         };
-        // One that is being given up meanwhile does not tell all again.
+        // A journal that is being removed meanwhile does not cover all writes again.
         if volume.journal_id.get().is_some() {
             volume.journal_id.set(Some(id));
         }
@@ -419,35 +438,38 @@ impl Arrays {
         self.env.spawn("settle a lost journal", async move {
             match answers(told).await {
                 Ok(()) => this.cover_now(&array, &volume).await,
-                Err(why) => tracing::warn!("the journal of '{}' does not tell all: {why}", volume.name()),
+                Err(why) => tracing::warn!("the journal of '{}' is incomplete: {why}", volume.name()),
             }
         });
         Ok(())
     }
 
-    /// A log device does not serve any more, until the controller is started anew.
+    /// A log device is out of use until the controller is restarted.
     pub(super) fn log_device_is_out(&self, device: Uuid, why: &str) {
         if !self.logs.note_failed(device, why) {
             return;
         }
         let name = self.log_device_name(device);
         let text = format!(
-            "log device {name} failed: {why}; volumes go on with the other device of the log, or with journals on their own drives. Replace it: run 'softroc log remove {name}', then 'softroc log add' with another one"
+            "log device {name} failed: {why}; volumes continue with the other device of the log, \
+            or with journals on their own drives. Replace it: run 'softroc log remove {name}', \
+            then 'softroc log add' with another one"
         );
-        let effect = "volumes go on without it";
+        let effect = "volumes continue without it";
         self.events.report(EventCode::LogDeviceFailed, &name, why, effect, text);
         self.attention.notify();
     }
 }
 
-/// Whether a device is the only one left of those that a volume's journal is on.
+/// Whether a device is the last one of a volume's journal.
 fn is_last_of_journal(label: &VolumeLabel, device: Uuid) -> bool {
     let on = label.journal.as_ref().and_then(|journal| journal.log.as_ref());
     on.is_some_and(|on| on.devices == [device])
 }
 
-/// A volume goes on without a log device. Whether that was the last one of its journal, which is on the members then, and does not
-/// tell all. The data log stays on its last one: what that has promised counts until the drives have it ([`Arrays::data_log_fails`]).
+/// Drops a log device from a volume's label. Returns whether it was the last one of its journal,
+/// which is on the members then and does not cover all writes. The data log keeps its last device:
+/// its records count until the drives have the data ([`Arrays::data_log_fails`]).
 fn without_device(label: &mut VolumeLabel, device: Uuid) -> bool {
     let is_last = is_last_of_journal(label, device);
     if let Some(log) = label.data_log.as_mut().filter(|log| log.devices.len() > 1) {
@@ -462,7 +484,7 @@ fn without_device(label: &mut VolumeLabel, device: Uuid) -> bool {
     is_last
 }
 
-/// How long a log is whose devices are these: as long as the shortest.
+/// The usable range of a log on these devices: that of the shortest.
 fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
     let rooms = devices.iter().map(|drive| LogLabel::room(drive.extent().0));
     let rooms: Vec<_> = rooms.collect::<Option<_>>()?;
@@ -471,14 +493,15 @@ fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
     Some((start, end))
 }
 
-/// A log's label with a place for one more volume, beside what is taken. `None`: there is no room.
+/// A log's label with a place for one more volume, beside the taken ranges. `None`: there is no
+/// space.
 fn with_place(
     mut label: LogLabel,
     of: LogPlace,
     mut taken: Vec<Range<u64>>,
     (start, end): (u64, u64),
 ) -> Option<(LogLabel, LogPlace)> {
-    // What lies before the room is taken, as it were.
+    // The bytes before the usable range count as taken.
     taken.push(0..start);
     let gap = extents::longest(&extents::gaps(taken, end))?;
     let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);

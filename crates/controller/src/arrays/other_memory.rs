@@ -1,9 +1,9 @@
-//! Memory of the cache that other controllers of this machine have, or left behind when they ended: it is listed, and removed by an order
-//! that names it.
+//! Cache memory that other controllers of this computer use, or left behind: commands list it, and
+//! remove it by its name.
 //!
-//! # The order of things
-//! When the last volume that had a place in this controller's own memory is deleted, the shards let go of it, and it is removed; the next
-//! volume that wants some has another one made.
+//! # Order of steps
+//! When the last volume with a place in this controller's own memory is deleted, the shards release
+//! the memory, and it is removed; the next volume that needs memory causes a new one.
 
 use crate::arrays::Arrays;
 use crate::arrays::cache::{Memory, NAME};
@@ -26,7 +26,7 @@ impl Arrays {
     /// `cache list`.
     ///
     /// # Errors
-    /// When it cannot be looked for.
+    /// When the search fails.
     pub(crate) async fn other_memories(&self) -> Result<Vec<MemoryInfo>> {
         let others = self.env.world().other_memories(NAME).await.map_err(|error| failed(&error))?;
         let names: Vec<(Uuid, String)> = self
@@ -54,25 +54,25 @@ impl Arrays {
         Ok(others.into_iter().map(info).collect())
     }
 
-    /// `cache remove`. What was lost: a sentence.
+    /// `cache remove`. Returns the loss: a sentence.
     ///
     /// # Errors
     /// When there is no such memory; when a controller uses it.
     pub(crate) async fn remove_memory(&self, memory: &str) -> Result<Vec<String>> {
         let listed = self.other_memories().await?.into_iter().find(|info| info.memory == memory);
         let listed = listed.ok_or_else(|| {
-            let sentence = format!("there is no memory {memory}; 'softroc cache list' lists them");
+            let sentence = format!("there is no cache memory {memory}; 'softroc cache list' lists them");
             Error::new(ErrorKind::NotFound, sentence)
         })?;
         self.env.world().forget_other_memory(NAME, memory).await.map_err(|error| failed(&error))?;
         let lost = listed.lost();
-        let text = format!("memory {memory} of another controller was removed; {lost}");
-        let effect = "a controller that had it starts without it";
+        let text = format!("cache memory {memory} of another controller was removed; {lost}");
+        let effect = "its controller starts without it";
         self.events.report(EventCode::CacheMemoryRemoved, memory, "an operator removed it", effect, text);
         Ok(vec![lost])
     }
 
-    /// A volume was deleted: where no other one has a place in the memory, none is left behind.
+    /// A volume was deleted: memory without a place of another volume is removed.
     pub(crate) async fn leave_empty_memory(&self) {
         let _turn = self.memory_turn.take(1).await;
         let is_empty = match &*self.memory.borrow() {
@@ -82,16 +82,16 @@ impl Arrays {
         if !is_empty {
             return;
         }
-        // From here on whoever wants some waits for the turn, and has another one made.
+        // From here on a task that needs memory waits for the lock, and creates a new one.
         let before = self.memory.replace(Memory::None);
         if let Err(why) = self.tell_shards(ShardMessage::LeaveCells).await {
-            tracing::warn!("the cache's memory is still there: {why}");
+            tracing::warn!("the cache's memory could not be removed: {why}");
             *self.memory.borrow_mut() = before;
             return;
         }
         drop(before);
         if let Err(error) = self.env.world().forget_kept_memory(NAME).await {
-            tracing::warn!("the cache's memory is still there: {error}");
+            tracing::warn!("the cache's memory could not be removed: {error}");
         }
     }
 }

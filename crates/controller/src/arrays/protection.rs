@@ -1,11 +1,12 @@
-//! What volumes make of the power: while it may go, nothing is dirty that need not be.
+//! The write mode of volumes by the state of the power supply: before a power cut, dirty data is
+//! destaged.
 //!
 //! | protection | `write-back` | `always-write-back` |
 //! | --- | --- | --- |
-//! | nobody watches the power | as configured | as configured |
+//! | power not monitored | as configured | as configured |
 //! | good | as configured | as configured |
-//! | doubtful | written to the drives, then write-through | written to the drives, then as configured |
-//! | ending | written to the drives and flushed, then write-through | the same |
+//! | doubtful | destaged, then write-through | destaged, then as configured |
+//! | ending | destaged and flushed, then write-through | the same |
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -14,38 +15,38 @@ use engine::ShardMessage;
 use ondisk::WriteMode;
 use std::rc::Rc;
 
-/// Whether power will be there to write what is dirty.
+/// Whether power will last until dirty data is destaged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Protection {
-    /// Nobody says.
+    /// The power is not monitored.
     #[default]
     Unwatched,
-    /// It will.
+    /// Power will last.
     Good,
-    /// It may not: why.
+    /// It may not: the reason.
     Doubtful(String),
-    /// It is about to go: why.
+    /// Power is about to fail: the reason.
     Ending(String),
 }
 
 impl Arrays {
-    /// What is known of the power from now on. Volumes that are started go by it; those that are served, when
+    /// Sets the state of the power. Volumes that are started apply it at once; served volumes, when
     /// [`follow_protection`](Arrays::follow_protection) is called.
     pub(crate) fn set_protection(&self, protection: Protection) {
         *self.protection.borrow_mut() = protection;
     }
 
-    /// Why a volume is not answered from the cache that is to be: a clause.
+    /// Why a volume with this mode does not use the cache: a clause.
     pub(super) fn held_back(&self, mode: WriteMode) -> Option<String> {
         match (&*self.protection.borrow(), mode) {
             (_, WriteMode::WriteThrough) | (Protection::Unwatched | Protection::Good, _) => None,
-            // The second depends on no power: what was answered is in a log.
+            // Logged write-back depends on no power: acknowledged writes are in a log.
             (Protection::Doubtful(_), WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack) => None,
             (Protection::Doubtful(why) | Protection::Ending(why), _) => Some(why.clone()),
         }
     }
 
-    /// Has a volume be write-through for that reason: what is dirty is destaged in the background.
+    /// Makes a volume write-through for that reason: dirty data is destaged in the background.
     pub(super) fn hold_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, why: String) {
         let was_held = volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough);
         self.note_mode(volume, WriteMode::WriteThrough, Some(why));
@@ -55,7 +56,8 @@ impl Arrays {
         }
     }
 
-    /// Has every volume that is served go by what is known of the power. Done when what is dirty is on the drives, where it is to be.
+    /// Applies the state of the power to every served volume. Returns when dirty data is destaged,
+    /// where required.
     pub(crate) async fn follow_protection(self: &Rc<Self>) {
         for array in self.all() {
             for volume in array.served() {
@@ -70,7 +72,10 @@ impl Arrays {
         for volume in self.all().iter().flat_map(|array| array.served()) {
             let Some(id) = volume.id() else { continue };
             if let Err(why) = self.tell_shards(|done| ShardMessage::Drain(id, done)).await {
-                tracing::warn!("not all of '{}' could be written to its drives: {why}", volume.name());
+                tracing::warn!(
+                    "not all dirty data of '{}' could be written to its drives: {why}",
+                    volume.name()
+                );
             }
         }
     }

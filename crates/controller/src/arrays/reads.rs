@@ -1,9 +1,10 @@
-//! How the reads of volumes use the cache: read ahead, kept for the next. As it is wished is in the label; as it is depends on whether
-//! there is a cache.
+//! The use of the cache by reads of volumes: read-ahead, and retention for later reads. The label
+//! holds the setting; the setting in effect depends on whether there is a cache.
 //!
-//! # The order of things
-//! The label says what is wished before shards go by it. Killed in between, the next start goes by the label. What is read ahead or
-//! kept is clean, so that nothing has to be written before it may be forgotten.
+//! # Order of steps
+//! The label holds a new setting before shards apply it. After a crash in between, the next start
+//! applies the label. Blocks that are read ahead or retained are clean, so they can be dropped
+//! without a write.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -14,21 +15,21 @@ use engine::{ReadTerms, ShardMessage};
 use ondisk::{CacheMode, ReadMode};
 use std::rc::Rc;
 
-/// Why there is no read cache, for people.
+/// Why there is no read cache, for messages.
 const NO_READ_CACHE: &str =
     "the controller was started without a read cache; start 'softroc serve' with --read-cache SIZE";
 
-/// A setting of a volume as it is, and not as it is wished.
+/// The effective value of a setting, which may differ from the configured one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InForce<T> {
     pub(crate) value: T,
-    /// Why it is not what is wished.
+    /// Why it differs from the configured value.
     pub(crate) why: Option<String>,
     pub(crate) since_unix_s: u64,
 }
 
 impl<T: PartialEq> InForce<T> {
-    /// What is in force now, and since when if it was so before.
+    /// The value in effect now, with the start time of `before` if it is unchanged.
     pub(super) fn after(before: Option<InForce<T>>, value: T, why: Option<String>, now_unix_s: u64) -> Self {
         match before.filter(|before| before.value == value && before.why == why) {
             Some(same) => same,
@@ -45,7 +46,8 @@ pub(crate) struct Reads {
 }
 
 impl Arrays {
-    /// How reads of a volume that is being given to the shards, or whose settings have changed, use the cache.
+    /// The cache use of a volume's reads, for a volume that is being attached or whose settings
+    /// have changed.
     pub(super) fn read_terms(&self, volume: &Volume) -> ReadTerms {
         let label = volume.label();
         let has_cache = self.read_cache.0 > 0;
@@ -64,10 +66,11 @@ impl Arrays {
         ReadTerms { read_ahead, cached, most_ahead: None }
     }
 
-    /// `volume set --read-mode`, `--cache-mode`; `None` stays as it is. What is worth knowing about it.
+    /// `volume set --read-mode`, `--cache-mode`; `None` leaves the setting. Returns notes for the
+    /// operator.
     ///
     /// # Errors
-    /// When it cannot be recorded, or a shard could not be told.
+    /// When it cannot be recorded, or a shard could not be notified.
     pub(crate) async fn set_reads(
         self: &Rc<Self>,
         array: &Rc<Array>,

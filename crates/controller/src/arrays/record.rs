@@ -1,17 +1,19 @@
-//! Labels of a started array: how a change of what they say becomes durable.
+//! Labels of a started array: how a change of their content becomes durable.
 //!
 //! # Invariants
-//! - A change has a generation of its own, and is on every drive that it calls online before anything that relies
-//!   on it is acknowledged, and before the next change begins. `confirmed` in a label is a generation that
-//!   was completed so.
-//! - An attempt that failed uses its generation up, for its label may be on some drive. Nothing relies on it.
-//! - A drive that cannot take the label goes out, in the next attempt, which the others must take.
-//! - No space below a drive is no failure of the drive: the attempt fails, and a failure of a drive that was to be
-//!   recorded by it is kept (`unrecorded`) and tried again until it is recorded. Until then no mark is cleared.
-//! - A label that calls a drive out which a volume cannot spare says so (`lost` of that volume): the volume is
-//!   offline from then on, nothing is written to it, and the drive misses nothing of it. If no volume could go on, nothing
-//!   is recorded at all, then or later, until the array is started again: two changes that a lost drive has not heard of,
-//!   and what it holds would be called a copy from an earlier time.
+//! - A change has its own generation. It is on every drive that it calls online before an operation
+//!   that relies on it is acknowledged, and before the next change begins. `confirmed` in a label
+//!   is a generation that was completed so.
+//! - A failed attempt uses its generation up, for its label may be on some drive. Nothing relies on
+//!   it.
+//! - A drive that cannot take the label goes out in the next attempt, which the others must take.
+//! - A full backing store is no failure of the drive: the attempt fails. A drive failure that it
+//!   should record is kept (`unrecorded`) and retried until it is recorded. Until then no mark is
+//!   cleared.
+//! - A label that calls a drive out which a volume needs records that (`lost` of that volume): the
+//!   volume is offline from then on, nothing is written to it, and the drive stays current for it.
+//!   If no volume could continue, nothing is recorded at all, until the array is restarted: after
+//!   two changes that a lost drive lacks, its data would count as a copy from an earlier time.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -30,14 +32,17 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, counted};
 
-/// How often it is tried to record what there was no space for.
+/// The interval of retries to record failures for which there was no space.
 pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
+const TOO_MANY_ATTEMPTS: &str = "too many attempts to record a change have failed; stop the controller, \
+    free space and start it again";
+
 impl Arrays {
-    /// Writes `next`, one generation on and with those `failing` out, to all drives that it calls online; then the
-    /// shards are told who is out. A drive that cannot take it goes out too, with one more generation. Whether it is durable on all that are
-    /// left; if it is not, the array's label stays as it was, but for the generation, which is used up. The
-    /// caller has the metadata turn.
+    /// Writes `next`, with the next generation and those `failing` out, to all drives that it calls
+    /// online; then notifies the shards. A drive that cannot take it goes out too, with one more
+    /// generation. Returns whether it is durable on all remaining drives; if not, the array's label
+    /// stays as it was, but the generation is used up. The caller holds the metadata lock.
     pub(crate) async fn commit(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -53,11 +58,11 @@ impl Arrays {
             }
         }
         next.confirmed = array.confirmed();
-        // Before a start has read the record it is not known here, and there all the same.
+        // Before a start has read the record, its size is only known from the label.
         next.initialisation_blocks = array.record_blocks().or(next.initialisation_blocks);
         let (before, _going) = (array.label(), Going(array));
         next.generation = next.generation.max(before.generation);
-        // A drive that was to join, and does not, has no place any more.
+        // A drive that was to join, and does not, has no slot any more.
         failing.retain(|one| one.slot < next.member.len());
         loop {
             self.judge_by_policy(array, &mut failing);
@@ -79,7 +84,7 @@ impl Arrays {
                     Ok(()) => self.until_not_busy(async || self.write_labels(array, &next).await).await,
                     Err(why) => Err(why),
                 },
-                _ => Err("too many attempts to record something have failed; stop the controller, free space and start it again".to_owned()),
+                _ => Err(TOO_MANY_ATTEMPTS.to_owned()),
             };
             let why = match errors {
                 Ok(errors) if errors.is_empty() => {
@@ -106,7 +111,7 @@ impl Arrays {
         }
     }
 
-    /// Writes to drives, and writes the same again for some time while the system refuses that for now.
+    /// Writes to drives, and retries for some time while the system is busy.
     pub(super) async fn until_not_busy<E>(
         &self,
         write: impl AsyncFn() -> std::result::Result<BTreeMap<usize, IoError>, E>,
@@ -123,7 +128,7 @@ impl Arrays {
         }
     }
 
-    /// Notes in a label that these drives are out. Whether any volume goes on.
+    /// Records in a label that these drives are out. Returns whether any volume continues.
     fn put_out_of(&self, array: &Array, next: &mut Label, failing: &[Failing]) -> bool {
         let Label { generation, confirmed, .. } = *next;
         array.work.going.set(slots(failing.iter().map(|failing| failing.slot)));
@@ -137,7 +142,7 @@ impl Arrays {
                     why: what.clone(),
                     at_unix_s: self.env.unix_time(),
                 });
-                // One that was only about to come back need not have heard of anything since it left.
+                // A drive that was only about to come back may lack all changes since it left.
                 let knew = if member.since > confirmed { member.knew } else { confirmed };
                 (member.state, member.since, member.knew) = (MemberState::Failed, generation, knew);
                 member.cause = Some(*cause);
@@ -169,17 +174,19 @@ impl Arrays {
                 && volume.is_served()
             {
                 self.report_lost(array, &volume, failing);
-                // Others go on: it must not be served beside its state.
+                // Other volumes continue: this one must not be served in a wrong state.
                 let (this, array) = (self.clone(), array.clone());
                 self.env.spawn("detach", async move { this.withdraw(&array, &volume).await });
             }
         }
     }
 
-    /// What the label of an array remembers of drives that failed is remembered here as well: the array may be deleted.
+    /// The failed drives in the label of an array are recorded by the controller too: the array may
+    /// be deleted.
     pub(crate) fn remember_failed(self: &Rc<Self>, array: &Array) {
         let (label, places) = (array.label(), array.places());
-        // Labels have nothing that tells a device without a serial number from others: here it is known by how it is opened.
+        // Labels cannot identify a device without a serial number: the controller knows it by its
+        // path.
         let drive_of = |failed: &FailedDrive| {
             let slot = label.member.iter().position(|member| member.uuid == failed.uuid);
             let member = slot.and_then(|slot| places.get(slot)?.drive.clone());
@@ -198,7 +205,7 @@ impl Arrays {
         }
     }
 
-    /// Keeps failures that could not be recorded, and tries to record them until the array is stopped.
+    /// Stores failures that could not be recorded, and retries until the array is stopped.
     fn try_again_later(self: &Rc<Self>, array: &Rc<Array>, failing: Vec<Failing>) {
         if failing.is_empty() {
             return;
@@ -221,8 +228,8 @@ impl Arrays {
         });
     }
 
-    /// Takes drives out of the array: recorded on all others, then told to the shards. Whether the array goes
-    /// on; the caller has the metadata turn.
+    /// Takes drives out of the array: recorded on all others, then reported to the shards. Returns
+    /// whether the array continues. The caller holds the metadata lock.
     pub(crate) async fn put_out(self: &Rc<Self>, array: &Rc<Array>, failing: Vec<Failing>) -> bool {
         self.commit(array, array.label(), failing).await
     }
@@ -235,10 +242,11 @@ impl Arrays {
         self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);
     }
 
-    /// Writes a label to every drive that it calls online, and to replacements, all at once. Which members failed.
+    /// Writes a label in parallel to every drive that it calls online, and to replacements. Returns
+    /// the members that failed.
     ///
     /// # Errors
-    /// When no drive could take it, for what it says: nothing was written.
+    /// When the label itself is invalid: nothing was written.
     pub(crate) async fn write_labels(
         &self,
         array: &Array,
@@ -312,14 +320,16 @@ impl Arrays {
         failed.into_values().next().map_or(Ok(()), Err)
     }
 
-    /// Tells a drive that is out, and that answers, that it is: alone it must not take itself for the array.
+    /// Records on a responding drive that it is out: without the others it must not act as the
+    /// array.
     pub(crate) async fn record_out(&self, array: &Array, slot: usize) {
         let label = array.label();
         let Some(drive) = array.drive(slot) else { return };
         let written = self.write_label(&drive, &label, label.member[slot].uuid).await;
         if let Err(error) = written {
             let text = format!(
-                "drive {} is out of {}, but its label could not be updated ({error}): do not start the array from this drive alone",
+                "drive {} is out of service in {}, but its label could not be updated \
+                ({error}): do not start the array from this drive alone",
                 drive.name,
                 array.names()
             );
@@ -333,12 +343,13 @@ impl Arrays {
         }
     }
 
-    /// No volume can spare these drives: all are offline until they are back.
+    /// No volume tolerates the loss of these drives: all are offline until the drives are back.
     fn lose(&self, array: &Rc<Array>, failing: Vec<Failing>) {
         for Failing { slot, what, .. } in failing {
             let (name, volumes) = (self.member_name(array, slot), array.names());
             let text = format!(
-                "drive {name} failed ({what}) and {volumes} cannot do without it: {volumes} {} offline; reconnect the drive and run 'softroc volume start {}'",
+                "drive {name} failed ({what}), which exceeds the redundancy of {volumes}: \
+                {volumes} {} offline; reconnect the drive and run 'softroc volume start {}'",
                 if array.known_volumes().len() == 1 { "is" } else { "are" },
                 array.name()
             );
@@ -354,19 +365,20 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    /// A volume cannot do without drives that others of the array can spare.
+    /// Reports a volume that needs drives whose loss other volumes of the array tolerate.
     fn report_lost(&self, array: &Array, volume: &Volume, failing: &[Failing]) {
         let names: Vec<String> =
             failing.iter().map(|failing| self.member_name(array, failing.slot)).collect();
         let (volume, names) = (volume.name(), names.join(", "));
         let text = format!(
-            "'{volume}' needs {names} and is offline; when the drive works again, run 'softroc drive online {}'",
+            "'{volume}' needs drive {names} and is offline; when the drive works again, run \
+            'softroc drive online {}'",
             names
         );
         self.events.report(
             EventCode::VolumeOffline,
             &volume,
-            &format!("drive {names} is out"),
+            &format!("drive {names} is out of service"),
             "the volume is offline",
             text,
         );
@@ -390,11 +402,13 @@ impl Arrays {
             Cause::Operator => format!("drive {name} was declared failed by an operator: {effect}"),
             Cause::Error => format!("drive {name} failed ({what}): {effect}"),
             Cause::Suspended => format!(
-                "drive {name} is suspended ({what}): {effect}; it is used again when it answers, and fails if it has not after {} s",
+                "drive {name} is suspended ({what}): {effect}; it is used again when it responds, \
+                and fails if it does not respond within {} s",
                 array.label().policy.suspend_limit_s
             ),
             Cause::OperatorSuspended => format!(
-                "drive {name} was suspended by an operator: {effect}; it is used again with 'softroc drive resume {name}'"
+                "drive {name} was suspended by an operator: {effect}; to use it again, run \
+                'softroc drive resume {name}'"
             ),
         };
         array.set_reason(*slot, Some(text.clone()));
@@ -404,12 +418,12 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    /// How an array's volumes are without what is out, within a sentence.
+    /// The state of an array's volumes without the drives that are out, as part of a sentence.
     pub(super) fn describe_state(&self, array: &Array) -> String {
         let mut told = Vec::new();
         for volume in array.known_volumes() {
             let (name, behind, out) = (volume.name(), array.behind(&volume), array.out_of(&volume));
-            // Of its parts people know nothing, and without one of them it cannot go on.
+            // Its parts are not shown to users, and it cannot continue without one of them.
             let parts = array.with_parts(&volume);
             let is_whole = parts.iter().all(|part| part.survives(&out.union(&array.behind(part))));
             let left = || array.tolerance(&volume).more();
@@ -435,27 +449,28 @@ impl Arrays {
         told.join("; ")
     }
 
-    /// How the drive in a slot is called, present or not.
+    /// The name of the drive in a slot, present or not.
     pub(crate) fn member_name(&self, array: &Array, slot: usize) -> String {
         let recorded =
             || array.label().member.get(slot).map_or_else(String::new, |member| member.name.clone());
         array.drive(slot).map_or_else(recorded, |drive| drive.name.clone())
     }
 
-    /// Tells the shards which drives to use, as recorded. Slots that were `entering` get a drive by the next change that they are told:
-    /// until then a shard has the drive that was there before, and does not know what that one missed.
+    /// Notifies the shards which drives to use, as recorded. Slots in `entering` get a drive by the
+    /// next change for the shards: until then a shard has the previous drive, and does not know its
+    /// stale regions.
     async fn set_health(&self, array: &Array, entering: &DriveSet) {
         for volume in array.served() {
             let in_service = array.in_service(&volume).minus(entering);
             let (Some(id), change) = (volume.id(), Change::InService(in_service)) else { continue };
             if let Err(why) = self.apply(id, &change).await {
-                tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
+                tracing::error!("the state of '{}' did not reach every shard: {why}", volume.name());
             }
         }
     }
 
-    /// Whether a change of what labels say of a volume can be recorded: on the drives of an array that is started, or
-    /// on all drives of one that is not.
+    /// Checks whether a change of a volume's label can be recorded: on the drives of a started
+    /// array, or on all drives of a stopped one.
     ///
     /// # Errors
     /// What to do first.
@@ -475,23 +490,26 @@ impl Arrays {
     }
 }
 
-/// Notes of volumes that cannot go on without these drives which of those in `gone` they lost. Whether any goes on.
+/// Records for volumes that need these drives which of those in `gone` they lost. Returns whether
+/// any volume continues.
 fn lose_what_is_needed(array: &Array, next: &mut Label, gone: &DriveSet, out: &DriveSet) -> bool {
     let named: Vec<(usize, Rc<Volume>)> =
         next.volume.iter().enumerate().filter_map(|(at, of)| Some((at, array.meant_by(of)?))).collect();
     let mut goes_on = false;
     for (at, volume) in &named {
-        // What stands and falls with it, as far as the label names that: a volume that comes to its layout by this very change needs no drive of the one that it
-        // leaves, nor one that stays as it is a drive that it was to come to.
+        // The volumes that share its fate, as far as the label names them: a volume whose reshape
+        // ends with this change does not need a drive of its old layout, nor does one that keeps
+        // its layout need a drive of the new one.
         let is_named = |part: &Rc<Volume>| named.iter().any(|(_, other)| Rc::ptr_eq(other, part));
         let parts: Vec<Rc<Volume>> = array.with_parts(volume).into_iter().filter(is_named).collect();
         let label = &mut next.volume[*at];
         if parts.iter().all(|part| array.goes_on(part, out)) {
-            // What goes on alone, but for hosts, is of no use.
+            // A part that continues without its volume, which serves the hosts, is of no use.
             goes_on |= !label.is_part();
             continue;
         }
-        // One that none of it lies on may come back, or not: it misses nothing.
+        // A drive that the volume does not use may come back or not: it misses nothing of the
+        // volume.
         let lies_on = |slot: u16| parts.iter().any(|part| part.is_on(usize::from(slot)));
         let own = gone.iter().map(|drive| drive.0).filter(|slot| lies_on(*slot));
         let more: Vec<u16> = own.filter(|slot| !label.lost.contains(slot)).collect();
@@ -501,7 +519,7 @@ fn lose_what_is_needed(array: &Array, next: &mut Label, gone: &DriveSet, out: &D
     goes_on
 }
 
-/// Forgets which drives are about to go out when they have, or have not.
+/// Clears the set of drives that are about to go out, at the end of the attempt.
 struct Going<'a>(&'a Array);
 
 impl Drop for Going<'_> {
@@ -510,20 +528,21 @@ impl Drop for Going<'_> {
     }
 }
 
-/// Slots that were out, and are so no more.
+/// Slots that were out, and are in use now.
 fn entering(before: &Label, now: &Label) -> DriveSet {
     let members = before.member.iter().zip(&now.member).enumerate();
     slots(members.filter(|(_, (before, now))| !before.is_online() && now.is_online()).map(|(slot, _)| slot))
 }
 
-/// Where the structure of an array's drive is to be: its tail is where that of the others is.
+/// The place of the label structure on an array's drive: its tail is at the same place as that of
+/// the others.
 fn site_of(drive: &Drive, label: &Label) -> Option<ondisk::ddf::Site> {
     let access = drive.access()?;
     access.set_place(label.tail);
     access.site()
 }
 
-/// A label that says what cannot be would be understood by nobody who reads it, on all drives at once: it is not written.
+/// A contradictory label would be unreadable on all drives at once: it is not written.
 fn check_readable(next: &Label) -> std::result::Result<(), String> {
     // Each drive reads it as its own.
     let drive = next.member.first().map_or(next.drive, |member| member.uuid);

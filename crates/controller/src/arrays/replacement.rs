@@ -1,6 +1,7 @@
 //! Replacements that do not take their slot: they failed, or cannot be filled.
 //!
-//! One that failed by its own fault is remembered as failed ([`FailedDrive`]) by the very label that drops it.
+//! A replacement that is itself at fault is recorded as failed ([`FailedDrive`]) by the label that
+//! drops it.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -17,9 +18,9 @@ use units::DriveIndex;
 /// Why a replacement does not take its slot.
 #[derive(Clone, Copy)]
 pub(super) enum Ending<'a> {
-    /// An operation on it failed: what could not be done, and why.
+    /// An operation on it failed: the operation, and the error.
     Failed(&'a str, IoError),
-    /// It cannot be used there: why.
+    /// It cannot be used there: the reason.
     Unfit(&'a str),
 }
 
@@ -31,15 +32,16 @@ impl Ending<'_> {
         }
     }
 
-    /// Whether it is remembered as failed.
+    /// Whether it is recorded as failed.
     fn is_lasting(self) -> bool {
         matches!(self, Ending::Failed(_, error) if is_lasting(error.kind) && !error.spares_drive())
     }
 }
 
 impl Arrays {
-    /// A shard cannot fill the replacement of a slot: none does, and no label names it. Where that cannot be recorded now, it is tried until it is: labels
-    /// tell the next start to fill it otherwise. The caller has the metadata turn.
+    /// A shard cannot fill the replacement of a slot: no shard fills it, and no label names it.
+    /// Where that cannot be recorded now, it is retried: otherwise labels make the next start fill
+    /// it. The caller holds the metadata lock.
     pub(super) async fn leave_replacement(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -50,7 +52,8 @@ impl Arrays {
         if self.end_replacement(array, slot, Ending::Unfit(why)).await {
             return;
         }
-        // Shards that took it may fill it meanwhile: it does not take the slot, or the one that did not would write to the drive before.
+        // Shards that took it may fill it meanwhile. It must not take the slot, or the shard that
+        // refused it would write to the old drive.
         array.work.unfillable.borrow_mut().insert(uuid);
         let (this, array, why) = (self.clone(), array.clone(), why.to_owned());
         self.env.spawn("replacement taken back", async move {
@@ -77,8 +80,8 @@ impl Arrays {
         replacement
     }
 
-    /// Leaves the replacement of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
-    /// caller has the metadata turn.
+    /// Drops the replacement of a slot: it failed, or is not needed any more. Returns whether that
+    /// is recorded. The caller holds the metadata lock.
     pub(super) async fn end_replacement(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -104,7 +107,8 @@ impl Arrays {
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
             let told = self.send_change(id, &Change::ReplacementEnded { slot }, None);
-            // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
+            // Not awaited: its operations may never return, and writes wait for the lock that is
+            // held here.
             if let Some(drive) = &drive {
                 self.drain(drive, told);
             }
@@ -122,7 +126,7 @@ impl Arrays {
             EventCode::DriveReplacementEnded,
             Subject::both(&replacement.name, &array.name()),
             &why,
-            "the old drive serves on",
+            "the old drive stays online",
             text,
         );
         true

@@ -1,7 +1,8 @@
-//! What shards report, sorted to the arrays.
+//! Dispatches reports of shards to the arrays.
 //!
-//! What has to be durable before it is answered goes to the array's failure handler (`failures.rs`) or recorder (below), which
-//! take the array's metadata turn; the rest is dealt with at once.
+//! Reports that must be durable before they are confirmed go to the array's failure handler
+//! (`failures.rs`) or recorder (below), which take the array's metadata lock; the others are
+//! handled at once.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -28,61 +29,66 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteRange, DriveIndex};
 
-/// Regions that were made current are recorded this often at the most.
+/// The minimum interval at which regions are recorded as current.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
-/// How often an order looks whether the recorder is done with what it has to know.
+/// How often a command checks whether the recorder has recorded pending reports.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// What the recorder is to record, and the report whose answer waits for it, if one does.
+/// A change for the recorder, and the report that waits for its confirmation, if any.
 pub(crate) struct ToRecord {
     answer: Option<(ShardIndex, u64)>,
-    /// Itself, not by its UUID: a volume that comes to another layout gets that of the one that it was a part of.
+    /// The volume itself, not its UUID: the new part of a reshaped volume takes over that volume's
+    /// UUID.
     volume: Rc<Volume>,
     slot: usize,
     what: What,
-    /// Counts it as long as it is not recorded, if redundancy is less than what the records say.
+    /// Counts the change until it is recorded, if actual redundancy is less than recorded.
     _doubt: Option<Doubt>,
 }
 
 enum What {
-    /// Made current on the slot's drive.
+    /// Regions made current on the slot's drive.
     Current {
         regions: RegionSet,
-        /// Which of the slot's drives it is about ([`Volume::swaps`]), while the volume is served as that.
+        /// The number of the volume for which `swaps` identifies the slot's drive
+        /// ([`Volume::swaps`]).
         id: VolumeId,
         swaps: u64,
-        /// Whether a host waits for that to be known.
+        /// Whether a host waits for the record.
         is_awaited: bool,
     },
-    /// Copied to the drive of that UUID, which is being filled.
+    /// Regions copied to the replacement of that UUID.
     Copied(Uuid, RegionSet),
-    /// Moved into the distributed spare, or back.
+    /// Regions moved into the distributed spare, or back.
     Moved(RegionSet, bool),
-    /// Lost, or written again.
+    /// Blocks punctured, or written again.
     Punctured(Vec<ByteRange>, bool),
-    /// Not kept by the slot's drive, or there again. Which of the slot's drives it is about `swaps` tells, as above.
+    /// Blocks excluded on the slot's drive, or readable again. `swaps` identifies the drive, as
+    /// above.
     Excluded { ranges: Vec<ByteRange>, excluded: bool, id: VolumeId, swaps: u64 },
-    /// The drive of that UUID, which was being filled, lacks a write. `None`: nobody knows of it.
+    /// The replacement of that UUID lacks a write. `None`: it is unknown.
     ReplacementFailed(Option<Uuid>, IoError),
-    /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
+    /// A write was left unfinished: the volume's journal does not cover all regions that may be in
+    /// doubt after a crash.
     Uncovered,
 }
 
-/// Whether redundancy is less than what the records say, until that is recorded.
+/// Whether actual redundancy is less than recorded, until this change is recorded.
 fn costs_redundancy(what: &What) -> bool {
     matches!(what, What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered)
 }
 
 impl ToRecord {
-    /// Whether it lists blocks of a drive whose slot another drive has taken since. Writes went to both, so the
-    /// list does not apply to the new drive.
+    /// Whether it lists blocks of a drive whose slot another drive has taken since. Writes went to
+    /// both, so the list does not apply to the new drive.
     fn is_about_one_that_left(&self) -> bool {
         let What::Excluded { id, swaps, .. } = self.what else { return false };
         self.volume.id() == Some(id) && self.volume.swaps(self.slot) != swaps
     }
 
-    /// The change of the volume's state that it is, if it is one: the same is written into the label and sent to the shards.
+    /// The equivalent change of the volume's state, if any: it goes into the label and to the
+    /// shards.
     fn change(&self) -> Option<Change> {
         let slot = DriveIndex(self.slot as u16);
         Some(match &self.what {
@@ -104,20 +110,20 @@ impl ToRecord {
     }
 }
 
-/// Who takes what shards report of their parts of tasks.
+/// The receiver of the shards' reports about their parts of tasks.
 pub(crate) trait TaskReports {
-    /// Something was found on a volume: tasks that shards are at there have found it.
+    /// An error was found on a volume: tasks that run there count it.
     fn note(&self, volume: VolumeId, find: &dyn Fn(&mut Found));
-    /// A check found a stripe whose redundancy does not agree, and perhaps which drive is wrong.
+    /// A check found a stripe with inconsistent redundancy, and possibly the wrong drive.
     fn mismatch(&self, task: TaskId, wrong: Option<DriveIndex>);
-    /// A shard tells how far it is.
+    /// A shard reports its progress.
     fn progress(&self, from: ShardIndex, task: TaskId, progress: TaskProgress);
-    /// A shard is done with its part, or cannot do it.
+    /// A shard has finished its part, or failed.
     fn done(&self, from: ShardIndex, task: TaskId, outcome: TaskOutcome);
 }
 
 impl Arrays {
-    /// Takes what shards report, for as long as there are any.
+    /// Receives reports of shards until there are none left.
     pub(crate) async fn take_reports(
         self: Rc<Self>,
         mut reports: mailbox::Receiver<Report>,
@@ -156,7 +162,7 @@ impl Arrays {
             }
             ReportKind::DriveSilent { drive, swaps, exceeded } => {
                 let what =
-                    exceeded.map_or("it does not answer in time".to_owned(), |limit| limit.to_string());
+                    exceeded.map_or("it does not respond in time".to_owned(), |limit| limit.to_string());
                 let (volume, error) = (volume.clone(), IoErrorKind::TimedOut);
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 self.take_silent(array, report);
@@ -203,7 +209,7 @@ impl Arrays {
         array.work.changed.notify(&self.env);
     }
 
-    /// What needs nothing durable.
+    /// Handles a report that needs no durable record.
     fn take_at_once(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -228,11 +234,12 @@ impl Arrays {
                 let name = volume.name();
                 tasks.mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
-                    format!("; drive {} is wrong", self.member_name(array, drive.as_usize()))
+                    format!("; drive {} has wrong blocks", self.member_name(array, drive.as_usize()))
                 });
-                let effect = if repaired { "it was written anew" } else { "it was left as it is" };
+                let effect = if repaired { "it was repaired" } else { "it was not repaired" };
                 let text = format!(
-                    "in stripe {stripe} of '{name}' redundancy does not agree with data{who}: {effect}"
+                    "in stripe {stripe} of '{name}', redundancy does not agree with data{who}: \
+                    {effect}"
                 );
                 self.events.report(EventCode::VolumeMismatch, &name, "a check found it", effect, text);
             }
@@ -252,8 +259,8 @@ impl Arrays {
         }
     }
 
-    /// The turn for an array's metadata, at a moment when all that shards have reported of lost redundancy is recorded: what a drive's loss costs is known
-    /// then, as far as anybody knows.
+    /// The lock of an array's metadata, at a moment when all reports of lost redundancy are
+    /// recorded: the effect of a drive's loss is known then.
     pub(crate) async fn turn_without_doubt(&self, array: &Array) -> Taken {
         loop {
             let turn = array.metadata_turn().await;
@@ -265,7 +272,8 @@ impl Arrays {
         }
     }
 
-    /// Records what was made current, what was lost and which replacements failed, until the array is stopped.
+    /// Records current regions, punctured and excluded blocks, and failed replacements, until the
+    /// array is stopped.
     pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;
         let urgent = |report: &ToRecord| {
@@ -276,7 +284,8 @@ impl Arrays {
         loop {
             let waiting = || !work.to_record.borrow().is_empty() || lost() || full();
             work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
-            // Others follow, as a rule: they are recorded together. But the last ones are not waited with.
+            // Others usually follow and are recorded together. The last ones are recorded without
+            // delay.
             let until = self.env.now() + CHECKPOINT;
             let at_once = || {
                 let reports = work.to_record.borrow();
@@ -305,8 +314,9 @@ impl Arrays {
         }
     }
 
-    /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back. Which reports may
-    /// be recorded now. Those that need a flush wait while a drive cannot flush for now.
+    /// Flushes the drives with newly current regions: the label must not call a region current that
+    /// a power cut can lose. Returns the reports that may be recorded now. Those that need a flush
+    /// wait while a drive cannot flush for now.
     async fn flush_for(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -357,7 +367,8 @@ impl Arrays {
         now
     }
 
-    /// Answers the reports about drives that have left their slot. The caller has the metadata turn.
+    /// Confirms the reports about drives that have left their slot. The caller holds the metadata
+    /// lock.
     fn without_those_that_left(&self, reports: Vec<ToRecord>) -> Vec<ToRecord> {
         let (left, others): (Vec<_>, Vec<_>) =
             reports.into_iter().partition(ToRecord::is_about_one_that_left);
@@ -388,13 +399,13 @@ impl Arrays {
                 note_change(&mut next, volume.uuid(), to_array, &change)
             };
             let fits = match what {
-                // One that went out since has missed what was written since, and its label says where.
+                // A drive that went out since has missed later writes, and its label says where.
                 What::Current { id, swaps, .. } => {
                     let is_it =
                         member.is_online() && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
                     is_it && report.change().is_some_and(note)
                 }
-                // Another drive may be filled by now: what was copied to the one before is of no use.
+                // Another drive may be filled by now: copies on the previous one are of no use.
                 What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
                 What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                     report.change().is_some_and(note)
@@ -428,16 +439,17 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    /// Says so where there was no room in a label for blocks of a drive.
+    /// Reports that a label had no space for blocks of a drive.
     fn report_full_list(&self, array: &Array, refused: &ToRecord) {
         if !matches!(refused.what, What::Punctured(_, true) | What::Excluded { excluded: true, .. }) {
             return;
         }
         let (drive, name) = (self.member_name(array, refused.slot), refused.volume.name());
         let text = format!(
-            "blocks of drive {drive} that cannot be read or written in '{name}' are too many to be listed: writes of them fail, and regions with them are not rebuilt; replace the drive"
+            "drive {drive} has more unreadable or unwritable blocks of '{name}' than its label can \
+            list: writes to further ones fail, and their regions are not rebuilt; replace the drive"
         );
-        let effect = "what needs these blocks fails";
+        let effect = "requests that need these blocks fail";
         self.events.report(EventCode::ArrayNotRecorded, &name, "a list of blocks is full", effect, text);
     }
 
@@ -448,15 +460,18 @@ impl Arrays {
             What::Current { .. } => self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None)),
             What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                 if let Err(why) = self.apply(id, &change).await {
-                    tracing::error!("not every shard knows of '{}' that {change:?}: {why}", volume.name());
+                    tracing::error!(
+                        "a change of '{}' did not reach every shard ({change:?}): {why}",
+                        volume.name()
+                    );
                 }
             }
-            // The shard that copied knows; what others plan does not depend on it.
+            // The shard that copied knows; the plans of others do not depend on it.
             What::ReplacementFailed(..) | What::Copied(..) | What::Uncovered => {}
         }
     }
 
-    /// Regions were copied to the drive that is being filled for a slot: that is recorded before long.
+    /// Queues the record of regions that were copied to the replacement of a slot.
     pub(crate) fn regions_copied(
         &self,
         array: &Array,
@@ -471,8 +486,8 @@ impl Arrays {
         array.work.changed.notify(&self.env);
     }
 
-    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out. Any other drive that has
-    /// the slot, or is filled for it, has nothing to do with that.
+    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes
+    /// out. Any other drive of the slot is not affected.
     async fn replacement_failed(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -489,14 +504,14 @@ impl Arrays {
     }
 }
 
-/// Whether a drive is being filled for a member's slot.
+/// Whether a drive is the replacement of a member's slot.
 fn is_filled(member: &Member, drive: Uuid) -> bool {
     member.replacement.as_ref().is_some_and(|filled| filled.uuid == drive)
 }
 
-/// Whether with these reports nothing is left to be made current on some drive.
+/// Whether these reports complete a rebuild or a copy on some drive.
 fn completes(array: &Array, reports: &[ToRecord]) -> bool {
-    // By slot, and whether it is its replacement: what is left to be made current.
+    // By slot, and whether it is its replacement: the remaining stale regions.
     let mut left: BTreeMap<(usize, bool), RegionSet> = BTreeMap::new();
     for ToRecord { volume, slot, what, .. } in reports {
         if !array.has(volume) {

@@ -1,19 +1,20 @@
-//! Volumes on their way to another layout: three of the array's volumes each, which stand and fall together.
+//! Reshaping volumes: each consists of three volumes of the array, which share one fate.
 //!
-//! # The order of things
-//! A beginning:
-//! 1. New drives are made blank, and get the map. Killed here: drives that are nobody's.
-//! 2. The next label names the new drives, and the volume's parts; nothing has begun. Killed here: the next start takes that back
-//!    (a new drive may lack its label).
-//! 3. The next label says that it has begun. Every member has heard of it by now.
-//! 4. The shards get the parts, and are told.
+//! # Order of steps
+//! A start:
+//! 1. New drives are cleared, and get the map. After a crash here, the drives are unassigned.
+//! 2. The next label names the new drives, and the volume's parts; nothing has begun. After a crash
+//!    here, the next start rolls that back (a new drive may lack its label).
+//! 3. The next label records that it has begun. Every member has the label by now.
+//! 4. The shards get the parts and the new mapping.
 //!
-//! On the way, what has moved is in the label of every member before hosts get at it ([`engine::Mover`] has the order). Killed
-//! anywhere: a start goes on from there.
+//! During a reshape, progress is in the label of every member before hosts access the moved data
+//! ([`engine::Mover`] has the order). After a crash, the next start continues from there.
 //!
-//! How a volume comes to its layout in the end: `arriving`. What the array's other volumes do: `following`.
+//! The commit of a reshape: `arriving`. The array's other volumes: `following`.
 //!
-//! While nothing has moved, all of it can be taken back (`unbegun`): a label without the parts and without the new drives, in which no other volume follows.
+//! Before any data has moved, all can be rolled back (`unbegun`), to a label without the parts, the
+//! new drives and the queued volumes.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, SlotContent, runs, set_of};
@@ -31,16 +32,19 @@ use platform::mailbox;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Why its writes are not answered from the cache.
-pub(super) const MOVES: &str = "it is on its way to another layout";
+/// Why its writes are not acknowledged from the cache.
+pub(super) const MOVES: &str = "it is being reshaped";
 
-/// What of each drive is moved at a time at most, where no host asks for anything: the more, the less it matters what recording it takes.
+/// The maximum that is moved at a time on each drive, without host I/O: larger steps reduce the
+/// cost of the records.
 pub(crate) const MOST: ByteCount = ByteCount(64 << 20);
 
-/// In how many windows a volume is moved at least, where its rows allow it: hosts are never to wait for all of it.
+/// The minimum number of windows of a reshape, where its rows allow it: hosts never wait for the
+/// whole volume.
 const LEAST_WINDOWS: u64 = 32;
 
-/// What of each drive is saved or moved at a time, of a volume that takes so much of each: `most`, or less of a small one.
+/// The amount that is saved or moved at a time on each drive, for a volume that takes `member` of
+/// each: `most`, or less for a small volume.
 pub(crate) fn at_a_time(member: ByteCount, most: ByteCount) -> ByteCount {
     most.min(ByteCount(member.0 / LEAST_WINDOWS))
 }
@@ -50,12 +54,12 @@ fn failed(sentence: impl Into<String>) -> Error {
 }
 
 impl Array {
-    /// Its volumes that people know of: parts of those on their way are none.
+    /// Its volumes that users see: without the parts of reshaping volumes.
     pub(crate) fn known_volumes(&self) -> Vec<Rc<Volume>> {
         self.volumes().into_iter().filter(|volume| !volume.label().is_part()).collect()
     }
 
-    /// Regions have no meaning any more: those of volumes that its label names no more.
+    /// Regions of volumes that its label does not name any more are not in use.
     pub(crate) fn forget_regions(&self, regions: Vec<std::ops::Range<u32>>) {
         for regions in regions {
             self.trust(regions.clone());
@@ -63,7 +67,8 @@ impl Array {
         }
     }
 
-    /// The volume that a label speaks of, if there is one: a volume that has come to another layout is what was its part until then.
+    /// The volume that a label describes, if it exists: after a reshape, that is the former part
+    /// with the new layout.
     pub(super) fn meant_by(&self, of: &VolumeLabel) -> Option<Rc<Volume>> {
         let volumes = self.volumes();
         let has_come = |volume: &&Rc<Volume>| {
@@ -75,7 +80,8 @@ impl Array {
         volumes.iter().find(has_come).or_else(by_uuid).cloned()
     }
 
-    /// The volumes that stand and fall with one: those of a volume on its way, that one first; none of any other.
+    /// The volumes that share one fate with a volume: a reshaping volume, first, and its parts;
+    /// none for any other.
     pub(crate) fn together_with(&self, volume: &Volume) -> Vec<Rc<Volume>> {
         let label = volume.label();
         let owner = label.part.as_ref().map_or(volume.uuid(), |part| part.of);
@@ -89,13 +95,14 @@ impl Array {
         }
     }
 
-    /// A volume that people know of, and its parts, if it is on its way: what is decided of a start is decided of all of them.
+    /// A volume that users see, and its parts, if it is reshaping: a decision on a start applies to
+    /// all of them.
     pub(crate) fn with_parts(&self, volume: &Rc<Volume>) -> Vec<Rc<Volume>> {
         let together = self.together_with(volume);
         if together.is_empty() { vec![volume.clone()] } else { together }
     }
 
-    /// Which stripes of a volume are in use, if it is on its way or a part of one that is.
+    /// Which stripes of a volume are in use, if it is reshaping or a part of such a volume.
     pub(super) fn live_of(&self, volume: &Volume) -> Option<std::ops::Range<u64>> {
         let owner = self.together_with(volume).into_iter().next()?;
         let (reshape, moved) = self.reshape_of(&owner)?;
@@ -107,8 +114,9 @@ impl Array {
         })
     }
 
-    /// Whether any stripe of a region of the array, a volume's, is in use. Of one on its way some are not any more, and what it has given up is not once
-    /// anything has moved; of its part by the new layout some are not yet.
+    /// Whether any stripe of a region of a volume is in use, numbered as in the array. A reshaping
+    /// volume has stripes that are not in use any more, and its released space is not in use once
+    /// data has moved; its new part has stripes that are not in use yet.
     pub(crate) fn is_in_use(&self, volume: &Volume, region: u32) -> bool {
         let Some(live) = self.live_of(volume) else { return true };
         let own = RegionIndex(region - volume.regions().start);
@@ -116,13 +124,13 @@ impl Array {
         stripes.start < live.end && live.start < stripes.end
     }
 
-    /// The parts of a volume on its way, by the new layout and where windows are saved.
+    /// The parts of a reshaping volume: the new layout, and the saved windows.
     pub(crate) fn parts_of(&self, volume: &Volume) -> Option<(Rc<Volume>, Rc<Volume>)> {
         let reshape = volume.label().reshape.filter(|reshape| reshape.begun)?;
         Some((self.volume(reshape.to)?, self.volume(reshape.save)?))
     }
 
-    /// The way of a volume that is on one, and how far it is.
+    /// The reshape of a volume, if any, and its progress.
     pub(crate) fn reshape_of(&self, volume: &Volume) -> Option<(Reshape, Moved)> {
         let (label, (to, save)) = (volume.label(), self.parts_of(volume)?);
         let room = (ByteCount(to.label().capacity_bytes), save.geometry.member_size());
@@ -132,14 +140,15 @@ impl Array {
         (reshape.is_down() == at.down).then_some((reshape, moved))
     }
 
-    /// Bytes that hosts can use of a volume: of one on its way, what it has by both layouts.
+    /// The bytes of a volume that hosts can use: for a reshaping one, those available in both
+    /// layouts.
     pub(crate) fn usable_bytes(&self, volume: &Volume) -> u64 {
         let (label, parts) = (volume.label(), self.parts_of(volume));
         parts.map_or(label.capacity_bytes, |(to, _)| to.label().capacity_bytes.min(label.capacity_bytes))
     }
 
-    /// Up to which byte a volume on its way is whole by the layout that it leaves, from its cursor on: nothing of it is in doubt, and all drives have
-    /// what they should.
+    /// The end of the consistent part of a reshaping volume in its old layout, from its cursor on:
+    /// nothing is unsynced there, and all drives are current.
     pub(crate) fn whole_up_to(&self, volume: &Volume) -> ByteOffset {
         let label = volume.label();
         let at = label.reshape.as_ref().map_or(0, |at| at.moved_bytes);
@@ -150,7 +159,7 @@ impl Array {
         ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
     }
 
-    /// How much of a volume would be copied though each byte stays in its place.
+    /// The bytes of a volume that would be copied although each byte keeps its place.
     pub(crate) fn doubtful_bytes(&self, volume: &Volume) -> ByteCount {
         let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
         let stripes = |region| regions.stripes_of(region).count() as u64;
@@ -158,8 +167,8 @@ impl Array {
         ByteCount(bytes.min(volume.label().capacity_bytes))
     }
 
-    /// Regions of a volume that are not known to be whole: redundancy is in doubt, not all of it is initialised, or a drive lacks what it
-    /// should have. All of them while a drive is missing, or blocks are punctured or excluded.
+    /// Regions of a volume that are not known to be consistent: unsynced, not fully initialised, or
+    /// stale on a drive. All regions while a drive is missing, or blocks are punctured or excluded.
     fn doubtful(&self, volume: &Volume) -> RegionSet {
         let (label, members) = (volume.label(), self.label().member);
         let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
@@ -168,7 +177,7 @@ impl Array {
             return RegionSet::first(engine::Regions::of(&volume.geometry).count);
         }
         let mut doubtful = volume.own_regions(&self.unsynced_regions());
-        // By the new layout all of it counts as initialised.
+        // In the new layout all of it counts as initialised.
         doubtful.insert_all(&self.not_initialised(volume));
         for member in &members {
             doubtful.insert_all(&volume.own_regions(&set_of(&member.stale)));
@@ -176,7 +185,7 @@ impl Array {
         doubtful
     }
 
-    /// Whether redundancy may not agree in any volume that stands and falls with one.
+    /// Whether redundancy may not agree in any volume that shares one fate with this one.
     pub(crate) fn is_unsynced_on_its_way(&self, volume: &Volume) -> bool {
         let together = self.together_with(volume);
         if together.is_empty() {
@@ -184,16 +193,17 @@ impl Array {
         }
         let is_saved =
             together.iter().any(|volume| volume.label().reshape.is_some_and(|at| at.saved_bytes > 0));
-        // Where nothing is saved it does not matter what lies there.
+        // The content of the save area does not matter while nothing is saved.
         let mut counted = together.iter().filter(|volume| is_saved || !volume.label().saves());
         counted.any(|volume| self.is_unsynced(volume))
     }
 }
 
-/// The way from a volume's layout, with so many bytes in it, to another one, of which hosts can use so much in the end, with so much room on each drive to save what is written over.
+/// The reshape from a volume's layout and size to another layout and final size, with the given
+/// space per drive for saved windows.
 ///
 /// # Errors
-/// A sentence, when it cannot be gone.
+/// A sentence, when it is impossible.
 pub(crate) fn reshape_between(
     (from, has): (&layout::Geometry, ByteCount),
     to: &layout::Geometry,
@@ -204,7 +214,7 @@ pub(crate) fn reshape_between(
     Reshape::new(from, to, has.min(capacity), save, most)
 }
 
-/// Regions mean nothing any more.
+/// Regions are not in use any more.
 pub(crate) fn forget_regions(next: &mut Label, gone: &RegionSet) {
     for member in &mut next.member {
         member.stale = runs(&set_of(&member.stale).minus(gone));
@@ -215,11 +225,11 @@ pub(crate) fn forget_regions(next: &mut Label, gone: &RegionSet) {
 }
 
 impl Arrays {
-    /// Steps 1 to 4 of a beginning. `next` makes the label that names the new drives and the parts, out of the array's newest when
-    /// nobody else changes that: what is recorded meanwhile must not be taken back.
+    /// Steps 1 to 4 of a start. `next` makes the label that names the new drives and the parts,
+    /// from the array's newest label under the lock: concurrent records must not be reverted.
     ///
     /// # Errors
-    /// Why it has not begun: then all is as it was.
+    /// Why it has not begun: then all is unchanged.
     pub(crate) async fn begin_reshape(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -230,7 +240,7 @@ impl Arrays {
         let _starting = array.starting.take(1).await;
         let recorded = {
             let _turn = array.metadata.take(1).await;
-            // Whoever has the turn before changes places as well.
+            // The previous holder of the lock changes slots as well.
             let before = array.places().len();
             let recorded = async {
                 let next = next()?;
@@ -252,7 +262,7 @@ impl Arrays {
         };
         if begun.is_err() {
             if volume.label().reshape.is_some() {
-                // Where that cannot be either, it is tried again (`unbegun`).
+                // Where that fails too, it is retried (`unbegun`).
                 self.attention.look_after();
                 self.leave_reshape_now(array, volume).await?;
             }
@@ -263,7 +273,8 @@ impl Arrays {
         begun
     }
 
-    /// Whether shards can serve the parts of a volume: without, no start could serve it from the moment on that its label names them.
+    /// Checks that shards can serve the parts of a volume: otherwise no start could serve it once
+    /// its label names them.
     async fn check_memory_of_parts(&self, volume: &Volume, next: &Label) -> Result<()> {
         let invalid = |error: ondisk::Error| Error::new(ErrorKind::Invalid, error.to_string());
         for part in
@@ -272,7 +283,7 @@ impl Arrays {
             let geometry = engine::served(&part.geometry(next.member.len()).map_err(invalid)?);
             let part = Box::new((volume.name(), geometry));
             self.tell_shards(|done| ShardMessage::CanServe(part.clone(), done)).await.map_err(|why| {
-                let sentence = format!("'{}' cannot be moved: by that layout {why}", volume.name());
+                let sentence = format!("'{}' cannot be reshaped: in the new layout, {why}", volume.name());
                 Error::new(ErrorKind::WrongState, sentence)
             })?;
         }
@@ -286,7 +297,7 @@ impl Arrays {
         next: Label,
         drives: &[Rc<Drive>],
     ) -> Result<()> {
-        // Those that are out by now are done without.
+        // Drives that are out by now are left out.
         let mut slots = array.in_use();
         slots.extend(array.label().member.len()..next.member.len());
         for drive in drives {
@@ -306,8 +317,12 @@ impl Arrays {
         for part in next.volume.iter().filter(|of| of.is_part()) {
             array.add_regions(part.first_region..part.end_region(), next.regions(), false);
         }
-        let cannot =
-            || failed(format!("'{}' stays as it is: that cannot be recorded on its drives", volume.name()));
+        let cannot = || {
+            failed(format!(
+                "'{}' was not reshaped: the change cannot be recorded on its drives",
+                volume.name()
+            ))
+        };
         if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
             let name = &next.member[slot].name;
             return Err(failed(format!("drive {name} could not be written ({error})")));
@@ -320,17 +335,18 @@ impl Arrays {
         if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
             reshape.begun = true;
         }
-        // A drive that went out by the very change may be one that a part cannot do without: it is taken back then.
+        // A part may need a drive that this very change took out: then the change is rolled back.
         match self.commit(array, next, Vec::new()).await && array.can_spare(volume, &array.out()) {
             true => Ok(()),
             false => Err(cannot()),
         }
     }
 
-    /// Gives the parts of a volume to the shards, and has the volume served by both layouts.
+    /// Attaches the parts of a volume to the shards, and makes them serve the volume by both
+    /// layouts.
     ///
     /// # Errors
-    /// When that cannot be; then the parts are not served.
+    /// When that fails; then the parts are not served.
     async fn attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let begun = self.try_attach_parts(array, volume).await;
         if begun.is_err() {
@@ -344,7 +360,8 @@ impl Arrays {
         self.serve_both(array, volume).await
     }
 
-    /// Gives the parts of a volume to the shards that do not have them. Hosts ask for one volume, and are counted so.
+    /// Attaches the parts of a volume to the shards that do not have them. To hosts they are one
+    /// volume, and are counted so.
     async fn give_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         for part in array.together_with(volume).iter().skip(1).filter(|part| !part.is_served()) {
             part.counts_with(volume);
@@ -353,7 +370,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// A volume on its way is given to the shards: its parts first.
+    /// Attaches a reshaping volume to the shards: its parts first.
     ///
     /// # Errors
     /// When a shard cannot serve all of it; then none does.
@@ -362,8 +379,8 @@ impl Arrays {
         array: &Rc<Array>,
         volume: &Rc<Volume>,
     ) -> Result<()> {
-        let gone = || failed(format!("'{}' is on its way to a layout that it cannot come to", volume.name()));
-        // Otherwise hosts, or a resync, would get to all of it by one layout.
+        let gone = || failed(format!("the new layout of '{}' is invalid", volume.name()));
+        // Otherwise hosts, or a resync, would access all of it by one layout.
         array.reshape_of(volume).ok_or_else(gone)?;
         let attached = async {
             self.give_parts(array, volume).await?;
@@ -378,7 +395,7 @@ impl Arrays {
     }
 
     async fn serve_both(&self, array: &Array, volume: &Volume) -> Result<()> {
-        let gone = || failed(format!("'{}' is on its way to a layout that it cannot come to", volume.name()));
+        let gone = || failed(format!("the new layout of '{}' is invalid", volume.name()));
         let (reshape, moved) = array.reshape_of(volume).ok_or_else(gone)?;
         let (to, save) = array.parts_of(volume).ok_or_else(gone)?;
         let (Some(id), Some(to), Some(save)) = (volume.id(), to.id(), save.id()) else { return Err(gone()) };
@@ -389,7 +406,7 @@ impl Arrays {
             .map_err(|why| failed(format!("'{}' cannot be served: {why}", volume.name())))
     }
 
-    /// Carries out a step of a volume's way.
+    /// Performs a step of a volume's reshape.
     ///
     /// # Errors
     /// Why not: a sentence.
@@ -430,10 +447,10 @@ impl Arrays {
         }
     }
 
-    /// A step has failed, and nobody goes on with its window for now.
+    /// Abandons the window of a failed step for now.
     ///
     /// # Errors
-    /// When a shard is gone, or the volume is not served: a sentence.
+    /// When a shard has ended, or the volume is not served: a sentence.
     pub(crate) async fn leave_window(
         &self,
         volume: &Volume,
@@ -445,7 +462,7 @@ impl Arrays {
         self.tell_shards(|done| ShardMessage::Reshape(id, leave.clone(), done)).await
     }
 
-    /// Tells the first shard, and waits until it has dealt with it.
+    /// Sends the first shard a message, and waits until it has handled it.
     pub(super) async fn tell_first(
         &self,
         message: impl Fn(engine::Done) -> ShardMessage,
@@ -454,7 +471,7 @@ impl Arrays {
         let sent = self.shards.first().is_some_and(|shard| shard.send(message(done)).is_ok());
         match sent {
             true => answers(told).await,
-            false => Err("a shard is gone; restart the controller".to_owned()),
+            false => Err("a shard has ended; restart the controller".to_owned()),
         }
     }
 
@@ -472,27 +489,32 @@ impl Arrays {
         let is_whole = array.is_running() && volume.lost().is_empty() && !array.has_lost();
         match is_whole && self.commit(array, next, Vec::new()).await && volume.lost().is_empty() {
             true => Ok(()),
-            false => Err(format!("how far '{}' is cannot be recorded on its drives", volume.name())),
+            false => {
+                Err(format!("the reshape progress of '{}' cannot be recorded on its drives", volume.name()))
+            }
         }
     }
 
-    /// Nothing has moved, and nothing is to be.
+    /// Rolls back a reshape that has not moved data.
     ///
     /// # Errors
-    /// When something has moved, or it cannot be recorded.
+    /// When data has moved, or it cannot be recorded.
     pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _starting = array.starting.take(1).await;
         if volume.label().reshape.is_none() {
-            return Ok(()); // Somebody else has done it meanwhile.
+            return Ok(()); // Another task has done it meanwhile.
         }
         self.leave_reshape_now(array, volume).await
     }
 
-    /// Has the shards serve a volume by its old layout alone, and takes its parts from them. Hosts notice nothing.
+    /// Makes the shards serve a volume by its old layout alone, and detaches its parts. Hosts are
+    /// not affected.
     async fn serve_as_before(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         if let Some(id) = volume.id() {
             let told = self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::TakeBack, done)).await;
-            told.map_err(|why| failed(format!("'{}' cannot stay as it is: {why}", volume.name())))?;
+            told.map_err(|why| {
+                failed(format!("the reshape of '{}' cannot be rolled back: {why}", volume.name()))
+            })?;
         }
         volume.set_left_closed(false);
         for part in array.together_with(volume).iter().skip(1) {
@@ -501,7 +523,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// The same, where the caller has the turn of starts.
+    /// The same, where the caller holds the lock of starts.
     pub(super) async fn leave_reshape_now(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -511,15 +533,16 @@ impl Arrays {
         if at != (0, 0) {
             return Err(Error::new(
                 ErrorKind::WrongState,
-                format!("'{}' has begun to move; let it come to its end", volume.name()),
+                format!("the reshape of '{}' has begun; wait for its end", volume.name()),
             ));
         }
-        // A record may have failed that some drive has: what hosts write from now on would be written over by a start that finds it. And where this cannot be
-        // recorded, the rest cannot either: then nothing is changed.
+        // A failed record of progress may be on some drive: a start that finds it would overwrite
+        // later host writes. Where this cannot be recorded, the rest cannot either: then nothing is
+        // changed.
         self.record_moved(array, volume, Moved::default()).await.map_err(failed)?;
-        // Whoever writes from now on writes by the old layout alone, whether that is recorded by then or not.
+        // Later host writes use the old layout alone, whether that is recorded by then or not.
         self.serve_as_before(array, volume).await?;
-        // Killed before the label says so: a start gives them places again.
+        // After a crash before the label records it, a start gives them places again.
         for part in array.together_with(volume).iter().skip(1) {
             self.free_on_log(part.uuid()).await;
         }
@@ -532,13 +555,15 @@ impl Arrays {
             if left.is_some() {
                 array.forget_regions(regions);
             }
-            left.ok_or_else(|| failed(format!("that '{}' stays as it is cannot be recorded", volume.name())))
+            left.ok_or_else(|| {
+                failed(format!("the rollback of the reshape of '{}' cannot be recorded", volume.name()))
+            })
         };
         for drive in recorded.iter().flatten() {
             self.inventory.take_label_off(drive, &array.names()).await;
         }
         if recorded.is_err() && volume.is_served() {
-            // The label still says that it is on its way: it is served so.
+            // The label still calls it reshaping: it is served so.
             self.withdraw(array, volume).await;
             if !array.has_lost() {
                 self.attach(array, volume).await?;
@@ -547,7 +572,8 @@ impl Arrays {
         recorded.map(drop)
     }
 
-    /// Records a label that names fewer members. The drives that are free then; `None` if that could not be.
+    /// Records a label with fewer members. Returns the drives that are free then; `None` if that
+    /// failed.
     pub(super) async fn commit_fewer(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -563,7 +589,7 @@ impl Arrays {
         Some(left.into_iter().filter_map(|place| place.drive).collect())
     }
 
-    /// What is known of the volume that hosts have at a byte: by the layout that it lies by there.
+    /// The state and the layout of a volume's data at a host byte address.
     pub(crate) fn side_of(
         &self,
         array: &Array,

@@ -1,8 +1,9 @@
-//! The sectors that hosts of a volume are told of, and whether their writes keep to those of the drives.
+//! The sector size that a volume advertises to hosts, and the alignment of their writes.
 //!
-//! Drives with physical sectors of 4 KiB carry out a write of a part of one by reading it first: a write that waits for a turn of the
-//! disk more. Hosts avoid that if they know of it. What they are told decides for those that connect from then on; whoever is
-//! connected goes on with what he was told. Any byte range is carried out, whatever hosts were told.
+//! Drives with physical sectors of 4 KiB perform a partial write of one by reading it first, which
+//! costs one more disk rotation. Hosts avoid that if the volume advertises the sectors. A change
+//! applies to hosts that connect later; connected hosts continue with the sectors of their
+//! connection. Any byte range is accepted, whatever was advertised.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -16,23 +17,25 @@ use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
 
-/// So many writes at least, since they were last looked at, say something about a host's alignment.
+/// The minimum number of writes since the last check that allows a statement about a host's
+/// alignment.
 const ENOUGH_WRITES: u64 = 1000;
 
-/// A host whose partitions are aligned writes next to nothing unaligned; one whose are not, nearly all.
+/// A host with aligned partitions sends almost no unaligned writes; with unaligned ones, nearly all
+/// are unaligned.
 const UNALIGNED_SHARE_PERCENT: u64 = 10;
 
-/// What hosts of a volume are told of its sectors, and whether they heed it.
+/// The advertised sectors of a volume, and whether hosts align to them.
 #[derive(Default)]
 pub(crate) struct Sectors {
     told: ToldSectors,
-    /// Writes, and those of them that were not aligned, when they were last looked at.
+    /// Writes, and the unaligned ones among them, at the last check.
     seen: Cell<(u64, u64)>,
-    /// Whether too many were not.
+    /// Whether too many were unaligned.
     is_unaligned: Cell<bool>,
 }
 
-/// What hosts are told of a format on drives that have these.
+/// The advertised sectors of a format on drives with these sectors.
 fn of_format(format: SectorFormat, of_drives: HostSectors) -> HostSectors {
     let (logical, physical) = match format {
         SectorFormat::Default => return of_drives,
@@ -52,7 +55,7 @@ fn with_large_sectors(array: &Array) -> Vec<String> {
     drives.filter(is_large).map(|drive| drive.name.clone()).collect()
 }
 
-/// What hosts that connect now are told.
+/// The sectors that are advertised to hosts that connect now.
 pub(crate) fn host_sectors(array: &Array, volume: &Volume) -> HostSectors {
     let label = volume.label();
     let logical = SectorSize::from_bytes(label.sector_bytes).unwrap_or_default();
@@ -60,56 +63,55 @@ pub(crate) fn host_sectors(array: &Array, volume: &Volume) -> HostSectors {
     of_format(label.sector_format, HostSectors { logical, physical: largest.max(logical) })
 }
 
-/// For shards: what hosts of a volume are told, now that its label says so.
+/// For shards: the sectors that a volume advertises, according to its current label.
 pub(super) fn told(array: &Array, volume: &Volume) -> ToldSectors {
     let is_default = volume.label().sector_format == SectorFormat::Default;
     volume.sectors.told.set((!is_default).then(|| host_sectors(array, volume)));
     volume.sectors.told.clone()
 }
 
-/// What that means, and what is wrong with it: clauses.
+/// Its meaning, and its problems: clauses.
 pub(crate) fn about(array: &Array, volume: &Volume) -> String {
     let HostSectors { logical, physical } = host_sectors(array, volume);
-    let mut text = format!(
-        "hosts that connect are told of sectors of {}, {} on the drives",
-        logical.bytes(),
-        physical.bytes()
-    );
+    let mut text =
+        format!("sectors reported to hosts: {} logical, {} physical", logical.bytes(), physical.bytes());
     let name = volume.name();
     if let Some(warning) = not_told(array, volume) {
         text.push_str("; ");
         text.push_str(&warning);
     }
     if volume.sectors.is_unaligned.get() {
-        text.push_str(&format!("; many writes of hosts to '{name}' are not aligned to 4 KiB"));
+        text.push_str(&format!("; many host writes to '{name}' are not aligned to 4 KiB"));
     }
     text
 }
 
-/// That hosts are not told of the drives' large sectors.
+/// The note that the drives' large sectors are not advertised to hosts.
 pub(crate) fn not_told(array: &Array, volume: &Volume) -> Option<String> {
     let drives = with_large_sectors(array);
     let is_told = host_sectors(array, volume).physical == SectorSize::B4096;
     let name = volume.name();
     (!is_told && !drives.is_empty()).then(|| {
         format!(
-            "hosts of '{name}' are not told that {} {} sectors of 4 KiB: each write that is not aligned to that costs a read as well; run 'softroc volume set {name} --sector 512e'",
+            "'{name}' does not report to hosts that {} {} sectors of 4 KiB: each unaligned write \
+            also costs a read; run 'softroc volume set {name} --sector 512e'",
             drives.join(", "),
             if drives.len() == 1 { "has" } else { "have" },
         )
     })
 }
 
-/// Whether a volume of that size can have that format.
+/// Checks whether a volume of that size can have that format.
 ///
 /// # Errors
-/// When it cannot: why, and what to do.
+/// When it cannot: the reason, and what to do.
 pub(crate) fn check_format(name: &str, format: SectorFormat, capacity: ByteCount) -> Result<()> {
     if format != SectorFormat::Native4096 || capacity.is_aligned(SectorSize::B4096.bytes()) {
         return Ok(());
     }
     let sentence = format!(
-        "'{name}' would have {} bytes, which is no whole number of sectors of 4 KiB; use '--sector 512e' ('softroc volume set {name} --sector 512e' if it is there already), or a --size of {} bytes",
+        "'{name}' would have {} bytes, which is not a multiple of 4 KiB; use '--sector 512e' \
+        ('softroc volume set {name} --sector 512e' for an existing volume), or a --size of {} bytes",
         capacity.0,
         capacity.align_up(SectorSize::B4096.bytes()).0
     );
@@ -117,7 +119,7 @@ pub(crate) fn check_format(name: &str, format: SectorFormat, capacity: ByteCount
 }
 
 impl Arrays {
-    /// `volume set --sector`. What is worth knowing about it.
+    /// `volume set --sector`. Returns notes for the operator.
     ///
     /// # Errors
     /// When the volume cannot have it, or it cannot be recorded.
@@ -140,14 +142,15 @@ impl Arrays {
         told(array, volume);
         let is_another = host_sectors(array, volume).logical != before;
         let partitions = format!(
-            "partition tables count in logical sectors, and these are others now: partitions that '{name}' has are not found; if it has some, run 'softroc volume set {name} --sector {}' again before any host writes to it",
+            "partition tables count in logical sectors, and their size changed: existing \
+            partitions of '{name}' are not found; if it has partitions, run 'softroc volume set \
+            {name} --sector {}' before any host writes to it",
             previous.name()
         );
         let text = format!("the sector format of '{name}' is {} now", format.name());
-        let effect =
-            "hosts that connect from now on are told so; those that are connected keep what they have";
+        let effect = "it applies to new host connections; connected hosts keep the previous one";
         self.events.report(EventCode::VolumeSectors, &name, "an operator changed it", effect, text);
-        let note = format!("hosts of '{name}' that are connected see it when they connect again");
+        let note = format!("connected hosts of '{name}' see it when they reconnect");
         Ok(not_told(array, volume)
             .into_iter()
             .chain(is_another.then_some(partitions))
@@ -155,7 +158,8 @@ impl Arrays {
             .collect())
     }
 
-    /// Looks whether hosts heed the sectors of drives, and tells of those that do not.
+    /// Checks whether hosts align their writes to the drives' sectors, and reports those that do
+    /// not.
     pub(crate) fn look_at_alignment(&self) {
         for array in self.all().iter().filter(|array| array.is_running()) {
             let drives = with_large_sectors(array);
@@ -181,9 +185,10 @@ impl Arrays {
             return;
         }
         let name = volume.name();
-        let text = format!("{bad} of the last {more} writes of hosts to '{name}' were not aligned to 4 KiB");
+        let text = format!("{bad} of the last {more} host writes to '{name}' were not aligned to 4 KiB");
         let cause = format!("{} has sectors of 4 KiB", drives.join(", "));
-        let effect = "each costs the drives a read as well; let partitions and file systems begin at whole MiB ('fdisk -l' shows where they begin)";
+        let effect = "each also costs a read; align partitions and file systems to 1 MiB ('fdisk \
+            -l' shows their start)";
         self.events.report(EventCode::VolumeUnaligned, &name, &cause, effect, text);
     }
 }

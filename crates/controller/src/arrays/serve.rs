@@ -1,4 +1,4 @@
-//! Volumes given to the shards, and taken from them.
+//! Attaches volumes to the shards, and detaches them.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -28,8 +28,8 @@ pub(super) fn listed_blocks(list: &[Punctured], slot: usize) -> BlockList {
     BlockList::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
 }
 
-/// What is known of a volume, as the label, the map and the array tell it. Shards are attached with this value, and
-/// `explain` plans by it.
+/// The state of a volume from the label, the map and the array. Shards are attached with this
+/// value, and `explain` plans by it.
 pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
     let (of_array, label) = (array.label(), volume.label());
     let mut state = VolumeState::with_drives(&Regions::of(&volume.geometry), array.in_service(volume));
@@ -75,7 +75,7 @@ impl Array {
         let failing = ondisk::slots(self.lost.borrow().keys().copied()).union(&volume.lost()).union(lost);
         let of_part = |part: &Volume| {
             let mut state = volume_state(self, part);
-            // Regions that the reshape has left, or has not reached, hold nothing.
+            // Regions that the reshape has left, or has not reached, hold no data.
             let own = part.own_regions(&self.unsynced_regions());
             let first = part.regions().start;
             let is_unused = |region: &RegionIndex| !self.is_in_use(part, first + region.0);
@@ -92,8 +92,8 @@ fn label_is_part(volume: &Volume) -> bool {
     volume.label().is_part()
 }
 
-/// A drive as shards are given it for a volume. The volume of saved windows begins elsewhere on the drive than
-/// all others, so every path that gives shards a drive uses this.
+/// Access to a drive for the shards of a volume. The volume of saved windows begins elsewhere on
+/// the drive than all others, so every path that gives shards a drive uses this.
 pub(super) fn place_on(label: &VolumeLabel, access: Access) -> Option<Arc<dyn DriveSource>> {
     match label.saves() {
         false => Some(access.source),
@@ -105,12 +105,12 @@ pub(super) fn place_on(label: &VolumeLabel, access: Access) -> Option<Arc<dyn Dr
 }
 
 impl Arrays {
-    /// When drives of an array go out for their errors.
+    /// The error limits at which drives of an array are taken out.
     pub(crate) fn fault_policy(&self, policy: &ondisk::Policy) -> FaultPolicy {
         FaultPolicy { limits: self.limits, unrepaired_limit: policy.medium_error_limit }
     }
 
-    /// Begins to keep an array.
+    /// Begins the background work for an array.
     pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
         let running = Rc::new(Running::default());
         array.set_running(Some(running.clone()));
@@ -154,7 +154,7 @@ impl Arrays {
             replacements: members.clone().map(replacement).collect(),
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             initialises: volume.is_initialised_by_stripe() && label.init == Init::Background,
-            // One on its way is shown when it is served by both layouts.
+            // A reshaping volume is offered to hosts when it is served by both layouts.
             hidden: volume.is_hidden() || live.is_some(),
             live: live.unwrap_or(0..u64::MAX),
             cache,
@@ -167,7 +167,7 @@ impl Arrays {
         })
     }
 
-    /// Gives a volume to all shards.
+    /// Attaches a volume to all shards.
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.
@@ -189,7 +189,7 @@ impl Arrays {
             let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        // It is in the label by now.
+        // It is recorded in the label by now.
         volume.replayed.take();
         self.set_drive_caches(array).await;
         let cache = self.cache_terms(array, volume).await?;
@@ -213,10 +213,10 @@ impl Arrays {
         Ok(())
     }
 
-    /// Has the shards serve a volume under its name, which has changed. Whoever uses it goes on.
+    /// Sends the shards the new name of a volume. Connected hosts are not affected.
     ///
     /// # Errors
-    /// When a shard could not be told.
+    /// When a shard could not be notified.
     pub(crate) async fn tell_name(&self, volume: &Volume) -> Result<()> {
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
         let told = self.tell_shards(|done| ShardMessage::Rename(id, name.clone(), done)).await;
@@ -225,13 +225,13 @@ impl Arrays {
         })
     }
 
-    /// Offers a volume to hosts again, or no more, if that has to change: those that use it are disconnected from it.
+    /// Shows a volume to hosts, or hides it, if that has to change: its hosts are disconnected.
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.
     pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _turn = array.starting.take(1).await;
-        // A part of a volume on its way is never seen, whatever task about it has ended.
+        // A part of a reshaping volume is always hidden, whichever of its tasks has ended.
         let is_right = volume.is_hidden() == (self.hides)(volume.uuid()) || label_is_part(volume);
         if is_right || !volume.is_served() {
             return Ok(());
@@ -240,7 +240,8 @@ impl Arrays {
         self.attach(array, volume).await
     }
 
-    /// Takes a volume from all shards, once what is under way is done; with those that stand and fall with it.
+    /// Detaches a volume from all shards, once outstanding operations are done; with the volumes
+    /// that share its fate.
     pub(crate) async fn withdraw(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
         let others = array.together_with(volume);
         if others.is_empty() {
@@ -251,10 +252,10 @@ impl Arrays {
         }
     }
 
-    /// Takes that volume alone.
+    /// Detaches that volume alone.
     pub(super) async fn withdraw_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
         let Some(id) = volume.id() else { return };
-        // With the attachment goes what knows of operations that timed out: the drives are to know of them.
+        // The attachment tracks operations that timed out: the drives track them from here on.
         let (draining, asked) = self.drain_seats(array);
         draining.note(array, volume);
         let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
@@ -263,12 +264,13 @@ impl Arrays {
         if let Err(why) = &told {
             tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
         }
-        // Another drive may have got a seat meanwhile, and writes.
+        // Another drive may have got a position meanwhile, with outstanding writes.
         draining.note(array, volume);
         if volume.id() == Some(id) {
             volume.set_served(None);
         }
-        // A clearing that is still under way must not unmark what the next attachment is about to write.
+        // A clearing that still runs must not unmark regions that the next attachment is about to
+        // write.
         let (own, work) = (volume.regions(), &array.work);
         work.quiet.borrow_mut().retain(|region| !own.contains(region));
         work.clearing.borrow_mut().retain(|region, _| !own.contains(region));
@@ -276,7 +278,7 @@ impl Arrays {
         self.cache_given_back(array, volume, told.is_ok()).await;
     }
 
-    /// Takes all volumes of an array from the shards, and ends the keeping.
+    /// Detaches all volumes of an array from the shards, and ends its background work.
     pub(crate) async fn detach(self: &Rc<Self>, array: &Rc<Array>) {
         let _turn = array.starting.take(1).await;
         let Some(running) = array.running() else { return };

@@ -1,4 +1,4 @@
-//! The way to the shards: messages that are answered, and such that are not.
+//! Messages to the shards, with and without a response.
 
 use super::Arrays;
 use super::volume::Volume;
@@ -7,13 +7,13 @@ use engine::{Absorb, Change, ShardIndex, ShardMessage, VolumeId};
 use platform::{DriveSource, IoError, mailbox};
 use std::sync::Arc;
 
-/// What the shards say to a control message.
+/// The responses of the shards to a control message.
 pub(crate) type Answers = mailbox::Receiver<std::result::Result<(), String>>;
 
-/// Waits until all shards have dealt with a message.
+/// Waits until all shards have handled a message.
 ///
 /// # Errors
-/// The first sentence of a shard that could not.
+/// The error of the first shard that failed.
 pub(super) async fn answers(mut answers: Answers) -> std::result::Result<(), String> {
     let mut result = Ok(());
     while let Some(answer) = answers.receive().await {
@@ -23,16 +23,16 @@ pub(super) async fn answers(mut answers: Answers) -> std::result::Result<(), Str
 }
 
 impl Arrays {
-    /// How many shards there are.
+    /// The number of shards.
     pub(crate) fn shard_count(&self) -> usize {
         self.shards.len()
     }
 
-    /// Sends every shard a message that is not answered.
+    /// Sends every shard a message without a response.
     pub(crate) fn tell_all(&self, message: impl Fn() -> ShardMessage) {
         for (index, shard) in self.shards.iter().enumerate() {
             if shard.send(message()).is_err() {
-                tracing::warn!(shard = index, "a shard does not take a message");
+                tracing::warn!(shard = index, "a shard did not accept a message");
             }
         }
     }
@@ -45,14 +45,14 @@ impl Arrays {
     ) {
         let message = ShardMessage::ReportDone { report, result };
         if self.shards[usize::from(to.0)].send(message).is_err() {
-            tracing::warn!(shard = to.0, "a shard does not take the answer to its report");
+            tracing::warn!(shard = to.0, "a shard did not accept the reply to its report");
         }
     }
 
-    /// Sends every shard a message and waits until all have dealt with it.
+    /// Sends every shard a message and waits until all have handled it.
     ///
     /// # Errors
-    /// The first sentence of a shard that could not.
+    /// The error of the first shard that failed.
     pub(crate) async fn tell_shards(
         &self,
         message: impl Fn(engine::Done) -> ShardMessage,
@@ -60,20 +60,21 @@ impl Arrays {
         answers(self.send_shards(message)).await
     }
 
-    /// Has every shard's cache acknowledge these writes of a volume from now on.
+    /// Sets which writes of a volume the cache of every shard acknowledges.
     ///
     /// # Errors
-    /// What could not be destaged where these are fewer, or that the volume is not served.
+    /// Data that could not be destaged where these are fewer, or that the volume is not served.
     pub(super) async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
         let failed = |why| Error::new(ErrorKind::Failed, why);
         let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
         self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
     }
 
-    /// Ends write-back on every shard, and destages. A shard that has ended it before confirms the first order at once, dirty or not.
+    /// Ends write-back on every shard, and destages. A shard that has ended it before confirms the
+    /// first message at once, dirty or not.
     ///
     /// # Errors
-    /// What could not be destaged, or that the volume is not served.
+    /// Data that could not be destaged, or that the volume is not served.
     pub(super) async fn destage_all(&self, volume: &Volume, place: u32) -> Result<()> {
         self.absorb(volume, Absorb::NoMore, place).await?;
         let Some(id) = volume.id() else { return Ok(()) };
@@ -81,16 +82,16 @@ impl Arrays {
         drained.map_err(|why| Error::new(ErrorKind::Failed, why))
     }
 
-    /// Has every shard apply a change of a volume's state, and waits until all have.
+    /// Makes every shard apply a change of a volume's state, and waits until all have.
     ///
     /// # Errors
-    /// The first sentence of a shard that could not.
+    /// The error of the first shard that failed.
     pub(crate) async fn apply(&self, id: VolumeId, change: &Change) -> std::result::Result<(), String> {
         answers(self.send_change(id, change, None)).await
     }
 
-    /// Has every shard apply a change of a volume's state, with the drive that it brings. A shard answers when a drive
-    /// that leaves its seat by it has returned everything.
+    /// Makes every shard apply a change of a volume's state, with its drive if it has one. A shard
+    /// responds when a drive that loses its position by the change has returned all operations.
     pub(crate) fn send_change(
         &self,
         id: VolumeId,
@@ -100,14 +101,15 @@ impl Arrays {
         self.send_shards(|done| ShardMessage::Apply(id, change.clone(), drive.clone(), Some(done)))
     }
 
-    /// Sends every shard a message; [`answers`] waits for what they say. A shard that cannot be told says so there.
+    /// Sends every shard a message; [`answers`] waits for the responses. A shard that cannot be
+    /// reached counts there as failed.
     pub(crate) fn send_shards(&self, message: impl Fn(engine::Done) -> ShardMessage) -> Answers {
         let (done, answers) = mailbox::mailbox(&self.env, self.shards.len());
         for shard in &self.shards {
             if shard.send(message(done.clone())).is_err()
-                && done.send(Err("a shard is gone; restart the controller".to_owned())).is_err()
+                && done.send(Err("a shard has ended; restart the controller".to_owned())).is_err()
             {
-                tracing::error!("a shard is gone, and nobody can be told");
+                tracing::error!("a shard has ended, and its messages are lost");
             }
         }
         answers

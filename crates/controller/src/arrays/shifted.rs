@@ -1,18 +1,18 @@
-//! Drives of which a volume sees a part: as if they began somewhere else.
+//! Drives of which a volume sees a part, with another start offset.
 
 use platform::{Completion, Drive, DriveInfo, DriveSource, Env, IoRequest, Traffic};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteRange};
 
-/// A drive from a certain byte on. What is asked of it as a whole is asked of the whole drive.
+/// A drive from a certain byte on. Requests about the whole drive go to the whole drive.
 pub(super) struct ShiftedSource {
     source: Arc<dyn DriveSource>,
     by: ByteCount,
 }
 
 impl ShiftedSource {
-    /// `source` from its byte `by` on.
+    /// `source`, starting at its byte `by`.
     pub(super) fn new(source: Arc<dyn DriveSource>, by: ByteCount) -> ShiftedSource {
         ShiftedSource { source, by }
     }

@@ -1,15 +1,19 @@
-//! Drives that do not answer in time, as shards report them: suspended, or waited for.
+//! Drives that do not respond in time, as shards report them: suspended, or waited for.
 //!
 //! # Invariants
-//! - What is decided is decided for all shards and volumes of the array, by the failure handler: shards wait for it.
-//! - Drives are suspended only if no volume that is served loses anything by that, of all drives together that do not answer at the time: then
-//!   it is recorded on the others first ([`suspended`](super::suspended)). Where something is on these drives alone, none
-//!   of them is suspended: the volumes wait, and go on when the drives answer.
-//! - Reports come as requests run out of time: what cuts off several drives at once is found within [`GATHER`], as a rule, and decided together.
-//! - What is still to be recorded of lost redundancy is recorded first: by what the records say until then a drive could be spared that cannot.
-//! - What the controller itself writes to a member is waited for by the same rules, for [`LONGEST`] at most: as long as that is under way nothing
-//!   else can be recorded of the array, and no order about it be carried out.
-//! - While the controller stops, nobody is waited for.
+//! - The failure handler decides for all shards and volumes of the array: shards wait for it.
+//! - The drives that do not respond are suspended together, and only if no served volume loses data
+//!   by that: the suspension is recorded on the others first ([`suspended`](super::suspended)).
+//!   Where some data is on these drives alone, none is suspended: the volumes wait, and continue
+//!   when the drives respond.
+//! - Reports arrive as requests time out: a fault that affects several drives at once is usually
+//!   found within [`GATHER`], and decided together.
+//! - Pending records of lost redundancy are written first: until then the records may call a needed
+//!   drive dispensable.
+//! - The controller's own writes to a member are waited for by the same rules, for [`LONGEST`] at
+//!   most. While they are outstanding nothing else can be recorded of the array, and no command
+//!   about it can run.
+//! - While the controller stops, no unresponsive drive is waited for.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -24,16 +28,16 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
 
-/// How long others are waited for that do not answer either.
+/// How long the handler collects reports about further unresponsive drives.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// How long a member that nobody can spare is waited for that does not take what the controller writes.
+/// How long the controller's own write waits for an unresponsive member that no volume can lose.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How often it is looked at whether it can be spared.
+/// How often the handler checks whether the member has become dispensable.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 
-/// Watches over what the controller writes to members.
+/// Monitors the controller's own writes to members.
 pub(super) struct OwnWrites {
     arrays: Weak<Arrays>,
     is_looking: Cell<bool>,
@@ -53,7 +57,8 @@ impl Overseer for OwnWrites {
     }
 }
 
-/// Members of an array that are written to. Only one may be at a time, in the array's metadata turn.
+/// The members of an array with writes of the controller. Only one such value may exist at a time,
+/// under the array's metadata lock.
 pub(super) struct Written<'a> {
     arrays: &'a Arrays,
     array: &'a Array,
@@ -75,7 +80,7 @@ impl Drop for Written<'_> {
     }
 }
 
-/// Reports about drives that do not answer.
+/// Reports about drives that do not respond.
 #[derive(Default)]
 pub(crate) struct Silent {
     reports: RefCell<Vec<FailureReport>>,
@@ -83,35 +88,37 @@ pub(crate) struct Silent {
 }
 
 impl Silent {
-    /// Whether it is time to decide.
+    /// Whether the time to decide has come.
     pub(super) fn is_due(&self) -> bool {
         self.is_due.get()
     }
 }
 
 impl Arrays {
-    /// How long a drive may take. One that cannot be opened has the limits of a drive without a spindle.
+    /// The time limits of a drive. One that cannot be opened has the limits of a drive without a
+    /// spindle.
     pub(crate) fn limits_of(&self, drive: &Drive) -> TimeLimits {
         drive.access().map_or(self.limits.solid, |access| self.limits.of(access.info()))
     }
 
-    /// The same, with where each limit comes from; nothing of a drive that cannot be opened.
+    /// The same, with the source of each limit; empty for a drive that cannot be opened.
     pub(crate) fn limit_infos(&self, drive: &Drive) -> Vec<DriveLimit> {
         let class = drive.access().map(|access| DriveClass::of(access.info()));
         class.map_or_else(Vec::new, |class| limit_infos(&self.limits, class))
     }
 
-    /// Nobody waits for a drive that does not answer from now on.
+    /// From now on unresponsive drives are not waited for.
     pub(crate) fn wait_no_longer(&self) {
         self.waits_no_longer.set(true);
     }
 
-    /// What is written to members that are [named](Written::watch) is watched over as long as this lives: until all of it is awaited.
+    /// Monitors writes to members that are [named](Written::watch), for the lifetime of the result:
+    /// until all writes are awaited.
     pub(super) fn watch_writes<'a>(&'a self, array: &'a Array) -> Written<'a> {
         Written { arrays: self, array }
     }
 
-    /// Decides about members that do not take what the controller writes, until there are none.
+    /// Decides about members that do not complete the controller's writes, until there are none.
     async fn decide_own_writes(self: &Rc<Self>) {
         let begun = self.env.now();
         loop {
@@ -135,7 +142,7 @@ impl Arrays {
         }
     }
 
-    /// A shard reports a drive that does not answer.
+    /// A shard reports a drive that does not respond.
     pub(super) fn take_silent(self: &Rc<Self>, array: &Rc<Array>, report: FailureReport) {
         let silent = &array.work.silent;
         let is_first = silent.reports.borrow().is_empty();
@@ -150,7 +157,7 @@ impl Arrays {
         }
     }
 
-    /// Decides about the drives that do not answer. The caller has the metadata turn.
+    /// Decides about the drives that do not respond. The caller holds the metadata lock.
     pub(super) async fn deal_with_silent(self: &Rc<Self>, array: &Rc<Array>) {
         array.work.silent.is_due.set(false);
         let reports = array.work.silent.reports.take();
@@ -160,7 +167,7 @@ impl Arrays {
                 slots.insert(report.drive);
             }
         }
-        // What cannot be recorded for now is tried again by others.
+        // Other tasks retry changes that cannot be recorded for now.
         let may_decide = array.work.doubts.get() == 0 && array.unrecorded.borrow().is_empty();
         if !slots.is_empty() && may_decide && can_spare(array, &slots) {
             let what_of = |slot| reports.iter().find(|report| report.drive == slot);
@@ -183,13 +190,13 @@ impl Arrays {
     }
 }
 
-/// Whether no volume that is served loses anything without these drives.
+/// Whether no served volume loses data without these drives.
 fn can_spare(array: &Array, slots: &DriveSet) -> bool {
     let served = array.served();
     served.iter().all(|volume| array.tolerance(volume).costs(slots) == 0)
 }
 
-/// The limits of a class of drives, and where each comes from.
+/// The limits of a class of drives, and the source of each.
 fn limit_infos(limits: &LimitsByClass, class: DriveClass) -> Vec<DriveLimit> {
     let usual = LimitsByClass::default();
     let info = |operation: &str| {

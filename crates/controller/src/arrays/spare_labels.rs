@@ -1,4 +1,4 @@
-//! Labels of spares: what they stand by for, and drives that are spares again.
+//! Labels of spares: their arrays and volumes, and drives that become spares again.
 
 use super::Arrays;
 use super::array::Array;
@@ -13,7 +13,7 @@ pub(crate) fn volume_names(array: &Array) -> Vec<String> {
 }
 
 impl Arrays {
-    /// A drive has stood in and is free: it is a spare again, if it was one and its label says so.
+    /// An active hot spare is free again: it is a spare, if it was one and its label says so.
     pub(super) async fn spare_again(&self, drive: &Rc<Drive>, stood_in: Option<StandIn>) {
         let Some(StandIn { scope: Some(scope), revertible: true, .. }) = stood_in else { return };
         if self.inventory.suspicion_of(drive).is_some() {
@@ -30,7 +30,7 @@ impl Arrays {
                 self.events.report(
                     EventCode::SpareRestored,
                     &drive.name,
-                    "the drive that it stood in for was replaced",
+                    "the drive that it replaced was replaced in turn",
                     &effect,
                     text,
                 );
@@ -41,7 +41,7 @@ impl Arrays {
                     EventCode::SpareNotRestored,
                     &drive.name,
                     &error.message,
-                    "it is a spare no longer",
+                    "it is no longer a spare",
                     text,
                 );
             }
@@ -49,7 +49,7 @@ impl Arrays {
         self.attention.look_after();
     }
 
-    /// The volumes of an array, by name; of one that is not there its UUID.
+    /// The volumes of an array, by name; for a missing array its UUID.
     pub(crate) fn names_of(&self, array: Uuid) -> Vec<String> {
         match self.by_uuid.borrow().get(&array) {
             Some(array) => volume_names(array),

@@ -1,4 +1,5 @@
-//! Whether a volume may be given to the shards, and a volume of an array that is started given to them.
+//! The check whether a volume may be attached to the shards, and the start of a volume in a started
+//! array.
 
 use super::Arrays;
 use super::array::Array;
@@ -15,20 +16,21 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// What an operator says of a start that is not made without asking.
+/// The operator's confirmations for a start that needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartOrder {
-    /// The volume whose parity is forced as it is.
+    /// The volume whose stale parity is accepted.
     pub(crate) forced: Option<Uuid>,
-    /// Drives that are missing were not used without those that are here.
+    /// Missing drives were not used without the present ones.
     pub(crate) without_missing: bool,
 }
 
 impl StartOrder {
-    /// Nobody has said anything.
+    /// No confirmation was given.
     pub(crate) const NONE: StartOrder = StartOrder { forced: None, without_missing: false };
 
-    /// What is said of a volume on its way to another layout is said of its parts as well: to people they are one.
+    /// A confirmation for a reshaping volume applies to its parts as well: to users they are one
+    /// volume.
     fn accepts_parity(self, volume: &Volume) -> bool {
         let owner = volume.label().part.map_or(volume.uuid(), |part| part.of);
         self.forced == Some(owner)
@@ -36,7 +38,7 @@ impl StartOrder {
 }
 
 impl Arrays {
-    /// Notes the operator's order, or that of the journal.
+    /// Accepts stale parity, by the operator's confirmation or the replayed journal.
     pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Rc<Volume>, order: StartOrder) {
         for volume in array.with_parts(volume) {
             if volume.is_covered() {
@@ -65,7 +67,7 @@ impl Arrays {
         let tail = match marked {
             0 => String::new(),
             marked if order.accepts_parity(volume) && how == VolumeState::Degraded => format!(
-                "; stale parity is forced in {}, and blocks of the missing drive may read wrongly there",
+                "; stale parity was accepted in {}: blocks of the missing drive may be wrong there",
                 counted(marked, "region")
             ),
             marked => format!("; {} to resync", counted(marked, "region")),
@@ -78,15 +80,15 @@ impl Arrays {
         self.events.report(code, &name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
     }
 
-    /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is
-    /// still to be rebuilt there.
+    /// Whether a volume has a marked region in which data must be reconstructed from parity: for a
+    /// member that is out, or that is still to be rebuilt there.
     fn needs_order(&self, array: &Array, volume: &Volume) -> bool {
         if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
             return false;
         }
         let map = array.map.borrow();
         let mut marked = volume.regions().filter(|region| map.is_marked(*region));
-        // Of members that it does not lie on nothing is missed: they are about to go.
+        // Members that the volume does not use miss nothing of it: they are about to leave.
         let own = units::DriveSet::first(volume.geometry.drives());
         if !array.not_current().union(&array.out()).intersection(&own).is_empty() {
             return marked.next().is_some();
@@ -96,21 +98,22 @@ impl Arrays {
         marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
     }
 
-    /// Whether what a volume needs beside its drives is here: its log, and the memory of the cache.
+    /// Checks whether everything that a volume needs besides its drives is present: its log, and
+    /// the cache's memory.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// The missing part, and what to do.
     fn check_all_is_here(&self, array: &Array, volume: &Rc<Volume>) -> Result<()> {
         let all = array.with_parts(volume);
         all.iter().try_for_each(|volume| self.check_log_is_here(array, volume))?;
         all.iter().try_for_each(|volume| self.check_memory_is_here(volume))
     }
 
-    /// Whether some volume of an array could be started as to what it needs beside its drives. Asked before anything about the drives
-    /// is: an operator who had answered that would be asked for it again.
+    /// Checks whether some volume of an array has everything that it needs besides its drives. This
+    /// check precedes those of the drives: otherwise an operator would have to confirm these twice.
     ///
     /// # Errors
-    /// What the last one lacks; each is told its own.
+    /// What the last volume lacks; each volume records its own error.
     pub(crate) fn check_some_is_here(&self, array: &Array, ready: &[Rc<Volume>]) -> Result<()> {
         let checked = ready.iter().map(|volume| {
             let checked = self.check_all_is_here(array, volume);
@@ -124,13 +127,13 @@ impl Arrays {
         }
     }
 
-    /// Whether a volume of an array whose map was read may be started now.
+    /// Checks whether a volume of an array whose map was read may be started now.
     ///
     /// # Errors
     /// Why not.
     pub(crate) fn judge(&self, array: &Array, volume: &Rc<Volume>, order: StartOrder) -> Result<()> {
         let all = array.with_parts(volume);
-        // To people the parts of a volume on its way are that volume.
+        // Users know the parts of a reshaping volume as that volume.
         let name = all.first().unwrap_or(volume).name();
         let reasons = array.why_not_whole();
         let has_lost = all.iter().any(|volume| !volume.lost().is_empty());
@@ -163,11 +166,13 @@ impl Arrays {
             ),
         };
         Err(wrong(format!(
-            "'{name}' is degraded {why} the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
+            "'{name}' is degraded {why} the missing drive's data cannot be computed there. Connect \
+            the drive and start the volume again; or, to accept wrong blocks of that drive there, \
+            run 'softroc volume start {name} --accept-stale-parity{too}'"
         )))
     }
 
-    /// Starts a volume of an array that is started: one that could not be before.
+    /// Starts a volume of a started array that could not be started before.
     pub(crate) async fn start_one(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -176,7 +181,7 @@ impl Arrays {
     ) -> Result<()> {
         let _turn = array.starting.take(1).await;
         if volume.is_served() {
-            return Ok(()); // Somebody else has started it meanwhile.
+            return Ok(()); // Another task has started it meanwhile.
         }
         if !array.is_running() {
             return Err(wrong(format!("{} is offline", array.names())));
@@ -192,10 +197,11 @@ impl Arrays {
         Ok(())
     }
 
-    /// Replays the journal of a volume of an array that is started, and those of its parts.
+    /// Replays the journal of a volume of a started array, and those of its parts.
     ///
     /// # Errors
-    /// As [`Arrays::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
+    /// As [`Arrays::replay_journals`]; or which drive has outstanding operations of an earlier
+    /// attachment.
     pub(crate) async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         for part in array.with_parts(volume) {
             self.check_returned(array, &part).await?;
@@ -203,12 +209,13 @@ impl Arrays {
         let failed = self.replay_journals(array, &array.with_parts(volume)).await?;
         if !failed.is_empty() {
             let _turn = array.metadata.take(1).await;
-            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
+            self.put_out(array, failing(failed, "finishing interrupted writes")).await;
         }
         Ok(())
     }
 
-    /// A drive was taken in: volumes that waited for it are started, and what it missed is rebuilt.
+    /// A drive was added: volumes that waited for it are started, and it is rebuilt where it is
+    /// stale.
     pub(crate) async fn go_on_with(self: &Rc<Self>, array: &Rc<Array>) {
         for volume in array.known_volumes() {
             if volume.is_served() {

@@ -1,44 +1,54 @@
-//! Drives that are suspended, as they do not answer in time or by an operator: used again, or failed.
+//! Suspended drives, which do not respond in time or were suspended by an operator: used again, or
+//! failed.
 //!
 //! # States
 //! ```text
-//!                                                  it answers, and has returned everything
+//!                                               it responds, and has returned all operations
 //! online ── a time limit is exceeded ──► suspended ─────────────────────────────────────► online, rebuilding
 //!   │                                      │    └── for too long, or too often ─────────► failed
 //!   │                              drive suspend
 //!   │                                      ▼
 //!   └──────── drive suspend ──────► suspended by an operator ── drive resume ───────────► online, rebuilding
 //! ```
-//! `drive suspend`, under the array's metadata turn:
-//! 1. Where any served volume would lose anything, or could not be served, it is refused; so it is while the drive is replaced by another one.
-//! 2. A label that says so is durable on every other member in use. Killed before: the drive is in service, or the start finds that label.
-//! 3. The shards are told. Only from here on are requests planned without the drive, and acknowledged.
-//! 4. The drive's own label says that it is out. 5. The operator is answered.
+//! `drive suspend`, under the array's metadata lock:
+//! 1. It is refused where any served volume would lose data or go offline, and while the drive is
+//!    being replaced.
+//! 2. A label that records it is durable on every other member in use. After an earlier crash: the
+//!    drive is in service, or the start finds that label.
+//! 3. The shards are notified. Only from here on are requests planned without the drive, and
+//!    acknowledged.
+//! 4. The drive's own label records that it is out.
+//! 5. The command completes.
 //!
 //! `drive resume`:
-//! 1. The controller has run for [`SETTLE`]; the drive has returned all its operations, and still carries its label.
-//! 2. A label that calls it online, with the regions that it missed, is durable on all members, and the map and the record of initialised
-//!    stripes are on the drive before. Killed before: it is suspended.
-//! 3. The shards are told, and what it missed is rebuilt. Until then it counts as lost in these regions.
+//! 1. The controller has run for [`SETTLE`]; the drive has returned all its operations, and still
+//!    carries its label.
+//! 2. The map and the record of initialised stripes are written to the drive. Then a label that
+//!    calls it online, with its stale regions, is durable on all members. After an earlier crash:
+//!    it is suspended.
+//! 3. The shards are notified, and the stale regions are rebuilt. Until then the drive counts as
+//!    lost in these regions.
 //!
 //! # Fault model
-//! A drive may stop answering for any time, and then go on as if nothing had happened: a server that was
-//! stopped, a path that was gone, a drive that retries its own sectors. Until then it may carry out, at any
-//! time, what it was asked before.
+//! A drive may stop responding for any time, and then continue as if nothing had happened: a
+//! stopped server, an interrupted path, a drive that retries its own sectors. Until then it may
+//! carry out earlier requests at any time.
 //!
 //! # Invariants
-//! - A drive that exceeds a time limit is *suspended*. It leaves service by the same rules as a failed drive
-//!   ([`failures`](super::failures)): no write that skipped it is acknowledged before the suspension is durable
-//!   on the other drives. It has missed the marked regions, because a mark is cleared only after a flush in
-//!   which every drive in service took part.
-//! - It is not used before it has returned all its operations ([`draining`](super::draining)). Then it is used
-//!   again automatically, and the regions that it missed are rebuilt (`reconcile::returns`).
+//! - A drive that exceeds a time limit is *suspended*. It leaves service by the same rules as a
+//!   failed drive ([`failures`](super::failures)): no write that skipped it is acknowledged before
+//!   the suspension is durable on the other drives. It has missed the marked regions, because a
+//!   mark is cleared only after a flush in which every drive in service took part.
+//! - It is not used before it has returned all its operations ([`draining`](super::draining)). Then
+//!   it is used again automatically, and its stale regions are rebuilt (`reconcile::returns`).
 //! - No spare takes its slot meanwhile: that would cost a full rebuild.
-//! - It fails when it has been suspended for longer than `suspend_limit_s` of the array's policies, or more than
-//!   [`MOST`] times within [`MEMORY`]. It then counts as a drive that failed by its own fault.
-//! - A drive that an operator suspended does not fail by policy, and comes back by `drive resume` alone: not by itself, not after a
-//!   start, not with `drive online` or `drive add`.
-//! - After a start no suspended drive is used before the controller has run for [`SETTLE`], whoever asks for it.
+//! - It fails when it has been suspended for longer than `suspend_limit_s` of the array's policies,
+//!   or more than [`MOST`] times within [`MEMORY`]. It then counts as a drive that is itself at
+//!   fault.
+//! - A drive that an operator suspended does not fail by policy, and comes back only by `drive
+//!   resume`: not automatically, not after a start, not with `drive online` or `drive add`.
+//! - After a start no suspended drive is used before the controller has run for [`SETTLE`], even on
+//!   command.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -51,31 +61,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What became of a drive that an operator suspended, to be read within a sentence.
+/// The reason for an operator's suspension, as part of a sentence.
 pub(crate) const BY_OPERATOR: &str = "suspended by an operator";
 
-/// So often a drive may be suspended within [`MEMORY`].
+/// The maximum number of suspensions within [`MEMORY`].
 const MOST: usize = 12;
 
-/// Suspensions that are longer ago do not count.
+/// Older suspensions do not count.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// A suspended drive is not used before the controller has run for so long: after a crash, the server of a remote drive may still carry
-/// out what it received from the process before. Twice what a connection that breaks is given.
+/// The time for which the controller must run before it uses a suspended drive: after a crash, the
+/// server of a remote drive may still carry out requests of the previous process. Twice the time
+/// limit of a broken connection.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// When a drive was suspended, and why it was last.
+/// When a drive was suspended, and the latest reason.
 #[derive(Default)]
 struct History {
     times: VecDeque<Instant>,
     why: String,
 }
 
-/// When drives were suspended since the controller was started, by the UUID of the member.
+/// Times of suspensions since the start of the controller, by the UUID of the member.
 pub(super) struct Suspensions {
     began: Instant,
     all: RefCell<BTreeMap<Uuid, History>>,
-    /// Members that were suspended since then, by whatever.
+    /// Members that were suspended since then, for any reason.
     since_start: RefCell<BTreeSet<Uuid>>,
 }
 
@@ -86,7 +97,7 @@ impl Suspensions {
 
     fn note(&self, member: Uuid, now: Instant, why: &str) {
         let mut all = self.all.borrow_mut();
-        // The last one is kept however long ago it is: a drive may be suspended for longer than that.
+        // The last one is kept whatever its age: a drive may be suspended for longer than that.
         let history = all.entry(member).or_default();
         history.times.retain(|time| now.since(*time) < MEMORY);
         history.times.push_back(now);
@@ -98,20 +109,21 @@ impl Suspensions {
         self.all.borrow().get(&member).map_or(0, |history| history.times.iter().filter(is_recent).count())
     }
 
-    /// Since when a drive is suspended: since the start of the controller if it was before.
+    /// The start of a drive's suspension: the start of the controller if it was suspended before.
     fn since(&self, member: Uuid) -> Instant {
         let all = self.all.borrow();
         all.get(&member).and_then(|history| history.times.back().copied()).unwrap_or(self.began)
     }
 
-    /// Why it was suspended. Labels do not tell.
+    /// Why it was suspended. Labels do not hold the reason.
     fn why(&self, member: Uuid) -> String {
         let all = self.all.borrow();
-        all.get(&member).map_or_else(|| "it did not answer in time".to_owned(), |history| history.why.clone())
+        all.get(&member)
+            .map_or_else(|| "it did not respond in time".to_owned(), |history| history.why.clone())
     }
 }
 
-/// Why an array goes on without a drive that had this error.
+/// The cause to record for a drive that had this error.
 pub(super) fn cause_of(error: IoErrorKind) -> Cause {
     if error == IoErrorKind::TimedOut { Cause::Suspended } else { Cause::Error }
 }
@@ -129,7 +141,7 @@ impl Arrays {
         }
     }
 
-    /// Drives that are suspended from now on.
+    /// Records the suspension of drives.
     pub(super) fn note_suspended(&self, array: &Array, failing: &[Failing]) {
         let label = array.label();
         for Failing { slot, cause, .. } in failing {
@@ -147,8 +159,8 @@ impl Arrays {
         }
     }
 
-    /// How much longer the drive of a slot may stay suspended. The time counts from the start of the controller
-    /// if it was suspended before. `None`: it is not suspended.
+    /// How much longer the drive of a slot may stay suspended. The time counts from the start of
+    /// the controller if it was suspended before. `None`: it is not suspended.
     pub(crate) fn suspended_for_another(&self, array: &Array, slot: usize) -> Option<Duration> {
         let label = array.label();
         let member = label.member.get(slot).filter(|member| member.is_suspended())?;
@@ -156,7 +168,7 @@ impl Arrays {
         Some(limit.saturating_sub(self.env.now().since(self.suspensions.since(member.uuid))))
     }
 
-    /// Why the drive of a slot is suspended, and for how long yet; `None` of one that is not.
+    /// The reason and remaining time of a slot's suspension; `None` if the drive is not suspended.
     pub(crate) fn suspension_info(&self, array: &Array, slot: usize) -> Option<SuspensionInfo> {
         let label = array.label();
         let member = label.member.get(slot)?;
@@ -168,8 +180,8 @@ impl Arrays {
         Some(SuspensionInfo { by, why: self.suspensions.why(member.uuid), fails_in_s: Some(left.as_secs()) })
     }
 
-    /// How much longer a drive that was suspended before the start must not be used, as the controller was started just now.
-    /// `None`: it may be. What this process asked of a drive is known to have returned or not.
+    /// How much longer a drive that was suspended before a recent start must not be used. `None`:
+    /// it may be. Outstanding operations of this process are tracked elsewhere.
     pub(crate) fn unsettled(&self, member: &Member) -> Option<Duration> {
         let has_run = self.env.now().since(self.suspensions.began);
         let is_suspended = member.is_suspended() || member.is_suspended_by_operator();
@@ -177,8 +189,8 @@ impl Arrays {
         (was_before && has_run < SETTLE).then(|| SETTLE - has_run)
     }
 
-    /// An operator suspends a drive that exceeded a time limit: it stays out, and does not fail by policy. Whether that is recorded. The
-    /// caller has the metadata turn.
+    /// An operator suspends a drive that exceeded a time limit: it stays out, and does not fail by
+    /// policy. Returns whether that is recorded. The caller holds the metadata lock.
     pub(crate) async fn keep_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> bool {
         let mut next = array.label();
         next.member[slot].cause = Some(Cause::OperatorSuspended);
@@ -190,16 +202,17 @@ impl Arrays {
         true
     }
 
-    /// A drive has been suspended for longer than the policy allows: it has failed. Whether that is recorded.
+    /// A drive has been suspended for longer than the policy allows: it has failed. Returns whether
+    /// that is recorded.
     pub(crate) async fn fail_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> bool {
         let _turn = array.metadata_turn().await;
         let mut next = array.label();
         let limit = next.policy.suspend_limit_s;
         let Some(member) = next.member.get_mut(slot).filter(|member| member.is_suspended()) else {
-            return true; // It is back, or another one has the slot.
+            return true; // It is back, or another drive has the slot.
         };
         member.cause = Some(Cause::Error);
-        let what = format!("it did not answer for {limit} s");
+        let what = format!("it did not respond for {limit} s");
         let failed = FailedDrive {
             uuid: member.uuid,
             identity: array.drive(slot).and_then(|drive| drive.lasting_identity()),

@@ -1,11 +1,13 @@
-//! What a beginning that was cut off, or an order that is stopped, leaves in a label: taken back by a start, by whoever stops it, or by the reconciler.
+//! The rollback of an interrupted or stopped reshape start in a label, by a start, by the stopping
+//! command, or by the reconciler.
 //!
-//! A drive may go out by the very change that says that a volume has begun, or before anything of it has moved. Where the volume's parts cannot do without it, a start
-//! counts that as a beginning that was cut off: all of the volume is where it was.
+//! A drive may go out by the very change that records the start of a reshape, or before any data
+//! has moved. Where the volume's parts need it, the next start treats that as an interrupted
+//! reshape start: all data of the volume is in its old place.
 //!
 //! # Invariants
-//! - Nothing begins while a label has a beginning that was cut off (`following`).
-//! - No member goes on which another volume lies, or to which one is on its way.
+//! - No reshape starts while a label has an interrupted one (`following`).
+//! - No member is removed that another volume uses, by its current or its target layout.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
@@ -18,8 +20,8 @@ use ondisk::{FoundArray, Label, Readiness, ReshapeLabel, Uuid, VolumeLabel, read
 use std::rc::Rc;
 use units::DriveSet;
 
-/// How many members a label has without those that were to come by a beginning that was cut off. A volume that follows others begins on members that
-/// are there.
+/// The number of members of a label without those that an interrupted reshape start was to add. A
+/// queued volume starts on existing members.
 pub(crate) fn own_members(label: &Label) -> usize {
     let is_cut_off = |of: &VolumeLabel| of.reshape.as_ref().is_some_and(|at| !at.begun);
     let begins = |of: &&VolumeLabel| is_cut_off(of) && of.follows.is_none();
@@ -27,8 +29,9 @@ pub(crate) fn own_members(label: &Label) -> usize {
     members.map_or(label.member.len(), usize::from)
 }
 
-/// What drives tell, as a start understands it: a beginning of which nothing has moved counts as cut off where it cannot go on without what is out, and the volume
-/// can be served by the layout that it has. Then the volumes of which all of the way is taken back by that, and what they were to come to.
+/// The drives' label, as a start interprets it: a reshape without moved data counts as interrupted
+/// where it cannot continue without the drives that are out, and the volume can be served by its
+/// old layout. The second value lists the fully rolled back volumes and their targets.
 pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
     let (told, out) = (&found.label, found.out().union(&found.label.out()));
     let is_stuck = |of: &&VolumeLabel| {
@@ -45,7 +48,7 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
         of.reshape.iter_mut().for_each(|at| at.begun = false);
     }
     missed_by_the_lost(&mut label, stuck);
-    // One that follows others begins again; with any other all of the order is taken back.
+    // A queued volume starts again; for any other the whole command is rolled back.
     let ends = |of: &VolumeLabel| {
         let to = of.reshape.as_ref().map(|at| at.to).or(of.follows.as_ref().map(|follows| follows.to));
         to.filter(|_| stuck.follows.is_none()).map(|to| (of.uuid, to))
@@ -54,8 +57,8 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
     (label, ended)
 }
 
-/// A volume on its way of which nothing has moved, by the layout that it has. What it has lost, its parts may have lost alone: where it can do without all of
-/// that, and without what is out, it has lost nothing.
+/// A reshaping volume without moved data, by its old layout. Recorded losses may be those of its
+/// parts: where it survives without all these drives and those that are out, it has lost nothing.
 fn alone(label: &Label, of: &VolumeLabel, out: &DriveSet) -> VolumeLabel {
     let alone = VolumeLabel { lost: Vec::new(), ..of.clone() };
     let lost = slots(of.lost.iter().map(|slot| usize::from(*slot)));
@@ -65,7 +68,8 @@ fn alone(label: &Label, of: &VolumeLabel, out: &DriveSet) -> VolumeLabel {
     }
 }
 
-/// A volume goes on without drives that it was said to have lost, and nothing was noted of what those missed of it: all of it.
+/// A volume continues without drives that were recorded as lost. Their missed writes were not
+/// recorded: they are stale in all regions of the volume.
 fn missed_by_the_lost(label: &mut Label, volume: &VolumeLabel) {
     let all = RegionSet::from_runs([[volume.first_region, volume.end_region()]]);
     let members = volume.members.map_or(label.member.len(), usize::from);
@@ -81,8 +85,8 @@ pub(super) fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Ran
     parts.map(|of| of.first_region..of.end_region()).collect()
 }
 
-/// A label without a volume's parts. Of one that follows others that is all; with any other all of the order is taken back: the drives that it was to
-/// get, and what its array's other volumes were to do.
+/// Removes a volume's parts from a label. For a queued volume that is all; for any other the whole
+/// command is rolled back: the new drives, and the queue of the array's other volumes.
 pub(super) fn taken_back(next: &mut Label, volume: Uuid) {
     let mut gone = RegionSet::EMPTY;
     next.volume.retain(|of| {
@@ -103,21 +107,22 @@ pub(super) fn taken_back(next: &mut Label, volume: Uuid) {
     let lies_on = |members: Option<u16>| members.map_or(all, usize::from);
     let others = next.volume.iter().filter(|of| of.uuid != volume);
     if others.clone().any(|of| of.part.is_some() || of.reshape.is_some()) {
-        return; // Another one has begun: all members stay, and the rest goes on.
+        return; // Another one has begun: all members stay, and its reshape continues.
     }
     let kept = others.map(|of| lies_on(of.members)).fold(lies_on(own), usize::max);
     next.volume.iter_mut().for_each(|of| {
         (of.members, of.follows) = (of.members.filter(|members| usize::from(*members) < kept), None);
     });
     next.member.truncate(kept);
-    // It may have come from one of the drives that are members no more.
+    // The label may have been read from a drive that is not a member any more.
     if next.slot().is_none() {
         next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
     }
 }
 
 impl Array {
-    /// Notes which ways of its volumes the next start takes back though they had begun ([`as_understood`]).
+    /// Records which reshapes the next start rolls back although they had begun
+    /// ([`as_understood`]).
     pub(super) fn note_taken_back(&self, taken_back: &[(Uuid, Uuid)]) {
         for volume in self.volumes() {
             let of = taken_back.iter().find(|(uuid, _)| *uuid == volume.uuid());
@@ -125,8 +130,9 @@ impl Array {
         }
     }
 
-    /// The volume of it whose beginning was cut off, if there is one; or that begins now. It may be recorded, and no shard have its parts: hosts use it as
-    /// before then, and nobody can move it.
+    /// The volume whose reshape start was interrupted or is in progress, if any. The start may be
+    /// recorded while no shard has the parts: hosts use the old layout until then, and no data can
+    /// be moved.
     pub(crate) fn cut_off(&self) -> Option<Rc<Volume>> {
         let is_cut_off = |volume: &Rc<Volume>| match volume.label().reshape {
             None => false,
@@ -142,24 +148,25 @@ impl Array {
 }
 
 impl Arrays {
-    /// Takes back a beginning that was cut off, and could not be taken back then: everything else of the array waits for it.
+    /// Rolls back an interrupted reshape start that could not be rolled back before: all other work
+    /// on the array waits for it.
     ///
     /// # Errors
-    /// Why it cannot be taken back: then it is to be tried again.
+    /// Why it cannot be rolled back: then it is to be retried.
     pub(crate) async fn leave_cut_off(self: &Rc<Self>, array: &Rc<Array>) -> Result<()> {
         if array.cut_off().is_none() {
             return Ok(());
         }
         let _starting = array.starting.take(1).await;
-        // One that begins has begun by now.
+        // A start in progress has finished by now.
         match array.cut_off() {
             Some(volume) => self.leave_reshape_now(array, &volume).await,
             None => Ok(()),
         }
     }
 
-    /// A start: what was not begun is taken back, in the label that is about to be recorded. The drives that are free then, and the regions
-    /// that have no meaning.
+    /// At a start: rolls back interrupted reshape starts in the label that is about to be recorded.
+    /// Returns the drives that are free then, and the regions that are not in use any more.
     pub(crate) fn take_back_unbegun(
         &self,
         array: &Array,

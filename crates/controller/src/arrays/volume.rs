@@ -1,4 +1,4 @@
-//! A volume of an array, as the controller keeps it.
+//! A volume of an array, as the controller stores it.
 
 use crate::arrays::cache::InEffect;
 use crate::arrays::on_log::LogPlaced;
@@ -20,64 +20,69 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveSet};
 use volume_state::Forced;
 
-/// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
+/// A volume. Its regions are a run of its array's; region 0 in the shards is the first of them.
 pub(crate) struct Volume {
-    /// It stays over a move to another layout: the part by that layout takes it over.
+    /// It survives a reshape: the part with the new layout takes it over.
     uuid: Cell<Uuid>,
     /// The layout, which does not change.
     pub(crate) geometry: Geometry,
-    /// What the array's newest label says of it.
+    /// Its entry in the array's newest label.
     label: RefCell<VolumeLabel>,
-    /// What the shards call it while they serve it.
+    /// Its number in the shards while they serve it.
     served: Cell<Option<VolumeId>>,
-    /// What the shards called it by the layouts that it came from: hosts that were connected then are still.
+    /// Its numbers in the shards before earlier reshapes: hosts that connected then still use
+    /// these.
     former: RefCell<Vec<VolumeId>>,
-    /// A part: up to which of its stripes there is anything, once all is moved to it.
+    /// For a part: the end of its stripes with data, once all data is moved to it.
     filled: Cell<u64>,
     /// See [`Volume::is_left_closed`].
     left_closed: Cell<bool>,
     /// See [`Volume::was_taken_back`].
     taken_back: Cell<Option<Uuid>>,
-    /// By slot, how often the shards were told of another drive since they serve it.
+    /// By slot, the number of drive changes sent to the shards since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
-    /// By slot, the drives that the shards were told to fill for it since they serve it, in that order.
+    /// By slot, the replacements sent to the shards since they serve it, in that order.
     replacements: RefCell<BTreeMap<usize, Vec<Uuid>>>,
     hidden: Cell<bool>,
-    /// Drives that have not returned all that they were asked when the shards served it before.
+    /// Drives with outstanding operations of an earlier attachment.
     draining: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
-    /// What its records carry, if it has a journal, while the shards serve it.
+    /// The identity of its journal records, if it has a journal, while the shards serve it.
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
-    /// What the last replay of its journal changed in its lists of blocks, recorded with the journal's next identity.
+    /// Changes of its block lists by the last replay of its journal, recorded with the journal's
+    /// next identity.
     pub(super) replayed: RefCell<Vec<Change>>,
-    /// The identity of a journal on a log that an operator has given up, which its next start records.
+    /// The identity of a journal on a log that an operator has discarded; its next start records
+    /// that.
     pub(super) given_up_log: Cell<Option<Uuid>>,
     /// The same of its data log.
     pub(super) given_up_data_log: Cell<Option<Uuid>>,
-    /// The same of memory of the cache that is not here.
+    /// The same for missing memory of the cache.
     pub(super) given_up_memory: Cell<Option<KeptLabel>>,
     /// The place on a log that its next journal gets.
     pub(super) log_place: RefCell<LogPlaced>,
-    /// Whether shards write to the data log that its label names: otherwise that is one of before.
+    /// Whether shards write to the data log that its label names: otherwise that is an earlier one.
     pub(super) has_data_log: Cell<bool>,
-    /// Whether its shards have what was found in a data log, and answer nothing from the cache until it is on the drives.
+    /// Whether its shards hold the content of a data log, and acknowledge nothing from the cache
+    /// until it is destaged.
     pub(super) restores: Cell<bool>,
-    /// The ways to the log devices that its journal is on.
+    /// Access to the log devices that its journal is on.
     log_devices: RefCell<Vec<LogDevice>>,
     /// Why the last attempt to start it failed.
     pub(super) refusal: RefCell<Option<String>>,
     pub(super) state: Cell<(VolumeState, u64)>,
-    /// Regions whose redundancy is taken as it is: an operator said so since the last start, or the journal tells.
+    /// Regions whose redundancy is accepted as it is, by an operator since the last start, or by a
+    /// replayed journal.
     forced: RefCell<Forced>,
-    /// When its hosts are told that writes are done, and where the shards show what the cache has of it.
+    /// The write mode in effect, and the gauge of its cached data.
     in_effect: RefCell<Option<InEffect>>,
     gauge: RefCell<Option<Words>>,
-    /// How its reads use the cache, since it was first given to the shards.
+    /// The cache use of its reads, since it was first attached to the shards.
     reads: RefCell<Option<Reads>>,
-    /// What hosts are told of its sectors, and whether they heed it.
+    /// The sectors that it advertises, and whether hosts align to them.
     pub(crate) sectors: Sectors,
-    /// What shards count of it, over all times that they serve it.
+    /// The counters of the shards, over all attachments.
     meter: RefCell<VolumeMeter>,
 }
 
@@ -117,12 +122,12 @@ impl Volume {
         }
     }
 
-    /// What it is known by.
+    /// Its current UUID.
     pub(crate) fn uuid(&self) -> Uuid {
         self.uuid.get()
     }
 
-    /// It was a part of a volume on its way, and is that volume from now on.
+    /// Makes a part of a reshaping volume that volume, from now on.
     pub(super) fn becomes(&self, uuid: Uuid) {
         self.uuid.set(uuid);
     }
@@ -148,7 +153,7 @@ impl Volume {
         *self.label.borrow_mut() = label;
     }
 
-    /// Regions whose redundancy is taken as it is.
+    /// Regions whose redundancy is accepted as it is.
     pub(crate) fn forced(&self) -> Forced {
         self.forced.borrow().clone()
     }
@@ -157,49 +162,49 @@ impl Volume {
         *self.forced.borrow_mut() = forced;
     }
 
-    /// These of its regions are not forced any more.
+    /// These regions are not accepted any more.
     pub(super) fn forget_forced(&self, regions: &RegionSet) {
         self.forced.borrow_mut().forget(regions);
     }
 
-    /// Its regions, of the array's.
+    /// Its regions, numbered as in the array.
     pub(crate) fn regions(&self) -> Range<u32> {
         let label = self.label.borrow();
         label.first_region..label.end_region()
     }
 
-    /// What the array calls one of its regions.
+    /// The array's number of one of its regions.
     pub(crate) fn array_region(&self, region: RegionIndex) -> u32 {
         self.label.borrow().first_region.saturating_add(region.0)
     }
 
-    /// Those of the array's regions that are its own, as the shards call them.
+    /// Those of the array's regions that are its own, numbered as in the shards.
     pub(crate) fn own_regions(&self, regions: &RegionSet) -> RegionSet {
         let own = self.regions();
         let clip = |region: u32| region.clamp(own.start, own.end) - own.start;
         RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [clip(*first), clip(*end)]))
     }
 
-    /// Its regions, as the array calls them.
+    /// Its regions, numbered as in the array.
     pub(super) fn array_regions(&self, regions: &RegionSet) -> RegionSet {
         let own = self.regions();
         let shift = |region: u32| region.saturating_add(own.start).min(own.end);
         RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
     }
 
-    /// All its regions, as the array calls them.
+    /// All its regions, numbered as in the array.
     pub(crate) fn all_regions(&self) -> RegionSet {
         let own = self.regions();
         RegionSet::from_runs([[own.start, own.end]])
     }
 
-    /// Members that it could not do without when they went out, and that are out still: nothing was written to it
+    /// Members that it needed when they went out, and that are still out: nothing was written to it
     /// since.
     pub(crate) fn lost(&self) -> DriveSet {
         slots(self.label.borrow().lost.iter().map(|slot| usize::from(*slot)))
     }
 
-    /// Whether hosts do not get to see it while it is served.
+    /// Whether it is hidden from hosts while it is served.
     pub(crate) fn is_hidden(&self) -> bool {
         self.hidden.get()
     }
@@ -212,7 +217,7 @@ impl Volume {
         self.geometry.level().is_redundant()
     }
 
-    /// Whether it is recorded which of its stripes are initialised.
+    /// Whether its label records the initialised stripes.
     pub(crate) fn is_initialised_by_stripe(&self) -> bool {
         self.label().initialised_by_bytes.is_some()
     }
@@ -234,7 +239,7 @@ impl Volume {
         self.former.borrow().clone()
     }
 
-    /// Hosts of the other one are its own from now on, and those of the layouts that this one came from.
+    /// Takes over the hosts of another volume, and of its earlier layouts.
     pub(super) fn takes_over(&self, from: &Volume) {
         self.former.borrow_mut().extend(from.former().into_iter().chain(from.id()));
     }
@@ -248,7 +253,7 @@ impl Volume {
         self.filled.set(stripes);
     }
 
-    /// Whether a window of it is closed with which nobody goes on: hosts cannot write there.
+    /// Whether one of its windows is closed and abandoned: hosts cannot write there.
     pub(crate) fn is_left_closed(&self) -> bool {
         self.left_closed.get()
     }
@@ -257,7 +262,8 @@ impl Volume {
         self.left_closed.set(is_left);
     }
 
-    /// Whether the way that was to end at that volume was taken back by the last start: it had begun, and could not go on.
+    /// Whether the last start rolled back the reshape to that volume: it had begun, and could not
+    /// continue.
     pub(crate) fn was_taken_back(&self, to: Option<Uuid>) -> bool {
         to.is_some() && self.taken_back.get() == to
     }
@@ -272,77 +278,78 @@ impl Volume {
         self.replacements.take();
     }
 
-    /// It is taken from the shards: `is_quiesced` will be set when they have back all that they asked of the drive for it.
+    /// A drive leaves the shards: they set `is_quiesced` when all its operations for the volume
+    /// have returned.
     pub(super) fn note_draining(&self, drive: &Rc<Drive>, is_quiesced: &IsQuiesced) {
         self.draining.borrow_mut().push((drive.clone(), is_quiesced.clone()));
     }
 
-    /// Whether a drive has outstanding operations when the shards served the volume before.
+    /// Whether a drive has outstanding operations of an earlier attachment of the volume.
     pub(crate) fn is_draining(&self, drive: &Rc<Drive>) -> bool {
         let mut draining = self.draining.borrow_mut();
         draining.retain(|(_, is_quiesced)| !is_quiesced.get());
         draining.iter().any(|(other, _)| Rc::ptr_eq(other, drive))
     }
 
-    /// The shards are told that another drive, or none, has a slot.
+    /// Counts a message to the shards that a slot has another drive, or none.
     pub(crate) fn note_swap(&self, slot: usize) {
         *self.swaps.borrow_mut().entry(slot).or_default() += 1;
     }
 
-    /// How often they were told so since they serve it: what they say of a slot's drive is about the latest one only if
-    /// they have seen as many.
+    /// The number of these messages since they serve it: a report of a shard concerns the latest
+    /// drive of a slot only if the shard has seen as many.
     pub(super) fn swaps(&self, slot: usize) -> u64 {
         self.swaps.borrow().get(&slot).copied().unwrap_or_default()
     }
 
-    /// The shards are told to fill a drive for a slot.
+    /// Records that the shards fill a drive for a slot.
     pub(super) fn note_replacement(&self, slot: usize, drive: Uuid) {
         self.replacements.borrow_mut().entry(slot).or_default().push(drive);
     }
 
-    /// Which drive shards mean by the replacement of that number.
+    /// The drive that is the replacement of that number in the shards.
     pub(super) fn replacement(&self, slot: usize, number: u64) -> Option<Uuid> {
         let at = usize::try_from(number.checked_sub(1)?).ok()?;
         self.replacements.borrow().get(&slot)?.get(at).copied()
     }
 
-    /// Those of its array's members that it lies on.
+    /// Those of its array's members that it uses.
     pub(super) fn own_drives(&self, members: &DriveSet) -> DriveSet {
         members.intersection(&DriveSet::first(self.geometry.drives()))
     }
 
-    /// Whether it lies on a member of its array.
+    /// Whether it uses a member of its array.
     pub(crate) fn is_on(&self, slot: usize) -> bool {
         slot < self.geometry.drives().as_usize()
     }
 
-    /// Whether it is on its way to another layout.
+    /// Whether it is being reshaped.
     pub(crate) fn is_on_its_way(&self) -> bool {
         self.label.borrow().reshape.as_ref().is_some_and(|reshape| reshape.begun)
     }
 
-    /// Whether it comes to other drives when others of its array have, and has not begun.
+    /// Whether it is queued for a reshape.
     pub(crate) fn follows(&self) -> bool {
         let label = self.label.borrow();
         label.follows.is_some() && label.reshape.is_none()
     }
 
-    /// Whether it goes on, as to redundancy, without these of its members.
+    /// Whether its redundancy allows service without these members.
     pub(super) fn survives(&self, out: &DriveSet) -> bool {
         self.geometry.survives_set(&self.own_drives(&self.label.borrow().does_without(out)))
     }
 
-    /// What shards count of it.
+    /// Its counters in the shards.
     pub(crate) fn meter(&self) -> VolumeMeter {
         self.meter.borrow().clone()
     }
 
-    /// What is counted of it is counted with another one: to hosts the two are one volume.
+    /// Shares the counters of another volume: to hosts the two are one volume.
     pub(super) fn counts_with(&self, other: &Volume) {
         *self.meter.borrow_mut() = other.meter();
     }
 
-    /// What the cache shows of it.
+    /// The state of its cached data.
     pub(crate) fn cache_info(&self) -> CacheInfo {
         let shown = self.gauge.borrow().as_ref().map(CacheCounters::shown).unwrap_or_default();
         CacheInfo {
@@ -364,17 +371,17 @@ impl Volume {
         gauge
     }
 
-    /// What the cache had of it was given up.
+    /// Its cached data was discarded.
     pub(super) fn forget_gauge(&self) {
         self.gauge.take();
     }
 
-    /// When its hosts are told that writes are done, as it is; none while it was never served.
+    /// The write mode in effect; none before it is first served.
     pub(crate) fn mode_in_effect(&self) -> Option<InEffect> {
         self.in_effect.borrow().clone()
     }
 
-    /// Whether a log device has what hosts are told is durable.
+    /// Whether a log device makes acknowledged flushes durable.
     pub(crate) fn has_data_log(&self) -> bool {
         self.has_data_log.get()
     }
@@ -391,8 +398,8 @@ impl Volume {
         *self.in_effect.borrow_mut() = Some(now);
     }
 
-    /// Whether its journal tells all that may have been interrupted. Whole stripes that a data log has are in no journal: it does not
-    /// when that log is given up.
+    /// Whether its journal covers all interrupted writes. Full stripes in a data log are in no
+    /// journal: it does not when that log is discarded.
     pub(crate) fn is_covered(&self) -> bool {
         let label = self.label();
         let given_up = self.given_up_data_log.get();
@@ -400,13 +407,14 @@ impl Volume {
         label.journal.is_some_and(|journal| journal.tells_all) && !lacks_data_log
     }
 
-    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
+    /// Whether the next identity of its journal is durable, and no record carries it yet.
     pub(super) fn has_fresh_journal(&self) -> bool {
         let recorded = self.label().journal.and_then(|journal| journal.id);
         self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
     }
 
-    /// Where its journal is for so many shards, if it has one that is enough for them; `tail`: where that of its drives is.
+    /// The place of its journal, if it has one that is large enough for these shards; `tail`: the
+    /// place of its drives' tail.
     pub(super) fn journal_place(&self, shards: usize, tail: TailPlace) -> Option<JournalPlace> {
         self.journal_place_as(self.journal_id.get()?, shards, tail)
     }
@@ -437,13 +445,13 @@ impl Volume {
         named.any(|device| devices.contains(&device))
     }
 
-    /// The ways to those of these log devices that it knows.
+    /// Access to those of these log devices that it knows.
     pub(super) fn log_devices_of(&self, devices: &[Uuid]) -> Vec<LogDevice> {
         let known = self.log_devices.borrow();
         known.iter().filter(|device| devices.contains(&device.id)).cloned().collect()
     }
 
-    /// From now on its journal is on these log devices, if its label says so.
+    /// Sets the log devices of its journal, if its label names them.
     pub(super) fn set_log_devices(&self, devices: Vec<LogDevice>) {
         *self.log_devices.borrow_mut() = devices;
     }

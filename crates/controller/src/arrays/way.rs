@@ -1,7 +1,8 @@
-//! What another layout of a volume takes of its drives, and the label that says that it goes there.
+//! The space that another layout of a volume needs on its drives, and the label that starts the
+//! reshape.
 //!
-//! All of it is worked out from labels alone. So what follows an order's first volume, one after the other, can be tried before anything
-//! is written.
+//! All of it is calculated from labels alone. So the reshapes of queued volumes can be tried before
+//! anything is written.
 
 use crate::arrays::Arrays;
 use crate::arrays::extents::{self, free_end};
@@ -17,7 +18,7 @@ use ondisk::{
 use std::ops::Range;
 use units::{ByteCount, DriveCount, SectorSize};
 
-/// The most that is saved at a time, of each drive.
+/// The maximum that is saved at a time, of each drive.
 const MOST_SAVED: u64 = 4 << 20;
 
 /// Levels that a volume can be moved from, and to.
@@ -38,23 +39,24 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-/// The way that a volume is to go.
+/// The reshape of a volume.
 pub(crate) struct Way {
     pub(crate) geometry: Geometry,
     pub(crate) capacity: ByteCount,
-    /// Where windows are saved, from the beginning of the room of the journals, and how.
+    /// The place of saved windows, from the beginning of the journals' space, and its layout.
     save_at: u64,
     pub(crate) save: Geometry,
     pub(crate) reshape: Reshape,
-    /// On how many of the array's members, the first ones, if not on all.
+    /// The number of the array's members in use, from the first one, if not all.
     members: Option<u16>,
 }
 
 impl Way {
-    /// The way of a volume to a layout over the first of its array's members, of which hosts can use so much in the end.
+    /// The reshape of a volume to a layout on the first of its array's members, with this final
+    /// size for hosts.
     ///
     /// # Errors
-    /// When it cannot be gone: a sentence.
+    /// When it is impossible: a sentence.
     pub(crate) fn new(
         (label, of): (&Label, &VolumeLabel),
         from: &Geometry,
@@ -66,22 +68,25 @@ impl Way {
         let reshape = reshape_between((from, has), &geometry, (capacity, save.member_size()));
         let reshape = reshape.map_err(|why| {
             let name = &of.name;
-            invalid(format!("'{name}' cannot be moved so: {why}; add drives with --add, or copy it to a volume on other drives"))
+            invalid(format!(
+                "'{name}' cannot be reshaped: {why}; add drives with --add, or copy it to a volume \
+                on other drives"
+            ))
         })?;
         let drives = geometry.drives();
         let members = (drives.as_usize() < all).then_some(drives.0);
         Ok(Way { geometry, capacity, save_at, save, reshape, members })
     }
 
-    /// The way of a volume that comes to so many of its array's members as others do: with its level, its strip and its size, in the same part of each
-    /// drive, and behind that where it has to.
+    /// The reshape of a queued volume to this number of its array's members: with its level, its
+    /// strip and its size, in the same part of each drive, and behind that where necessary.
     ///
     /// # Errors
-    /// When there is none: a sentence without an end, for whoever knows what else could be done.
+    /// When it is impossible: a sentence without a full stop, for callers that add an alternative.
     pub(crate) fn along(label: &Label, of: &VolumeLabel, drives: DriveCount) -> Result<Way> {
         let from = of.geometry(label.member.len()).map_err(invalid)?;
         if !FROM.contains(&of.level) || !TO.contains(&of.level) {
-            return Err(invalid(format!("{} stays on the drives that it is on", of.level.title())));
+            return Err(invalid(format!("{} cannot change its number of drives", of.level.title())));
         }
         let shape = shape_of(of.level, drives, (of, &from));
         shape.check().map_err(invalid)?;
@@ -90,24 +95,22 @@ impl Way {
         let capacity = ByteCount(of.capacity_bytes);
         if whole.capacity() < capacity {
             let (title, room) = (of.level.title(), whole.capacity());
-            return Err(invalid(format!(
-                "{title} on {drives} drives has {room} there, and it has {capacity}"
-            )));
+            return Err(invalid(format!("{title} on {drives} drives has {room}, and it needs {capacity}")));
         }
         let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
         let geometry = whole.with_member_size(member).map_err(invalid)?;
         Way::new((label, of), &from, (geometry, capacity), label.member.len())
     }
 
-    /// As a label says it of a volume with these parts that has not begun.
+    /// The label entry of a volume with these parts whose reshape has not begun.
     fn label(&self, to: &VolumeLabel, save: &VolumeLabel) -> ReshapeLabel {
         let (to, save, down) = (to.uuid, save.uuid, self.reshape.is_down());
         ReshapeLabel { to, save, begun: false, moved_bytes: 0, saved_bytes: 0, down }
     }
 }
 
-/// What a volume may take of each drive of these sizes, from where it begins on: sizes are rounded down, but not below what the volume takes
-/// already.
+/// The space that a volume may take on each drive of these sizes, from its start: sizes are rounded
+/// down, but not below its current size.
 pub(crate) fn room(label: &Label, of: &VolumeLabel, sizes: impl Iterator<Item = ByteCount>) -> ByteCount {
     let sizes: Vec<ByteCount> = sizes.collect();
     let used = sizes.iter().map(|size| Coercion::default().used_of(*size));
@@ -117,13 +120,14 @@ pub(crate) fn room(label: &Label, of: &VolumeLabel, sizes: impl Iterator<Item = 
     ByteCount(end.saturating_sub(of.data_start_bytes))
 }
 
-/// Where the next volume begins on each drive that lies behind another one.
+/// The start of the next volume behind this one on each drive.
 fn next_start(label: &Label, of: &VolumeLabel) -> Option<u64> {
     let others = label.volume.iter().filter(|other| other.uuid != of.uuid && !other.is_part());
     others.map(|other| other.data_start_bytes).filter(|start| *start >= of.data_end_bytes()).min()
 }
 
-/// The shape of another layout of a volume. With the level that it has it stays as alike as it can.
+/// The shape of another layout of a volume. With an unchanged level it stays as similar as
+/// possible.
 pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLabel, &Geometry)) -> Shape {
     let shape = Shape::new(level, drives);
     if level != of.level {
@@ -134,7 +138,7 @@ pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLab
     match level {
         // As many copies as before.
         Level::Raid10 => with(drives.0 / width),
-        // As many spans as before, or spans as wide, or as few spans as can be.
+        // As many spans as before, or spans as wide, or as few spans as possible.
         Level::Raid50 | Level::Raid60 => {
             let alike = [with(of.spans), with(drives.0 / width)];
             let fits = alike.into_iter().find(|shape| shape.check().is_ok());
@@ -144,7 +148,8 @@ pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLab
     }
 }
 
-/// Where windows of a layout are saved, from the beginning of the room of the journals, and how.
+/// The place of a layout's saved windows, from the beginning of the journals' space, and its
+/// layout.
 pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) -> Result<(u64, Geometry)> {
     let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
@@ -160,7 +165,8 @@ pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) ->
             .map(|of| format!("first run 'softroc volume set {} --write-hole resync', or ", of.name))
             .unwrap_or_default();
         return Err(invalid(format!(
-            "there is no room beside the journals to save a row of {} of each drive; {give_up}choose a smaller --strip",
+            "the label area has too little space besides the journals to save a row of {} of each \
+            drive; {give_up}choose a smaller --strip",
             ByteCount(row)
         )));
     }
@@ -168,10 +174,11 @@ pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) ->
 }
 
 impl Arrays {
-    /// The label in which a volume has parts and nothing has begun. `to`: what the part by the new layout is called.
+    /// The label in which a volume has parts and nothing has begun. `to`: the UUID of the part with
+    /// the new layout.
     ///
     /// # Errors
-    /// When there is no room for that, or it contradicts itself: a sentence.
+    /// When there is no space for that, or it contradicts itself: a sentence.
     pub(crate) fn label_on_its_way(
         &self,
         mut next: Label,
@@ -181,12 +188,13 @@ impl Arrays {
         let end = of.data_start_bytes + way.geometry.member_size().0;
         if next_start(&next, of).is_some_and(|start| start < end) {
             let sentence = format!(
-                "what was free behind '{}' is not any more; run 'softroc volume list', and try again",
+                "the free space after '{}' has been used meanwhile; run 'softroc volume list', and \
+                try again",
                 of.name
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
-        // It may have come from a drive that was replaced since.
+        // The label may have been read from a drive that was replaced since.
         if next.slot().is_none() {
             next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
         }
@@ -204,10 +212,11 @@ impl Arrays {
             ..self.part_of(of, way, false, &next)?
         };
         let asked = of.level.has_parity().then_some(of.write_hole).filter(|_| to.level.has_parity());
-        // It has no other reason to refuse.
+        // There is no other reason for a refusal.
         let to = journal::with_write_hole(to, asked, Some(&next)).map_err(|_| {
             invalid(format!(
-                "'{0}' has a journal by each layout on its way, and there is no room for a second one; first run 'softroc volume set {0} --write-hole resync'",
+                "'{0}' needs a journal for each layout during the reshape, and there is no space \
+                for a second one; first run 'softroc volume set {0} --write-hole resync'",
                 of.name
             ))
         })?;
@@ -216,24 +225,25 @@ impl Arrays {
         if let Some(label) = next.volume_mut(of.uuid) {
             label.reshape = Some(reshape);
         }
-        // As it is recorded: with the next generation.
+        // Checked as it is recorded: with the next generation.
         Label { generation: next.generation + 1, ..next.clone() }.check().map_err(invalid)?;
         Ok(next)
     }
 
-    /// One of the parts of a volume on its way, whose regions are free.
+    /// One of the parts of a reshaping volume, with free regions.
     fn part_of(&self, of: &VolumeLabel, way: &Way, saves: bool, next: &Label) -> Result<VolumeLabel> {
         let (geometry, suffix) = if saves { (&way.save, "save") } else { (&way.geometry, "new") };
         let count = Regions::of(geometry).count;
         let first = extents::free_regions(Some(next), count).ok_or_else(|| {
-            invalid(format!("'{}' would have more regions than an array has room for", of.name))
+            invalid(format!("'{}' would have more regions than an array supports", of.name))
         })?;
         let label = self.label_of(format!("{}+{suffix}", of.name), geometry, first..first + count);
         let part = Some(PartLabel { of: of.uuid, saves });
         Ok(VolumeLabel { sector_bytes: of.sector_bytes, part, members: way.members, ..label })
     }
 
-    /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
+    /// The label of a new volume that fills its geometry from the drives' first byte on, whatever
+    /// the drives' content.
     pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
         VolumeLabel {
             uuid: self.new_uuid(),

@@ -1,4 +1,4 @@
-//! What shards have reported of an array, until it is dealt with.
+//! Reports of shards about an array, until they are handled.
 
 use crate::arrays::failures::FailureReport;
 use crate::arrays::initialised::InitReport;
@@ -15,43 +15,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
 
-/// While the array is started.
+/// The background work of a started array.
 #[derive(Default)]
 pub(crate) struct Running {
     pub(super) stopped: Cell<bool>,
-    /// Whether somebody is trying to record failures for which there was no space.
+    /// Whether a task is retrying to record failures for which there was no space.
     pub(super) recording: Cell<bool>,
 }
 
-/// What shards have reported and what is to be done about it. Regions are the array's.
+/// Reports of shards, and pending work. Regions are numbered as in the array.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(super) failures: RefCell<Vec<FailureReport>>,
-    /// Drives that do not answer, and of which it is time to decide.
+    /// Drives that do not respond, and whose decision is due.
     pub(super) silent: Silent,
     pub(super) marks: RefCell<Vec<MarkReport>>,
     pub(super) initialised: RefCell<Vec<InitReport>>,
-    /// Quiet regions whose marks may go, and those whose marks are about to go.
+    /// Quiet regions whose marks may be cleared, and those whose marks are about to be cleared.
     pub(super) quiet: RefCell<BTreeSet<u32>>,
-    /// ... and by which clearing.
+    /// The latter with the number of their clearing.
     pub(super) clearing: RefCell<BTreeMap<u32, u64>>,
-    /// How many clearings there have been.
+    /// The number of clearings so far.
     pub(super) clearings: Cell<u64>,
-    /// What the recorder has to record.
+    /// The pending changes for the recorder.
     pub(super) to_record: RefCell<Vec<ToRecord>>,
-    /// How much of that is about blocks and regions whose redundancy does not hold as it is recorded.
+    /// How many of them concern blocks and regions whose redundancy is less than recorded.
     pub(super) doubts: Rc<Cell<u32>>,
-    /// Members that the controller writes to, watched over.
+    /// Members that the controller writes to, monitored.
     pub(super) written: RefCell<Vec<(DriveIndex, Access)>>,
     /// Drives that are about to go out: that is being recorded on the others.
     pub(super) going: Cell<DriveSet>,
     /// Replacements of drives that go out, until they take over.
     pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
-    /// Slots that are out and that the drive which was being filled for them is about to take.
+    /// Slots that are out, and that their replacement is about to take.
     pub(super) taking_over: RefCell<BTreeSet<usize>>,
     /// Replacements that can no longer be written, by slot.
     pub(super) lost_replacements: RefCell<BTreeMap<usize, (Uuid, IoError)>>,
-    /// Replacements that a shard could not take, until no label names them: they are not filled, and take no slot.
+    /// Replacements that a shard could not take, until no label names them: they are not filled,
+    /// and take no slot.
     pub(super) unfillable: RefCell<BTreeSet<Uuid>>,
     pub(super) changed: Signal,
 }
@@ -66,7 +67,7 @@ impl Work {
     }
 }
 
-/// Something that is to be recorded, and until then costs redundancy that the records promise.
+/// A pending change that reduces redundancy below the recorded one until it is recorded.
 pub(super) struct Doubt(Rc<Cell<u32>>);
 
 impl Doubt {

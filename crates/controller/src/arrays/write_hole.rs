@@ -1,14 +1,18 @@
-//! How the write hole of a volume is closed, changed while hosts use it.
+//! Changes of a volume's write-hole policy while hosts use it.
 //!
-//! # The order of things
-//! - A journal *comes*: its place and identity are in the label, and it tells nothing. Then the shards keep what they write there, one
-//!   after the other; each waits for its writes and flushes the drives first. Then it tells all, if all regions agree. Killed in
-//!   between: a crash is dealt with as without a journal, and the next start takes it up.
-//! - A journal *goes*: the label says that it tells nothing. Then the shards retire what it holds and keep nothing more. Then the
-//!   label names none. Killed in between: what still counts is replayed, which is what was promised to be durable; everything
-//!   else is dealt with as without a journal.
+//! # Order of steps
+//! - *A journal begins*: the label names its place and identity, and it does not cover all writes.
+//!   Then the shards log their writes there, one shard after the other; each waits for its writes
+//!   and flushes the drives first. Then it covers all writes, if all regions agree. After a crash
+//!   in between, the crash is handled as without a journal, and the next start takes the journal
+//!   up.
+//! - *A journal ends*: the label records that it does not cover all writes. Then the shards retire
+//!   its records and log nothing more. Then the label names none. After a crash in between, valid
+//!   records are replayed, as their writes are durable; everything else is handled as without a
+//!   journal.
 //!
-//! A journal that is asked for again, or given up again, after one of these steps failed, goes through all of them.
+//! A journal that is requested again, or removed again, after one of these steps failed, repeats
+//! all of them.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -23,10 +27,10 @@ use std::rc::Rc;
 use units::ByteCount;
 
 impl Arrays {
-    /// `volume set --write-hole`. What is worth knowing about it.
+    /// `volume set --write-hole`. Returns notes for the operator.
     ///
     /// # Errors
-    /// When it cannot be as asked, with what to do.
+    /// When the policy is impossible, with what to do.
     pub(crate) async fn set_write_hole(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -64,15 +68,16 @@ impl Arrays {
         let (text, effect) = match asked {
             WriteHole::Journal if volume.is_covered() => (
                 format!("'{name}' has a journal now: a crash is repaired from it"),
-                "no crash needs an operator any more",
+                "it starts by itself after a crash",
             ),
             WriteHole::Journal => (
                 format!("'{name}' has a journal now, which is used when the resync of '{name}' is complete"),
-                "no crash needs an operator any more when the resync is complete",
+                "after the resync, it starts by itself after a crash",
             ),
             WriteHole::Resync => (
                 format!(
-                    "'{name}' has no journal any more: after a crash, what was being written is resynced"
+                    "'{name}' has no journal any more: after a crash, regions with interrupted \
+                    writes are resynced"
                 ),
                 "writes are faster; an operator has to start it if it is degraded when it crashes",
             ),
@@ -81,7 +86,7 @@ impl Arrays {
         Ok(vec![text])
     }
 
-    /// What the journal of a volume makes of writes, if it is used.
+    /// The use of a volume's journal for writes, if it is used.
     pub(crate) fn journal_terms(&self, array: &Array, volume: &Volume) -> Option<JournalTerms> {
         let place = volume.journal_place(self.shards.len(), array.label().tail)?;
         let (geometry, sector) = (engine::served(&volume.geometry), volume.label().sector().ok()?);
@@ -96,7 +101,8 @@ impl Arrays {
         {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
-            // What it has is too small for its shards, or was not taken up: another one takes its place.
+            // Its journal is too small for its shards, or was not taken up: another one replaces
+            // it.
             let without = VolumeLabel { write_hole: WriteHole::Resync, journal: None, ..volume.label() };
             set_label(&mut next, &without);
             let with = with_write_hole(without, Some(WriteHole::Journal), Some(&next));
@@ -116,7 +122,8 @@ impl Arrays {
         let place = volume.journal_place_as(id, self.shards.len(), array.label().tail);
         self.give_journal(volume, place).await?;
         if volume.label().journal.and_then(|journal| journal.id) != Some(id) {
-            // Its log devices failed before all shards had it: the label names another one, which some shards have by now.
+            // Its log devices failed before all shards had it: the label names another one, which
+            // some shards have by now.
             self.silence_journal(array, volume).await?;
             return Box::pin(self.begin_journal(array, volume)).await;
         }
@@ -135,7 +142,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// A log has come into use, or goes out of it: has the journal of a volume begin anew where it is to be now.
+    /// A log comes into use or leaves it: starts the journal of a volume anew at its new place.
     ///
     /// # Errors
     /// When it stays where it was, or the volume has none meanwhile.
@@ -152,9 +159,9 @@ impl Arrays {
         Ok(())
     }
 
-    /// Has a journal tell nothing, and its records count no more.
+    /// Records that a journal does not cover all writes, and invalidates its records.
     async fn silence_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        // From now on nobody has it tell all again.
+        // From now on no task makes it cover all writes again.
         volume.journal_id.set(None);
         let untold = |label: &mut VolumeLabel| label.journal.iter_mut().for_each(|of| of.tells_all = false);
         self.relabel(array, volume, untold).await?;
@@ -174,7 +181,7 @@ impl Arrays {
         if is_recorded { Ok(()) } else { Err(not_recorded(&volume.name())) }
     }
 
-    /// Has all shards keep the writes of a volume there, or nowhere.
+    /// Makes all shards log the writes of a volume there, or nowhere.
     async fn give_journal(&self, volume: &Volume, place: Option<JournalPlace>) -> Result<()> {
         let name = volume.name();
         let failed = |why: String| {
@@ -195,7 +202,8 @@ fn set_label(of: &mut ondisk::Label, label: &VolumeLabel) {
 fn no_room(array: &Array, name: &str) -> Error {
     let others = array.label().volume.iter().filter(|of| of.journal.is_some() && of.name != name).count();
     let sentence = format!(
-        "there is no room for a journal of '{name}': {} of the array have one; first give one up, such as with 'softroc volume set NAME --write-hole resync'",
+        "there is no space for a journal of '{name}': {} of the array have one; first disable one, \
+        such as with 'softroc volume set NAME --write-hole resync'",
         units::counted(others, "other volume")
     );
     Error::new(ErrorKind::OutOfSpace, sentence)

@@ -1,15 +1,15 @@
-//! An order as it is recorded: what it is called, what it is about, and its fields, bounded and without secrets.
+//! An order as recorded: its name, its subject, and its fields, bounded and without secrets.
 
 use crate::interface::{Caller, Command, OrderGiven};
 use serde_json::Value;
 
-/// The longest fields that are recorded, as JSON.
+/// The maximum length of the recorded fields, as JSON.
 const LONGEST: usize = 4096;
 
-/// The longest name, or reason, that is recorded.
+/// The maximum length of a recorded name or reason.
 const LONGEST_NAME: usize = 512;
 
-/// A command as an order.
+/// The order that a command represents.
 pub fn order_of(command: &Command, by: Option<&Caller>) -> OrderGiven {
     let mut fields = serde_json::to_value(command).unwrap_or_default();
     let text = |field: &str| fields.get(field)?.as_str().map(str::to_owned);
@@ -27,7 +27,7 @@ pub fn order_of(command: &Command, by: Option<&Caller>) -> OrderGiven {
     }
 }
 
-/// Addresses may carry a name and a password.
+/// Removes credentials: addresses may contain a name and a password.
 fn without_secrets(value: &mut Value) {
     match value {
         Value::String(text) => *text = redacted(text),
@@ -37,7 +37,7 @@ fn without_secrets(value: &mut Value) {
     }
 }
 
-/// `nbd://NAME:PASSWORD@HOST/` without what stands before the host.
+/// `nbd://NAME:PASSWORD@HOST/` without the credentials before the host.
 fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority = rest.find('/').unwrap_or(rest.len());
@@ -47,7 +47,7 @@ fn redacted(text: &str) -> String {
     }
 }
 
-/// Fields that fit into a record; of longer ones, their beginning as text.
+/// Fields that fit into a record. Longer fields are replaced by their beginning, as text.
 pub(super) fn bounded(fields: Value) -> Value {
     let text = fields.to_string();
     if text.len() <= LONGEST { fields } else { Value::String(cut(&text, LONGEST)) }
@@ -82,7 +82,9 @@ mod tests {
     #[test]
     fn long_fields_are_cut() {
         let drives: Vec<String> = (0..10_000).map(|number| format!("ä{number}")).collect();
-        let Value::String(text) = bounded(json!({ "drives": drives })) else { panic!("it is cut") };
+        let Value::String(text) = bounded(json!({ "drives": drives })) else {
+            panic!("the fields are not shortened to text")
+        };
         assert!(text.len() <= LONGEST + 3 && text.ends_with('…'));
         assert_eq!(bounded(json!({"a": 1})), json!({"a": 1}));
     }

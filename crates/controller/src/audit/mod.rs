@@ -1,16 +1,19 @@
-//! The room of the audit trail: every order, who gave it from where, and what became of it.
+//! The audit trail: all orders, with their origin and outcome.
 //!
-//! **Owns** the records of orders and their numbers ([`Audit`]): the newest thousand in memory, all that fit in `audit.jsonl`
-//! and `audit.2.jsonl`, which are written in turn and shared with nothing else, so that no flood of events pushes an order out.
+//! **Owns** the records of orders and their numbers ([`Audit`]). The newest thousand are in memory;
+//! `audit.jsonl` and `audit.2.jsonl` hold more. These files are written alternately and hold only
+//! orders, so a flood of events cannot displace an order.
 //!
-//! **Invariants.** An order is recorded as begun before it is carried out, and with its outcome before it is answered. The last
-//! record with a number counts. Only what is refused for want of rights, sign-ins and orders alike, is folded: by source and
-//! order, for a day, in a bounded table (`refusals.rs`). Secrets are not recorded (`fields.rs`).
+//! **Invariants.** An order is recorded as begun before it is executed, and with its outcome before
+//! the reply. The last record with a number counts. Only requests refused for missing permissions
+//! (orders and sign-ins) are folded: by source and order, for a day, in a bounded table
+//! (`refusals.rs`). Secrets are not recorded (`fields.rs`).
 //!
-//! **Fault model.** A state folder that is full, or does not answer within [`PATIENCE`], stops no order: the order is carried
-//! out, its answer says that it is not recorded yet, and so do an event and `health`. The record waits in memory and is stored
-//! when that is possible; a crash before loses it. Beyond [`MOST_WAITING`] records, the oldest one goes to the program's own log,
-//! and the trail counts it in one `records-lost`.
+//! **Fault model.** A state folder that is full, or exceeds [`PATIENCE`], blocks no order. The
+//! order is executed; the reply, an event and `health` report that it is not recorded yet. The
+//! record waits in memory until it can be stored; a crash before that loses it. Beyond
+//! [`MOST_WAITING`] records, the oldest one goes to the program's own log, and the trail counts it
+//! in one `records-lost`.
 
 mod fields;
 mod refusals;
@@ -29,28 +32,28 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Where orders are recorded.
+/// The files of the audit trail.
 const FILES: [&str; 2] = ["audit.jsonl", "audit.2.jsonl"];
 
-/// What they hold.
+/// The content of the files, for messages.
 const ABOUT: &str = "the audit trail";
 
-/// How long each file is at most, in bytes.
+/// The maximum length of each file, in bytes.
 const FILE_BYTES: usize = 8 << 20;
 
-/// Orders in memory.
+/// Orders kept in memory.
 const MOST: usize = 1000;
 
-/// How long an order waits until it is recorded.
+/// How long an order waits for its record.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Records that wait to be stored at most.
+/// The maximum number of records that wait to be stored.
 const MOST_WAITING: usize = 2000;
 
-/// So much is stored at a time, in bytes.
+/// The maximum number of bytes stored at a time.
 const PIECE: usize = 128 << 10;
 
-/// The gap between two tries to store records, unless an order comes in between.
+/// The delay between two attempts to store records, unless a new order arrives.
 const GAP: Duration = Duration::from_secs(10);
 
 /// The audit trail.
@@ -62,13 +65,13 @@ pub(crate) struct Audit {
     recent: RefCell<VecDeque<AuditEntry>>,
     next: Cell<u64>,
     refusals: RefCell<Refusals>,
-    /// How often it was tried to store records.
+    /// The number of attempts to store records.
     tries: Cell<u64>,
-    /// Whether that is being tried.
+    /// Whether an attempt is running.
     is_storing: Cell<bool>,
-    /// Why the last try failed, or takes so long.
+    /// Why the last attempt failed, or takes long.
     problem: RefCell<Option<String>>,
-    /// Records that had no place, since the trail could be stored last.
+    /// Records dropped since the trail was last stored.
     lost: Cell<u64>,
     changed: Signal,
 }
@@ -98,16 +101,16 @@ impl Audit {
         })
     }
 
-    /// Reads the newest orders, and goes on after their numbers.
+    /// Reads the newest orders, and continues their numbers.
     pub(crate) async fn load(&self) {
         let Kept { lines, troubles } = self.log.load::<AuditEntry>().await;
         let last = lines.iter().map(|entry| entry.number).max().unwrap_or(0);
-        // Whatever the last number was in a file that cannot be read: seconds since 1970 are more.
+        // The seconds since 1970 exceed any number in an unreadable file.
         let least = if troubles.is_empty() { 1 } else { self.env.unix_time().max(1) };
         self.next.set(least.max(last + 1));
         lines.iter().for_each(|entry| self.keep(entry));
         for trouble in &troubles {
-            self.events.report_state(trouble, "orders that were given before are not listed");
+            self.events.report_state(trouble, "earlier orders are not listed");
         }
     }
 
@@ -118,7 +121,7 @@ impl Audit {
         recent.iter().skip(skip).cloned().collect()
     }
 
-    /// An order is given.
+    /// Opens a record for an order.
     pub(crate) fn open(&self, given: OrderGiven) -> Open {
         let number = self.next.get();
         self.next.set(number + 1);
@@ -137,19 +140,19 @@ impl Audit {
         })
     }
 
-    /// Records that an order is about to be carried out.
+    /// Records that an order is about to be executed.
     pub(crate) fn begin(&self, Open(entry): &Open) -> Record {
         self.record(entry)
     }
 
-    /// Records what became of it.
+    /// Records the outcome of an order.
     pub(crate) fn end(&self, Open(mut entry): Open, refused: Option<&Error>) -> Record {
         entry.ends(refused, self.env.unix_time());
         entry.why = entry.why.map(fields::shortened);
         self.record(&entry)
     }
 
-    /// Something was refused for want of rights. Repeats of the same source are counted.
+    /// Records a request refused for missing permissions. Repeats from the same source are counted.
     pub(crate) fn refused(&self, given: OrderGiven, why: &Error) {
         let now_s = self.env.unix_time();
         let ended = self.refusals.borrow_mut().end_of_day(now_s);
@@ -169,7 +172,7 @@ impl Audit {
         }
     }
 
-    /// Records the counts of refusals that were not recorded yet.
+    /// Records the counts of refusals that are not recorded yet.
     pub(crate) fn record_refusals(&self) {
         let counted = self.refusals.borrow_mut().take();
         for entry in &counted {
@@ -177,7 +180,7 @@ impl Audit {
         }
     }
 
-    /// The entry in memory; one of that number is replaced.
+    /// Keeps the entry in memory; it replaces the entry with the same number.
     fn keep(&self, entry: &AuditEntry) {
         let mut recent = self.recent.borrow_mut();
         match recent.binary_search_by_key(&entry.number, |one| one.number) {
@@ -192,25 +195,28 @@ impl Audit {
     fn record(&self, entry: &AuditEntry) -> Record {
         self.keep(entry);
         let line = serde_json::to_string(entry).unwrap_or_else(|error| {
-            // The entry is of strings and numbers: it can be written whatever it holds.
+            // The entry consists of strings and numbers, so serialisation cannot fail.
             tracing::error!("order {} cannot be written as JSON: {error}", entry.number);
             format!("{{\"number\":{}}}", entry.number)
         });
         let (number, dropped) = self.waiting.add(entry.number, line);
         if let Some(dropped) = dropped {
             self.lost.set(self.lost.get() + 1);
-            tracing::error!("too many orders are not recorded yet; this one is here alone: {dropped}");
+            tracing::error!(
+                "too many audit records are not stored yet; this log line is the only record of: \
+                {dropped}"
+            );
         }
         self.changed.notify(&self.env);
         Record(number)
     }
 
-    /// Waits until a record is stored; otherwise a sentence: that it is not, and why.
+    /// Waits until a record is stored; otherwise returns a sentence with the reason why it is not.
     pub(crate) async fn stored(&self, Record(number): Record) -> Option<String> {
         let tries = self.tries.get();
         let has_failed = || self.problem.borrow().is_some() && self.tries.get() > tries;
         let done = || self.waiting.is_stored(number) || has_failed();
-        // A folder that is silent already is not waited for again.
+        // Do not wait again for a folder that already does not respond.
         let is_silent = self.is_storing.get() && self.problem.borrow().is_some();
         if !is_silent {
             wait_or(&self.env, &self.changed, done, self.env.now() + PATIENCE).await;
@@ -219,15 +225,16 @@ impl Audit {
             return None;
         }
         if self.problem.borrow().is_none() {
-            self.not_stored("the state folder does not answer");
+            self.not_stored("the state folder does not respond");
         }
         let why = self.problem.borrow().clone().unwrap_or_default();
         Some(format!(
-            "this order is not recorded in the audit trail yet ({why}); make room in the state folder"
+            "this order is not recorded in the audit trail yet ({why}); free space in the state \
+            folder"
         ))
     }
 
-    /// Stores records as they come.
+    /// Stores records as they arrive.
     pub(crate) async fn write(self: Rc<Self>) {
         loop {
             self.changed.wait_until(&self.env, || !self.waiting.is_empty()).await;
@@ -252,7 +259,7 @@ impl Audit {
         }
     }
 
-    /// Some records are stored.
+    /// Notes that records were stored.
     fn is_stored(&self) {
         self.problem.take();
         if self.waiting.is_empty() {
@@ -267,17 +274,19 @@ impl Audit {
                 };
                 let Open(mut entry) = self.open(given);
                 (entry.outcome, entry.count) = (AuditOutcome::Done, lost);
-                entry.why = Some("too many records waited while the state folder took none".to_owned());
+                entry.why =
+                    Some("too many records waited while the state folder was not writable".to_owned());
                 self.record(&entry);
             }
         }
         self.changed.notify(&self.env);
     }
 
-    /// Orders are not stored: one event says so, until they are.
+    /// Notes that orders are not stored: one event reports it, until they are.
     fn not_stored(&self, why: &str) {
         self.problem.replace(Some(why.to_owned()));
-        let effect = "orders are carried out, and their records wait in memory until they can be stored; a restart before loses them";
+        let effect = "commands work, and their audit records wait in memory; a restart before they \
+            are stored loses them";
         self.events.log_is_not_stored(&self.log, why, effect);
     }
 }

@@ -1,7 +1,8 @@
-//! What was refused for want of rights: one entry for each source and order in a day, with a count.
+//! Requests refused for missing permissions: one entry per source, order and day, with a count.
 //!
-//! **Invariants.** The table is bounded: sources beyond [`SOURCES`] share an entry for each order. An entry is recorded when
-//! its count is a power of two, and at the end of its day, so that a source that tries for ever takes a few lines a day.
+//! **Invariants.** The table is bounded: sources beyond [`SOURCES`] share an entry for each order.
+//! An entry is recorded when its count is a power of two, and at the end of its day, so a source
+//! that keeps trying adds a few lines a day.
 
 use crate::interface::{AuditEntry, OrderGiven, Origin};
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// The entries of a day that is over whose counts are not recorded.
+    /// The entries of the previous day whose counts are not recorded.
     pub(super) fn end_of_day(&mut self, now_s: u64) -> Vec<AuditEntry> {
         let day = now_s / DAY_S;
         match day == self.day {
@@ -31,13 +32,13 @@ impl Refusals {
         }
     }
 
-    /// All entries whose counts are not recorded; the table is empty then.
+    /// All entries whose counts are not recorded; empties the table.
     pub(super) fn take(&mut self) -> Vec<AuditEntry> {
         let entries = std::mem::take(&mut self.entries).into_values();
         entries.filter(|entry| !entry.count.is_power_of_two()).collect()
     }
 
-    /// Counts a refusal: the entry, and whether it is to be recorded now.
+    /// Counts a refusal. Returns the entry, and whether to record it now.
     pub(super) fn count(
         &mut self,
         given: &OrderGiven,
@@ -66,7 +67,7 @@ impl Refusals {
     }
 }
 
-/// An address without its port, which is another one each time.
+/// An address without its port, which differs for each connection.
 fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

@@ -1,5 +1,5 @@
-//! Orders on their way: recorded in the audit trail before they are carried out and before they are answered. A change that no event
-//! tells of gets one.
+//! Pending orders: recorded in the audit trail before they are executed and before the reply. A
+//! change without an event of its own gets one here.
 
 use super::Commands;
 use super::handle::{Answer, Note};
@@ -9,22 +9,22 @@ use crate::interface::{Caller, Command, Error, OrderGiven, Reply, Result};
 use platform::mailbox;
 use std::rc::Rc;
 
-/// A command whose answer is not given yet.
+/// A command without a reply yet.
 pub(super) struct Unanswered {
-    /// What is recorded of it; `None`: it only looks.
+    /// Its record in the audit trail; `None` for a query.
     order: Option<(OrderGiven, Open)>,
     answer: Answer,
 }
 
 impl Unanswered {
-    /// Whether it is an order, and not a question.
+    /// Whether it is an order rather than a query.
     pub(super) fn is_order(&self) -> bool {
         self.order.is_some()
     }
 }
 
 impl Commands {
-    /// A command is given.
+    /// Accepts a command.
     pub(super) fn asked(&self, command: &Command, by: Option<&Caller>, answer: Answer) -> Unanswered {
         let order = (!command.only_looks()).then(|| {
             let given = order_of(command, by);
@@ -34,15 +34,17 @@ impl Commands {
         Unanswered { order, answer }
     }
 
-    /// Records an order that is about to be carried out, and waits until that is stored, or cannot be.
+    /// Records an order that is about to be executed, and waits until the record is stored or has
+    /// failed.
     pub(super) async fn begin(&self, asked: &Unanswered) {
         if let Some((_, open)) = &asked.order {
-            // Whether it is recorded is said with its answer.
+            // The reply reports whether it is recorded.
             self.audit.stored(self.audit.begin(open)).await;
         }
     }
 
-    /// Records what became of an order, and answers it then; a question at once. `told`: whether an event tells of it.
+    /// Records the outcome of an order, then sends the reply; the reply to a query is sent at once.
+    /// `told`: whether an event reports the order.
     pub(super) async fn end(
         &self,
         Unanswered { order, answer }: Unanswered,
@@ -61,7 +63,7 @@ impl Commands {
         answer(reply);
     }
 
-    /// The same apart from what is done now.
+    /// The same in a separate task.
     pub(super) fn end_apart(self: &Rc<Self>, asked: Unanswered, told: bool, reply: Result<Reply>) {
         if !asked.is_order() {
             return (asked.answer)(reply);
@@ -70,16 +72,17 @@ impl Commands {
         self.env.spawn("order answered", async move { this.end(asked, told, reply).await });
     }
 
-    /// A change is done that no event tells of.
+    /// Reports a change that has no event of its own.
     fn note_asked(&self, given: &OrderGiven) {
         let OrderGiven { by: Some(caller), order, subject, fields } = given else { return };
-        let text = format!("{caller} had '{order}' carried out: {fields}");
-        let cause = format!("{caller} asked for it");
+        let text = format!("{caller} ran '{order}': {fields}");
+        let cause = format!("{caller} requested it");
         let tell = || self.events.report(EventCode::ControllerCommand, subject, &cause, order, text);
         self.events.doing(Some(caller), tell);
     }
 
-    /// Takes what interfaces report: it has a mailbox of its own, so that commands that wait keep none of it out.
+    /// Receives reports of interfaces. Their mailbox is separate, so waiting commands cannot block
+    /// them.
     pub(super) async fn take_notes(self: Rc<Self>, mut notes: mailbox::Receiver<Note>) {
         while let Some(note) = notes.receive().await {
             match note {
@@ -98,7 +101,7 @@ impl Commands {
         }
     }
 
-    /// An interface carried an order out.
+    /// Records an order that an interface executed.
     fn take_record(
         self: &Rc<Self>,
         given: OrderGiven,

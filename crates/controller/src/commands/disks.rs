@@ -1,5 +1,6 @@
-//! Volumes that are disks of this machine: `attach`, `detach`, and looking after those there are. The controller says what should
-//! be; [`Disks`](crate::interface::Disks) does it, and nobody else has to wait for that.
+//! Volumes attached to this host as disks: `attach`, `detach`, and their supervision. The
+//! controller determines the desired state; [`Disks`](crate::interface::Disks) establishes it,
+//! without delaying other work.
 
 use super::Commands;
 use crate::arrays::array::Array;
@@ -15,14 +16,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often disks are looked at.
+/// How often disks are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Disks, as they were last.
+/// The disks at the last check.
 pub(super) struct Attached {
     maker: DiskMaker,
     disks: RefCell<Vec<DiskInfo>>,
-    /// Why the last look failed, so that it is told once.
+    /// Why the last check failed, so that the reason is reported once.
     trouble: RefCell<Option<String>>,
 }
 
@@ -53,12 +54,12 @@ impl Attached {
 }
 
 fn nobody() -> Error {
-    let sentence = "this controller cannot make disks of volumes; hosts reach them over NBD";
+    let sentence = "this controller cannot attach volumes; hosts reach them over NBD";
     Error::new(ErrorKind::Unavailable, sentence)
 }
 
 impl Commands {
-    /// Takes in which volumes are to be disks.
+    /// Loads the list of attached volumes.
     pub(super) async fn load_attach(&self) {
         if self.attached.maker.0.is_none() {
             return;
@@ -66,12 +67,12 @@ impl Commands {
         self.policies.load_attach().await;
     }
 
-    /// Whether a policy can be kept.
+    /// Whether a policy can be stored.
     pub(super) fn check_attach(&self, set: &SetPolicy) -> Result<()> {
         if set.attach.is_some() && self.attached.maker.0.is_none() { Err(nobody()) } else { Ok(()) }
     }
 
-    /// Looks after disks until the controller stops.
+    /// Checks disks until the controller stops.
     pub(super) async fn watch_disks(self: Rc<Self>) {
         if self.attached.maker.0.is_none() {
             return;
@@ -82,14 +83,14 @@ impl Commands {
         }
     }
 
-    /// Has disks be as they are wished for. Also after each change of a wish, so that none is missed that is taken back before the
-    /// next look.
+    /// Establishes the desired state of disks. It also runs after each change of that state, so
+    /// that a change that is soon reverted is not missed.
     pub(super) async fn look_at_disks(&self) {
         let looked = self.ask_disks(DiskRequest::Look(self.disk_volumes())).await;
         let trouble = looked.err().map(|error| error.message);
         let before = self.attached.trouble.replace(trouble.clone());
         if let Some(why) = trouble.filter(|why| before.as_ref() != Some(why)) {
-            tracing::warn!("disks of this machine: {why}");
+            tracing::warn!("attached volumes: {why}");
         }
     }
 
@@ -104,8 +105,8 @@ impl Commands {
         volumes.filter_map(|(array, volume)| self.disk_volume(&array, &volume)).collect()
     }
 
-    /// A volume as a disk; `None` if it is not served. On its way to another layout it has the size that it had, or the new one if
-    /// that is smaller.
+    /// A volume as a disk; `None` if it is not served. While it is reshaping it has its old size,
+    /// or the new one if that is smaller.
     fn disk_volume(&self, array: &Array, volume: &Volume) -> Option<DiskVolume> {
         let (number, label) = (volume.id()?.0.into(), volume.label());
         let sectors = sectors::host_sectors(array, volume);
@@ -131,7 +132,7 @@ impl Commands {
             request,
             Box::new(move |result| {
                 if sender.send(result).is_err() {
-                    tracing::debug!("nobody waits for the answer about disks any more");
+                    tracing::debug!("the caller no longer waits for the reply about disks");
                 }
             }),
         );
@@ -152,13 +153,14 @@ impl Commands {
         let uuid = wish.uuid.clone();
         if let Some(disk) = self.attached.of(&uuid) {
             if disk.read_only == read_only {
-                let notes = vec![format!("'{name}' is {} already", disk.device)];
+                let notes = vec![format!("'{name}' is attached as {} already", disk.device)];
                 return Ok(Reply::Disk { disk: Box::new(disk), notes });
             }
             let sentence = format!(
-                "'{name}' is {} already, {}; to change that, first run 'softroc detach {name}'",
+                "'{name}' is attached as {} already, {}; to change that, first run 'softroc detach \
+                {name}'",
                 disk.device,
-                if read_only { "and can be written to" } else { "and nothing can be written to it" }
+                if read_only { "read-write" } else { "read-only" }
             );
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
@@ -167,7 +169,7 @@ impl Commands {
         let lost = || {
             Error::new(
                 ErrorKind::Failed,
-                format!("the disk of '{name}' is gone again; see the controller's log"),
+                format!("the block device of '{name}' disappeared again; see the controller's log"),
             )
         };
         Ok(Reply::Disk { disk: Box::new(disk.ok_or_else(lost)?), notes: Vec::new() })
@@ -177,8 +179,8 @@ impl Commands {
     pub(super) async fn detach(&self, name: &str, force: bool) -> Result<Reply> {
         let Some(disk) = self.attached.named(name) else {
             let sentence = match self.arrays.find_volume(name) {
-                Ok((_, volume)) => format!("'{}' is no disk of this machine", volume.name()),
-                Err(_) => format!("there is no disk '{name}'; 'softroc attach --list' lists them"),
+                Ok((_, volume)) => format!("'{}' is not attached", volume.name()),
+                Err(_) => format!("there is no attached volume '{name}'; 'softroc attach --list' lists them"),
             };
             return Err(Error::new(ErrorKind::NotFound, sentence));
         };

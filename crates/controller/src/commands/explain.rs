@@ -1,4 +1,4 @@
-//! `explain`: the plan of a request, by parameters or on a live volume in its present health.
+//! `explain`: the plan of a request, by parameters or for the current state of a volume.
 
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
@@ -10,7 +10,7 @@ use plan::{Health, RequestKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
 use volume_state::{Regions, VolumeState};
 
-/// The operation that is none: what the cache has.
+/// The word that asks for the cache content instead of an operation.
 const CACHE: &str = "cache";
 
 fn invalid(sentence: impl ToString) -> Error {
@@ -20,9 +20,10 @@ fn invalid(sentence: impl ToString) -> Error {
 impl Commands {
     pub(super) fn explain(&self, request: &Explain) -> Result<Reply> {
         if request.operation == CACHE {
-            let name = request.volume.as_deref().ok_or_else(|| {
-                invalid("what the cache has is explained of a volume; name it with --volume NAME")
-            })?;
+            let name = request
+                .volume
+                .as_deref()
+                .ok_or_else(|| invalid("the cache is explained for a volume; name it with --volume NAME"))?;
             return Ok(explain_cache(&self.arrays.find_volume(name)?.1));
         }
         let kind: RequestKind = request.operation.parse().map_err(invalid)?;
@@ -36,7 +37,7 @@ impl Commands {
         let (regions, state, terms, cached) = match &request.volume {
             Some(volume) => {
                 let (array, volume) = self.arrays.find_volume(volume)?;
-                // On the way to another layout: by the one that the first byte lies by.
+                // For a reshaping volume: the layout that stores the first byte.
                 let (volume, state) = self.arrays.side_of(&array, &volume, request.offset_bytes);
                 let regions = Regions::of(&engine::served(&volume.geometry));
                 let terms = self.arrays.journal_terms(&array, &volume);
@@ -58,7 +59,8 @@ impl Commands {
             }
             failed.insert(DriveIndex(slot));
         }
-        // Stripe by stripe: a drive that is being rebuilt is current in some regions and stale in others.
+        // Evaluated per stripe: a drive under rebuild is current in some regions and stale in
+        // others.
         let health = |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
         let journal = terms.as_ref().map(|terms| terms.told(&regions, &state, &failed));
         let journal = journal.as_ref().map(|journal| journal as &dyn plan::Journal);
@@ -75,7 +77,7 @@ impl Commands {
     }
 }
 
-/// When a write is answered, where that is not when its plan is carried out: a sentence.
+/// When a write is acknowledged, if not at the end of its plan: a sentence.
 fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
     let mode = volume.mode_in_effect()?.mode;
     if kind != RequestKind::Write || mode == WriteMode::WriteThrough || !volume.is_served() {
@@ -84,27 +86,28 @@ fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
     let name = volume.name();
     if volume.cache_info().pinned_bytes > 0 {
         return Some(format!(
-            "'{name}' is {}, but the cache has something of it that cannot be written now: this write is answered when the drives have it.",
+            "'{name}' is {}, but its cache is preserved (its drives do not take the data): this \
+            write is acknowledged when the drives have it.",
             mode.name()
         ));
     }
     let what = match mode {
-        WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack => "this write, with FUA too,",
-        WriteMode::WriteThrough | WriteMode::WriteBack => "without FUA this write",
+        WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack => "this write, even with FUA,",
+        WriteMode::WriteThrough | WriteMode::WriteBack => "this write, without FUA,",
     };
     Some(format!(
-        "'{name}' is {}: {what} is absorbed, that is, answered when the cache has it. Its destage, if nothing else of these stripes is dirty by then:",
+        "'{name}' is {}: {what} is acknowledged from the cache. Its destage, if no other data of \
+        these stripes is dirty then:",
         mode.name()
     ))
 }
 
 fn parameters(request: &Explain) -> Result<Geometry> {
-    /// What is said of drives whose size nobody gave: large enough for any address that can be named.
+    /// The assumed size of drives if none was given: it covers every possible address.
     const MEMBER: ByteCount = ByteCount(1 << 50);
-    let level =
-        request.level.as_deref().ok_or_else(|| invalid("explain needs a level, or a volume; give one"))?;
+    let level = request.level.as_deref().ok_or_else(|| invalid("explain needs a level or a volume"))?;
     let level: Level = level.parse().map_err(invalid)?;
-    let drives = request.drives.ok_or_else(|| invalid("explain needs the number of drives; give it"))?;
+    let drives = request.drives.ok_or_else(|| invalid("explain needs the number of drives"))?;
     let strip = match request.strip_bytes {
         Some(bytes) => StripSize::new(ByteCount(bytes)).map_err(invalid)?,
         None => StripSize::KIB_64,

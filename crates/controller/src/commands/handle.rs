@@ -7,65 +7,67 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::ByteCount;
 
-/// Takes the answer to a command, on the controller's thread: it must not block.
+/// Receives the reply to a command, on the controller's thread; it must not block.
 pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
 
-/// A command on its way to the controller, and where its answer goes.
+/// A command sent to the controller, and the receiver of its reply.
 pub struct Request {
-    /// What is asked.
+    /// The request.
     pub asked: Asked,
-    /// Called once, when it is done.
+    /// Called once, on completion.
     pub answer: Answer,
 }
 
-/// What is asked of the controller.
+/// A request to the controller.
 pub enum Asked {
-    /// To carry a command out, for somebody; `None`: this process itself.
+    /// Execute a command for a caller; `None`: for this process itself.
     Command(Box<Command>, Option<Caller>),
-    /// To answer when the start has come so far.
+    /// Reply when the start has reached this phase.
     When(Phase),
 }
 
 /// How far the start of a controller has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Phase {
-    /// Drives are opened. Questions about volumes, and changes, are refused.
+    /// The controller opens drives. It refuses changes and queries about volumes.
     #[default]
     Opening,
-    /// Arrays that are complete serve hosts; others may wait for drives that have not answered. Every command is carried out.
+    /// Complete arrays serve hosts; others may wait for drives that do not respond. All commands
+    /// are executed.
     Serving,
     /// No array waits for a drive.
     Started,
 }
 
-/// What interfaces report to the controller.
+/// A report of an interface to the controller.
 pub enum Note {
-    /// An event that happened outside of it.
+    /// An event outside the controller.
     Occurrence(Occurrence),
-    /// Something was refused for want of rights.
+    /// A request refused for missing permissions.
     Refused(OrderGiven, Error),
-    /// An order that an interface carried out, or refused. It is answered when it is recorded, or why it is not: a sentence.
+    /// An order that an interface executed or refused. The function is called when it is recorded,
+    /// or with the reason why it is not: a sentence.
     Order(OrderGiven, Option<Error>, Box<dyn FnOnce(Option<String>) + Send>),
 }
 
 /// An event of an interface: something that happened to accounts or connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Occurrence {
-    /// Which kind of event.
+    /// The kind of event.
     pub code: EventCode,
-    /// What it happened to.
+    /// The subject.
     pub subject: String,
     /// Why.
     pub cause: String,
-    /// What it changes.
+    /// The effect.
     pub effect: String,
-    /// All of it in one sentence.
+    /// The whole event in one sentence.
     pub text: String,
-    /// Who brought it about; `None`: nobody who is known.
+    /// The caller that caused it; `None` if unknown.
     pub by: Option<Caller>,
 }
 
-/// Reaches the controller. Clone it for every user; it may go to any thread.
+/// Access to the controller. Clone it for every user; it may be sent to any thread.
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(crate) commands: mailbox::Sender<Request>,
@@ -74,7 +76,8 @@ pub struct ControllerHandle {
     pub(crate) unfinished: Arc<Unfinished>,
 }
 
-/// What a stop has not finished yet. Any thread may look, also while the controller's own thread waits for something.
+/// The unfinished work of a shutdown. Any thread may read it, even while the controller's thread
+/// waits.
 #[derive(Default, Debug)]
 pub struct Unfinished {
     arrays: AtomicU64,
@@ -87,17 +90,17 @@ impl Unfinished {
         self.arrays.load(Ordering::Relaxed)
     }
 
-    /// What the cache has and the drives do not.
+    /// Dirty data in the cache.
     pub fn dirty_bytes(&self) -> ByteCount {
         ByteCount(self.dirty.load(Ordering::Relaxed))
     }
 
-    /// So many arrays are to be stopped.
+    /// Sets the number of arrays to stop.
     pub(super) fn begin(&self, arrays: u64) {
         self.arrays.store(arrays, Ordering::Relaxed);
     }
 
-    /// An array is stopped, or was before.
+    /// Counts one stopped array.
     pub(super) fn one_less(&self) {
         let left = self.arrays().saturating_sub(1);
         self.arrays.store(left, Ordering::Relaxed);
@@ -109,13 +112,14 @@ impl Unfinished {
 }
 
 impl ControllerHandle {
-    /// Asks for this process itself: see [`ask_as`](Self::ask_as).
+    /// Sends a command for this process itself: see [`ask_as`](Self::ask_as).
     pub fn ask(&self, command: Command, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
         self.ask_as(None, command, answer);
     }
 
-    /// Asks for somebody, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
-    /// thread, if the controller cannot take the command). The events of a change say who it was.
+    /// Sends a command for a caller, from any thread. `answer` is called on the controller's thread
+    /// on completion, or at once on this thread if the controller cannot take the command. The
+    /// events of a change name the caller.
     pub fn ask_as(
         &self,
         caller: Option<Caller>,
@@ -125,12 +129,13 @@ impl ControllerHandle {
         self.send(Asked::Command(Box::new(command), caller), answer);
     }
 
-    /// Waits until the start of the controller has come so far, on the controller's own shard. At once if the controller is gone or stops.
+    /// Waits on the controller's shard until the start has reached this phase. Returns at once if
+    /// the controller has stopped or is stopping.
     pub async fn reaches(&self, env: &Env, phase: Phase) {
         let (sender, mut reply) = mailbox::mailbox(env, 1);
         self.send(Asked::When(phase), move |result| {
             if sender.send(result).is_err() {
-                tracing::debug!("nothing waits for the start of the controller any more");
+                tracing::debug!("the caller no longer waits for the start of the controller");
             }
         });
         reply.receive().await;
@@ -141,32 +146,33 @@ impl ControllerHandle {
         if let Err(mailbox::Full(request)) = self.commands.send(request) {
             (request.answer)(Err(Error::new(
                 ErrorKind::Busy,
-                "the controller is busy with other commands, or is gone; try again",
+                "the controller is busy with other commands, or has stopped; try again",
             )));
         }
     }
 
-    /// What a stop has not finished yet, from the moment when it begins.
+    /// The unfinished work of a shutdown, once it begins.
     pub fn unfinished(&self) -> Arc<Unfinished> {
         self.unfinished.clone()
     }
 
-    /// Has the controller take note of an event, from any thread.
+    /// Sends an event to the controller, from any thread.
     pub fn note(&self, occurrence: Occurrence) {
         if let Err(mailbox::Full(Note::Occurrence(lost))) = self.notes.send(Note::Occurrence(occurrence)) {
-            tracing::error!("an event was not taken note of, for too many wait: {}", lost.text);
+            tracing::error!("an event was dropped, since too many are waiting: {}", lost.text);
         }
     }
 
-    /// Has the controller count something that was refused for want of rights, from any thread.
+    /// Sends the controller a request that was refused for missing permissions, from any thread.
     pub fn refused(&self, given: OrderGiven, why: Error) {
         if let Err(mailbox::Full(_)) = self.notes.send(Note::Refused(given, why)) {
-            tracing::error!("a refusal was not counted, for too many wait");
+            tracing::error!("a refusal was not counted, since too many are waiting");
         }
     }
 
-    /// Has the controller record an order that an interface carried out or refused, from any thread. `answer` is called on the
-    /// controller's thread when that is stored, or with a sentence why it is not.
+    /// Sends the controller an order that an interface executed or refused, from any thread.
+    /// `answer` is called on the controller's thread when it is stored, or with the reason why it
+    /// is not.
     pub fn record(
         &self,
         given: OrderGiven,
@@ -176,19 +182,19 @@ impl ControllerHandle {
         let note = Note::Order(given, refused, Box::new(answer));
         if let Err(mailbox::Full(Note::Order(given, _, answer))) = self.notes.send(note) {
             tracing::error!(
-                "the order '{}' is not recorded: the controller is busy, or is gone",
+                "the order '{}' is not recorded: the controller is busy, or has stopped",
                 given.order
             );
-            answer(Some("this order is not recorded: the controller is busy, or is gone".to_owned()));
+            answer(Some("this order is not recorded: the controller is busy, or has stopped".to_owned()));
         }
     }
 
-    /// The events that the controller keeps in memory, to be followed from any thread.
+    /// The events that the controller keeps in memory; any thread may subscribe.
     pub fn events(&self) -> &EventFeed {
         &self.events
     }
 
-    /// Asks and waits, on the controller's own shard: for this process itself.
+    /// Sends a command for this process itself and waits for the reply, on the controller's shard.
     ///
     /// # Errors
     /// Those of the command.
@@ -196,7 +202,7 @@ impl ControllerHandle {
         self.command_as(env, None, command).await
     }
 
-    /// The same for somebody.
+    /// The same for a caller.
     ///
     /// # Errors
     /// Those of the command.
@@ -204,10 +210,10 @@ impl ControllerHandle {
         let (sender, mut reply) = mailbox::mailbox(env, 1);
         self.ask_as(caller, command, move |result| {
             if sender.send(result).is_err() {
-                tracing::debug!("nobody waits for the answer to a command any more");
+                tracing::debug!("the caller no longer waits for the reply to a command");
             }
         });
-        let gone = || Err(Error::new(ErrorKind::Stopping, "the controller is gone; start it again"));
+        let gone = || Err(Error::new(ErrorKind::Stopping, "the controller has stopped; start it again"));
         reply.receive().await.unwrap_or_else(gone)
     }
 }

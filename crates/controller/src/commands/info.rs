@@ -1,4 +1,4 @@
-//! What the controller says of itself, its drives and its volumes.
+//! Descriptions of the controller, its drives and its volumes.
 
 use crate::arrays::array::Array;
 use crate::arrays::drive_cache::drive_caches;
@@ -49,7 +49,8 @@ impl Commands {
         }
     }
 
-    /// Every drive: those of arrays by slot, missing ones and those that are being filled too, then the others by name.
+    /// Every drive: members by slot (including missing drives and drives being filled), then the
+    /// others by name.
     pub(super) fn drive_infos(&self) -> Vec<DriveInfo> {
         let arrays = self.arrays.all();
         let mut infos: Vec<DriveInfo> = Vec::new();
@@ -64,7 +65,7 @@ impl Commands {
             .flatten()
             .map(|drive| drive.name.clone())
             .collect();
-        // One that cannot be opened may be shown at the place that it left: those are few.
+        // A drive that cannot be opened may be listed at its former position: those are few.
         let is_shown = |drive: &Rc<Drive>| {
             placed.contains(&drive.name)
                 || drive.access().is_none() && self.arrays.shown_place(drive).is_some()
@@ -134,7 +135,7 @@ impl Commands {
             let info = self.physical_info(drive.name.clone(), Some(drive));
             return self.with_revision(DriveInfo {
                 state: DriveState::Filling,
-                reason: Some(format!("it is being filled to replace drive {name}")),
+                reason: Some(format!("it is being copied from drive {name}, to replace it")),
                 volumes: array.known_volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
                 stale_regions: self.arrays.replacement_stale(&array, slot).len(),
@@ -144,10 +145,10 @@ impl Commands {
         self.loose_info(drive)
     }
 
-    /// A drive that has no place in an array, and is not being filled for one.
+    /// A drive that is neither a member of an array nor being filled.
     fn loose_info(&self, drive: &Rc<Drive>) -> DriveInfo {
         let info = self.physical_info(drive.name.clone(), Some(drive));
-        // One that holds writes back says that first: until then nothing else can be done about it.
+        // A drive with outstanding writes reports that first: nothing else is possible until then.
         let failure = self.inventory.failure_of(drive).filter(|_| !drive.is_draining());
         let refused = failure.as_ref().map(|failure| refuse_failed(&drive.name, failure));
         let foreign = drive.foreign().filter(|_| !drive.is_draining());
@@ -177,7 +178,7 @@ impl Commands {
         })
     }
 
-    /// What the drive says of itself.
+    /// The drive's own description of itself.
     fn physical_info(&self, name: String, drive: Option<&Drive>) -> DriveInfo {
         let access = drive.and_then(Drive::access);
         let info = access.as_ref().map(|access| access.info());
@@ -219,7 +220,7 @@ impl Commands {
         Reply::Drive { drive: Box::new(self.drive_info(drive)), notes, costs: Vec::new() }
     }
 
-    /// `drive show`: with what was asked of the drive.
+    /// `drive show`: with the drive's I/O counters.
     pub(super) fn show_drive(&self, drive: &str) -> Result<Reply> {
         let drive = self.arrays.find_drive(drive)?;
         let info = DriveInfo { work: Some(Box::new(self.work_of_drive(&drive))), ..self.drive_info(&drive) };
@@ -242,7 +243,7 @@ impl Commands {
         infos
     }
 
-    /// What the cache has of a volume, also of one that is not started.
+    /// The cache content of a volume, even if it is not started.
     fn cache_info(&self, volume: &Volume) -> CacheInfo {
         let shown = volume.cache_info();
         let found = match volume.label().kept {
@@ -252,7 +253,7 @@ impl Commands {
         CacheInfo { dirty_bytes: shown.dirty_bytes + found, ..shown }
     }
 
-    /// What is wished for a volume: of it alone, then of its array.
+    /// The policies of a volume, then those of its array.
     fn policies_of(&self, array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         let mut policies = policies(array, volume, since_unix_s);
         let (name, format) = ("sector".to_owned(), volume.label().sector_format.name().to_owned());
@@ -323,23 +324,27 @@ impl Commands {
     }
 }
 
-/// What is in the cache alone, and does not get to the drives: a sentence.
+/// Dirty data that cannot be destaged to the drives: a sentence.
 fn cached_alone(volume: &Volume, cache: CacheInfo) -> Option<String> {
     let name = volume.name();
     let (dirty, pinned) = (ByteCount(cache.dirty_bytes), ByteCount(cache.pinned_bytes));
     if !volume.is_served() && !dirty.is_zero() {
         return Some(format!(
-            "{dirty} that hosts wrote to '{name}' is in the cache alone, and the drives get it when '{name}' is started: do not delete the cache's memory, and do not switch the machine off"
+            "{dirty} of acknowledged writes of '{name}' is only in the cache, and is written to \
+            its drives when it is started: do not delete the cache's memory, and do not switch \
+            this host off"
         ));
     }
     (volume.is_served() && !pinned.is_zero()).then(|| {
         format!(
-            "{pinned} that hosts wrote to '{name}' cannot be written to its drives now: the cache keeps it, and tries again by itself; 'softroc volume flush {name}' tries at once, and says why not"
+            "{pinned} of acknowledged writes of '{name}' cannot be written to its drives now: the \
+            cache preserves it and retries; 'softroc volume flush {name}' tries at once and shows \
+            the reason"
         )
     })
 }
 
-/// The longest free run on the drives of an array.
+/// The longest free extent on the drives of an array.
 fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
     let end = usual_end(drives.iter().filter_map(|drive| drive.size_bytes), label.tail);
     let gaps = extents::free_bytes(Some(label), end, StripSize::MIN);
@@ -373,14 +378,18 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         if let Some(drive) = drives.get(usize::from(listed.slot)) {
             let bytes = listed.bytes.iter().map(|run| run[1] - run[0]).sum();
             reasons.push(format!(
-                "drive {} did not keep {} of '{name}' that was written to it; replace it: 'softroc drive replace {} --with DRIVE'",
-                drive.name, ByteCount(bytes), drive.name
+                "drive {} lost {} of '{name}' that were written to it; replace it: 'softroc drive \
+                replace {} --with DRIVE'",
+                drive.name,
+                ByteCount(bytes),
+                drive.name
             ));
         }
     }
     if volume.is_hidden() {
         reasons.push(format!(
-            "'{name}' is being initialised with zeroes; hosts can use it when that is done ('softroc task list' shows the progress)"
+            "'{name}' is being initialised with zeroes; hosts can use it afterwards ('softroc task \
+            list' shows the progress)"
         ));
     }
     let stuck = state == VolumeState::Degraded
@@ -388,7 +397,9 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         && !array.distrusted(volume).is_empty();
     if stuck && volume.has_parity() {
         reasons.push(format!(
-            "a drive went out before the resync was complete: in regions that are not resynced, blocks of that drive give I/O errors; if they may read wrongly instead, run 'softroc volume start {name} --accept-stale-parity'"
+            "a drive failed before the resync was complete: in unsynced regions, blocks of that \
+            drive give I/O errors; to accept wrong blocks instead, run 'softroc volume start \
+            {name} --accept-stale-parity'"
         ));
     }
     reasons
@@ -411,7 +422,7 @@ fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
     })
 }
 
-/// When hosts are told that writes are done.
+/// When writes are acknowledged to hosts.
 fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
     let configured = volume.label().write_mode;
     let now = volume.mode_in_effect();
@@ -433,16 +444,16 @@ fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
     }
 }
 
-/// Why no log device has what hosts write.
+/// Why no log device stores the flushed data of a volume.
 fn without_log(volume: &Volume) -> &'static str {
     match volume.has_parity() {
-        true if volume.is_served() => "there is no log device for it; 'softroc log add' makes a drive one",
+        true if volume.is_served() => "there is no log device for it; 'softroc log add' creates one",
         true => "it is not started",
-        false => "levels without parity write nothing to a log device",
+        false => "levels without parity do not use a log device",
     }
 }
 
-/// Which requests take the fast path, and what keeps others from it.
+/// The FastPath policy: the requests that use FastPath, and why others do not.
 fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
     let writes_back = volume.mode_in_effect().is_some_and(|now| now.mode != WriteMode::WriteThrough);
     let is_offline = !volume.is_served() || array.current_state(volume) == VolumeState::Offline;
@@ -453,20 +464,27 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
         () if is_offline => ("none", "the volume is offline"),
         () if is_kept => (
             if may_write { "writes" } else { "none" },
-            "reads do not: they are looked for in the cache, and kept; with --cache-mode direct they might",
+            "no FastPath for reads: they use the read cache (--cache-mode direct allows it)",
         ),
-        () if writes_back => {
-            ("reads", "writes do not: they go to the cache; with --write-mode write-through they might")
-        }
-        () if volume.has_parity() => ("reads", "writes do not: parity has to be written with them"),
-        () if !is_well => {
-            ("reads", "writes do not: a drive is out or is being filled, or a resync is not complete")
-        }
+        () if writes_back => (
+            "reads",
+            "no FastPath for writes: they go through the cache (--write-mode write-through allows \
+            it)",
+        ),
+        () if volume.has_parity() => ("reads", "no FastPath for writes: they also write parity"),
+        () if !is_well => (
+            "reads",
+            "no FastPath for writes: a drive is out of service or being rebuilt, or a resync is \
+            not complete",
+        ),
         () if volume.geometry.copies() > 1 => (
             "reads and writes",
-            "requests inside one strip go from the host's shard to its drives; writes, by the shard that has the stripe",
+            "requests within one strip go directly from the host's shard to the drives; writes go \
+            through the stripe's owner shard",
         ),
-        () => ("reads and writes", "requests inside one strip go from the host's shard to its drives"),
+        () => {
+            ("reads and writes", "requests within one strip go directly from the host's shard to the drives")
+        }
     };
     let text = |text: &str| text.to_owned();
     Policy {
@@ -478,7 +496,7 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
     }
 }
 
-/// The preset that a volume's settings are, and what the drives' own caches are.
+/// The preset that matches a volume's settings, and the state of the drives' write caches.
 fn preset_and_drives(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let label = volume.label();
     let (read_mode, write_mode) = (label.read_mode, label.write_mode);
@@ -486,10 +504,9 @@ fn preset_and_drives(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<P
     let preset = Preset::of(Settings { read_mode, write_mode, cache_mode, drive_cache });
     let (name, meaning) = match preset {
         Some(preset) => (preset.name(), preset.meaning()),
-        None => (
-            "none",
-            "the settings below are those of no preset; 'softroc volume set --preset' sets them together",
-        ),
+        None => {
+            ("none", "the settings below match no preset; 'softroc volume set --preset' sets them together")
+        }
     };
     let drives = drive_caches(array, volume);
     let policy = |name: &str, configured: &str, current: &str, reason: String| {
@@ -537,7 +554,7 @@ fn reads(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     ]
 }
 
-/// What there is of policies now: each is as configured, and says what it means.
+/// Policies that are effective as configured, with their meaning.
 fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: &str, reason: &str| Policy {
         name: name.to_owned(),
@@ -552,9 +569,8 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         policies.insert(place, policy);
     }
     if array.current_state(volume) == VolumeState::Offline {
-        for policy in &mut policies {
-            policy.reason.push_str("; nobody can read or write while the volume is offline");
-        }
+        let offline = "; hosts cannot use it while the volume is offline";
+        policies.iter_mut().for_each(|policy| policy.reason.push_str(offline));
     }
     policies.push(fast_path(array, volume, since_unix_s));
     if volume.is_redundant() {
@@ -564,33 +580,36 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         let (current, reason) = if keeps && volume.is_covered() && on_log {
             (
                 "journal",
-                "writes go to a journal on the log first and are finished from it after a crash; no operator is needed, even if the volume is degraded; 'softroc log list' shows the log",
+                "writes go to a journal on the log first and are finished from it after a crash; \
+                the volume starts by itself, even if it is degraded; 'softroc log list' shows the \
+                log",
             )
         } else if keeps && volume.is_covered() {
             (
                 "journal",
-                "writes go to a journal on the drives first and are finished from it after a crash; no operator is needed, even if the volume is degraded",
+                "writes go to a journal on the drives first and are finished from it after a \
+                crash; the volume starts by itself, even if it is degraded",
             )
         } else if keeps && label.journal.is_none() {
             (
                 "resync",
-                "the array has no room for another journal: after a crash, regions that were being written are resynced; if the volume is degraded as well, an operator has to start it",
+                "the array has no space for another journal: after a crash, marked regions are \
+                resynced; if the volume is degraded as well, an operator must start it",
             )
         } else if keeps {
             (
                 "resync",
-                "the journal is used when the resync, which runs automatically, is complete; or its room is too small for this number of shards",
+                "the journal is used when the resync, which runs automatically, is complete; or it \
+                is too small for this number of shards",
             )
         } else if volume.has_parity() {
             (
                 "resync",
-                "after a crash, regions that were being written are resynced; if the volume is degraded as well, an operator has to start it",
+                "after a crash, marked regions are resynced; if the volume is degraded as well, an \
+                operator must start it",
             )
         } else {
-            (
-                "resync",
-                "after a crash, regions that were being written are resynced; until then they are read from one copy",
-            )
+            ("resync", "after a crash, marked regions are resynced; until then they are read from one copy")
         };
         let configured = if keeps { "journal" } else { "resync" };
         policies.push(Policy { current: current.to_owned(), ..policy("write-hole", configured, reason) });

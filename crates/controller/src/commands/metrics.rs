@@ -1,5 +1,5 @@
-//! What monitoring is told: everything that is counted or measured. Nobody is asked for it: shards show what they count, and drives
-//! said what they are when they were looked at last.
+//! Metrics for monitoring. No I/O is needed: shards publish their counters, and the descriptions of
+//! drives are those of the last probe.
 
 use super::Commands;
 use crate::arrays::array::Array;
@@ -30,7 +30,7 @@ impl Commands {
         }
     }
 
-    /// Counters alone: nothing is said of what volumes and drives are, which takes longer than adding up.
+    /// Counters alone: descriptions of volumes and drives take longer than adding up.
     pub(super) fn counters(&self) -> CountersInfo {
         let arrays = self.arrays.all();
         let volumes = arrays.iter().flat_map(|array| array.known_volumes());
@@ -89,7 +89,7 @@ impl Commands {
         let mut by_name: BTreeMap<&str, DriveWork> =
             drives.iter().map(|drive| (drive.name.as_str(), self.work_of_drive(drive))).collect();
         let metrics = |drive: DriveInfo| {
-            // Of one that is missing there is no traffic.
+            // A missing drive has no traffic.
             let told = by_name.remove(drive.name.as_str()).map(|told| (told.operations, told.limits));
             let (work, limits) = told.unwrap_or_default();
             DriveMetrics { drive, work, limits }
@@ -97,7 +97,8 @@ impl Commands {
         self.drive_infos().into_iter().map(metrics).collect()
     }
 
-    /// What was asked of a drive. It is slow where redundancy would have been asked instead, had it been a read.
+    /// The I/O of a drive. An operation is slow if a read of that duration would have been served
+    /// from redundancy.
     pub(super) fn work_of_drive(&self, drive: &Drive) -> DriveWork {
         let limits = self.arrays.limits_of(drive);
         DriveWork {
@@ -109,7 +110,7 @@ impl Commands {
     }
 }
 
-/// What was done of each kind of operation, and how much of it took longer than that.
+/// The count of each kind of operation, and how many exceeded `slow`.
 fn work_of(traffic: &Traffic, slow: Option<Duration>) -> Vec<WorkInfo> {
     let done = Operation::ALL.into_iter().zip(traffic.done());
     let work = |(operation, done): (Operation, platform::Performed)| WorkInfo {

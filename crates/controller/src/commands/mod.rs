@@ -1,13 +1,15 @@
-//! The room of commands, the top one: what every interface asks is taken here, carried out by the rooms below, and
-//! answered. It also starts the controller: it alone joins the rooms.
+//! Commands: the top module. It receives the commands of all interfaces, executes them with the
+//! modules below, and replies. It also starts the controller and connects all modules.
 //!
-//! **Owns** the commands that wait for their turn, whether the controller is stopping, and the revisions of what is said ([`Commands`]).
+//! **Owns** the queue of commands, the shutdown state, and the revisions of descriptions
+//! ([`Commands`]).
 //!
-//! **Invariants.** A question is answered at once, from what the rooms below know. Changes are carried out one after the
-//! other, in turn with the reconciler. Every command is answered, also while the controller stops; an order when it is in the audit
-//! trail. The event of a change says who asked for it.
+//! **Invariants.** A query is answered at once from the state of the modules below. Changes run one
+//! at a time, under a lock shared with the reconciler. Every command gets a reply, even during
+//! shutdown; the reply to an order is sent once it is in the audit trail. The event of a change
+//! names the caller.
 //!
-//! **Who may call it**: interfaces, through [`ControllerHandle`]; no other room.
+//! **Callers**: interfaces, through [`ControllerHandle`]; no other module.
 
 mod audit;
 mod disks;
@@ -45,13 +47,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
+/// The maximum number of commands in the mailbox, and of changes in the queue.
 const COMMANDS_WAITING: usize = 256;
 
-/// Events and records of interfaces that may wait.
+/// The maximum number of waiting events and records of interfaces.
 const NOTES_WAITING: usize = 1024;
 
-/// Takes commands and answers them.
+/// Receives commands and replies to them.
 pub(crate) struct Commands {
     env: Env,
     events: Rc<Events>,
@@ -68,10 +70,10 @@ pub(crate) struct Commands {
     attached: disks::Attached,
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,
-    /// Changes whose drives are looked at before they wait for the lock.
+    /// Changes whose drives are probed before they wait for the lock.
     preparing: Cell<usize>,
     stopping: Cell<bool>,
-    /// How far the start has come, and those who are answered when it has come further.
+    /// The phase of the start, and the callers that wait for a later phase.
     phase: Cell<Phase>,
     until: RefCell<Vec<(Phase, Answer)>>,
     unfinished: Arc<handle::Unfinished>,

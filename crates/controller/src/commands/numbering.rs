@@ -1,4 +1,4 @@
-//! What has no number yet gets one: after each change, and when something turned up by itself.
+//! Numbers for new objects, given after each change and when a drive or array appears.
 
 use super::Commands;
 use crate::interface::{Result, SetNumbers};
@@ -7,14 +7,14 @@ use ondisk::Uuid;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Nothing tells that something turned up: look all the same, so often.
+/// The interval of checks without a notification.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// How long until what could not be stored is stored again.
+/// The delay before failed state files are stored again.
 const STORE_AGAIN: Duration = Duration::from_secs(20);
 
 impl Commands {
-    /// Gives numbers to what has none, the oldest first, and takes note of what changed.
+    /// Numbers all objects without a number, oldest first, and records changed revisions.
     pub(super) async fn number(&self) {
         let mut arrays: Vec<(u64, Uuid, Vec<Uuid>)> = Vec::new();
         for array in self.arrays.all() {
@@ -34,24 +34,24 @@ impl Commands {
         self.note_revisions();
     }
 
-    /// Gives back numbers from before the state folder was lost. Notes, a sentence each.
+    /// Restores numbers from before the state folder was lost. Returns notes, a sentence each.
     pub(super) async fn set_numbers(&self, set: &SetNumbers) -> Result<Vec<String>> {
         let drives: Vec<_> = set
             .drives
             .iter()
             .map(|numbers| Ok((self.arrays.find_drive(&numbers.drive)?, numbers)))
             .collect::<Result<_>>()?;
-        // What came a moment ago has a number before others are given back.
+        // New objects get their numbers before others are restored.
         self.number().await;
         let changed = self.inventory.set_numbers(set, &drives).await?;
         self.note_revisions();
         Ok(vec![match changed {
-            true => "drives, arrays and volumes have the numbers that were given back".to_owned(),
-            false => "all of them had these numbers already".to_owned(),
+            true => "the numbers of drives, arrays and volumes were restored".to_owned(),
+            false => "they had these numbers already".to_owned(),
         }])
     }
 
-    /// Stores again what could not be stored, until the controller stops.
+    /// Retries state files that could not be stored, until the controller stops.
     pub(super) async fn keep_storing(self: Rc<Self>) {
         while self.events.wait_for_unstored().await {
             let later = self.env.now() + STORE_AGAIN;
@@ -66,7 +66,7 @@ impl Commands {
         }
     }
 
-    /// Does so whenever something changed by itself, until the controller stops.
+    /// Numbers new objects after each change, until the controller stops.
     pub(super) async fn keep_numbering(self: Rc<Self>) {
         while !self.attention.is_closing() {
             let seen = self.attention.seen();

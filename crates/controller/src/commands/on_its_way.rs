@@ -1,4 +1,4 @@
-//! What is said and refused of a volume that is on its way to another layout.
+//! Notes and refusals for reshaping volumes.
 
 use super::Commands;
 use crate::arrays::array::Array;
@@ -7,16 +7,17 @@ use crate::interface::{Command, Error, ErrorKind, ReshapeVolume, Result};
 use std::rc::Rc;
 
 impl Commands {
-    /// What becomes of the disk that a volume is.
+    /// What happens to the attached disk of the volume.
     pub(super) fn note_of_disk(&self, volume: &Volume) -> Option<String> {
         let disk = self.attached.of(&volume.uuid().to_string())?;
         Some(format!(
-            "{} stays what it is until then, and then has the new size (by ublk before Linux 6.16: when it is attached again); a file system on it can be grown after that (resize2fs, xfs_growfs)",
+            "{} gets the new size at the end of the reshape (with ublk before Linux 6.16: when it \
+            is attached again); grow its file system afterwards (resize2fs, xfs_growfs)",
             disk.device
         ))
     }
 
-    /// Looks that a volume that is to become smaller is no disk of this machine: the kernel knows no disks that become so while they are used.
+    /// Refuses to shrink an attached volume: the kernel supports no disks that shrink while in use.
     pub(super) fn check_disk_stays(&self, order: &ReshapeVolume) -> Result<()> {
         let (_, volume) = self.arrays.find_volume(&order.volume)?;
         let is_less = order.size_bytes.is_some_and(|size| size < volume.label().capacity_bytes);
@@ -24,7 +25,7 @@ impl Commands {
             None => Ok(()),
             Some(disk) => {
                 let sentence = format!(
-                    "'{0}' is {1}, which cannot become smaller; run 'softroc detach {0}' first",
+                    "'{0}' is attached as {1}, which cannot shrink; run 'softroc detach {0}' first",
                     volume.name(),
                     disk.device
                 );
@@ -33,7 +34,7 @@ impl Commands {
         }
     }
 
-    /// Whether a change can be made now: not one that a volume on its way would have to take along.
+    /// Refuses a change that a reshaping volume does not allow.
     pub(super) fn check_on_its_way(&self, command: &Command) -> Result<()> {
         let array = match command {
             Command::VolumeSet { volume, .. } => self.arrays.find_array(volume).ok(),

@@ -1,4 +1,4 @@
-//! Commands taken and answered: questions at once, changes one after the other.
+//! Receives commands: queries are answered at once, changes run one at a time.
 
 use super::audit::Unanswered;
 use super::{COMMANDS_WAITING, Commands, Phase};
@@ -14,15 +14,15 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::counted;
 
-/// A command that comes while drives are opened waits so long: the command is answered within three seconds.
+/// How long a command waits while drives are opened; replies are due within three seconds.
 const START_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A command, and a change that waits for its turn.
+/// A command, and a change in the queue.
 pub(super) struct Change {
     command: Command,
     caller: Option<Caller>,
     asked: Unanswered,
-    /// Drives that were looked at for it. Those that it does not register are closed when it is done.
+    /// Drives probed for it. Those that it does not register are closed afterwards.
     looked: Vec<Rc<Drive>>,
 }
 
@@ -49,7 +49,7 @@ impl Commands {
         }
     }
 
-    /// A command comes while drives are opened: it waits for a moment, and is refused where that takes longer.
+    /// Holds a command that arrives while drives are opened; it is refused if that takes too long.
     fn hold(self: &Rc<Self>, change: Change) {
         if self.preparing.get() >= COMMANDS_WAITING {
             return self.refuse(change, self.starting());
@@ -69,14 +69,14 @@ impl Commands {
         });
     }
 
-    /// A command is not carried out.
+    /// Refuses a command.
     fn refuse(self: &Rc<Self>, change: Change, why: Error) {
         self.end_apart(change.asked, false, Err(why));
     }
 
     fn carry_out(self: &Rc<Self>, change: Change) {
         if change.command.waits_for_others() {
-            // It takes as long as drives or the kernel take; nothing else has to wait for it.
+            // It may wait for drives or the kernel; nothing else waits for it.
             let this = self.clone();
             self.env.spawn("command apart", async move {
                 let Change { command, caller, asked, .. } = change;
@@ -95,7 +95,7 @@ impl Commands {
             }
             None => {
                 if matches!(change.command, Command::Shutdown {}) {
-                    // A change before it may wait for a drive.
+                    // An earlier change may wait for a drive.
                     self.arrays.wait_no_longer();
                 }
                 self.prepare(change);
@@ -103,7 +103,8 @@ impl Commands {
         }
     }
 
-    /// A change waits for its turn. Drives that it looks at are looked at before: one that does not answer holds up nothing but this change.
+    /// Queues a change. Its drives are probed first: a drive that does not respond delays only this
+    /// change.
     fn prepare(self: &Rc<Self>, mut change: Change) {
         let looks = self.lifecycle.drives_to_look_at(&change.command);
         change.looked.clone_from(&looks);
@@ -127,11 +128,11 @@ impl Commands {
         self.change_waiting.notify(&self.env);
     }
 
-    /// That the controller is not started yet.
+    /// The error that the controller is not started yet.
     fn starting(&self) -> Error {
         let (drives, awaited) = (self.inventory.drives().len(), self.inventory.awaited().len());
         let sentence = format!(
-            "the controller is starting: {} of {} have answered; try again in a moment",
+            "the controller is starting: {} of {} have responded; try again in a moment",
             drives - awaited,
             counted(drives, "drive")
         );
@@ -151,7 +152,7 @@ impl Commands {
         Ok(Reply::Events { events: self.events.list(last, about) })
     }
 
-    /// Answers a command that waits for no drive; `None` for one that does.
+    /// Answers a command that needs no drive; `None` for other commands.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
             Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
@@ -240,7 +241,7 @@ impl Commands {
             self.number().await;
         }
         self.inventory.let_untaken_go(&looked);
-        // Nothing else waits for the state folder to record this.
+        // Nothing else waits until the state folder has recorded this.
         drop(turn);
         self.end(asked, told, reply).await;
         self.attention.look_after();
@@ -290,7 +291,7 @@ impl Commands {
         }
     }
 
-    /// What changes drives, and what is answered by itself.
+    /// Changes of drives, and commands with their own reply.
     async fn change_drive(self: &Rc<Self>, command: Command) -> Result<Reply> {
         match command {
             Command::DriveAdd { drive, size_bytes } => {
@@ -331,7 +332,7 @@ impl Commands {
         }
     }
 
-    /// What waits for drives, the kernel or the state folder alone.
+    /// Commands that wait for drives, the kernel or the state folder only.
     async fn apart(self: &Rc<Self>, command: Command) -> Result<Reply> {
         match command {
             Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
@@ -378,7 +379,7 @@ impl Commands {
         Ok(Reply::Reshape { reshape: Box::new(info), notes })
     }
 
-    /// `volume set`, but for its name.
+    /// `volume set`, except its name.
     async fn set_policy(&self, set: SetPolicy) -> Result<Reply> {
         self.check_attach(&set)?;
         let is_wish = set.attach.is_some();
@@ -389,14 +390,14 @@ impl Commands {
         self.volume_changed(set).await
     }
 
-    /// The reply of a change of a drive, with the numbers that were given meanwhile.
+    /// The reply to a change of a drive, with its new numbers.
     async fn drive_changed(&self, of: Result<OfDrive>) -> Result<Reply> {
         let (drive, notes) = of?;
         self.number().await;
         Ok(self.drive_reply(&drive, notes))
     }
 
-    /// The same of a volume.
+    /// The same for a volume.
     async fn volume_changed(&self, of: Result<OfVolume>) -> Result<Reply> {
         let of = of?;
         self.number().await;

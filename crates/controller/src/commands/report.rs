@@ -1,6 +1,6 @@
-//! How all is: what is wrong with volumes, drives and what protects them, in the words of people who have to do something.
+//! The health report: problems of volumes, drives and their protection, worded for operators.
 //!
-//! It is a function of what the other answers say, so that no two of them disagree.
+//! It is computed from the other replies, so that it never contradicts them.
 
 use super::Commands;
 use crate::interface::{
@@ -10,7 +10,7 @@ use crate::interface::{
 };
 use units::{ByteCount, counted};
 
-/// What is looked at.
+/// The input of the report.
 struct Looked {
     controller: ControllerInfo,
     volumes: Vec<VolumeInfo>,
@@ -19,14 +19,14 @@ struct Looked {
     spares: Vec<SpareInfo>,
     coverage: Vec<CoverageInfo>,
     logs: Vec<LogInfo>,
-    /// Channels of notifications that do not work, and what there is of each.
+    /// Failed notification channels, with a description of each.
     channels: Vec<(String, String)>,
-    /// State files with trouble.
+    /// State files with problems.
     state: Vec<Finding>,
 }
 
 impl Commands {
-    /// How all is now.
+    /// The current health report.
     pub(super) fn health_report(&self) -> HealthReport {
         report(&Looked {
             controller: self.info(),
@@ -63,7 +63,7 @@ fn report(looked: &Looked) -> HealthReport {
             .map(|what| finding(WellBeing::Warning, "controller".to_owned(), what.clone(), None)),
     );
     findings.extend(looked.coverage.iter().filter_map(bare));
-    // The order of what matters as much stays: volumes before drives.
+    // The sort is stable: findings of equal severity keep their order, volumes before drives.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
     let status = findings.first().map_or(WellBeing::Ok, |worst| worst.status);
     HealthReport { status, sentence: sentence(looked, status, &findings), findings }
@@ -73,7 +73,7 @@ fn finding(status: WellBeing, subject: String, what: String, todo: Option<String
     Finding { status, subject, what, todo }
 }
 
-/// All of it in one sentence.
+/// The summary in one sentence.
 fn sentence(looked: &Looked, status: WellBeing, findings: &[Finding]) -> String {
     let wrong = findings.iter().filter(|finding| finding.status > WellBeing::Ok).count();
     let Some(worst) = findings.first().filter(|_| status > WellBeing::Ok) else {
@@ -102,7 +102,7 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
     let name = &volume.name;
     let subject = || format!("volume {name}");
     let mut findings = Vec::new();
-    // The last reason is the one that says what to do.
+    // The last reason says what to do.
     let why = || volume.reasons.last().cloned().or_else(|| Some(format!("softroc volume show {name}")));
     match volume.state {
         VolumeState::Optimal => findings.extend(resync(volume)),
@@ -112,7 +112,7 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
             findings.push(finding(WellBeing::Critical, subject(), what, why()));
         }
         VolumeState::Missing => {
-            let what = format!("volume '{name}' is missing: none of its drives is there");
+            let what = format!("volume '{name}' is missing: none of its drives is present");
             findings.push(finding(WellBeing::Critical, subject(), what, why()));
         }
     }
@@ -121,12 +121,13 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
             "{} of volume '{name}' are lost: no drive can read them, and hosts get an I/O error there",
             ByteCount(volume.lost_bytes)
         );
-        let todo = "restore from a backup what lies there; what is written anew is readable again".to_owned();
+        let todo = "restore these blocks from a backup; a write makes them readable again".to_owned();
         findings.push(finding(WellBeing::Critical, subject(), what, Some(todo)));
     }
     if volume.cache.pinned_bytes > 0 {
         let what = format!(
-            "{} that hosts wrote to volume '{name}' are in the cache alone, and cannot be written to its drives",
+            "{} of acknowledged writes of volume '{name}' are only in the cache, and cannot be \
+            written to its drives",
             ByteCount(volume.cache.pinned_bytes)
         );
         findings.push(finding(
@@ -147,7 +148,7 @@ fn degraded(looked: &Looked, volume: &VolumeInfo) -> Finding {
     let name = &volume.name;
     let out = volume.drives.iter().filter(|drive| !serves(drive.state)).count();
     let (status, survives) = match volume.may_lose {
-        0 => (WellBeing::Critical, "the next failure of a drive can take data with it".to_owned()),
+        0 => (WellBeing::Critical, "the next drive failure can lose data".to_owned()),
         more => (WellBeing::Warning, format!("{} more may fail", counted(more, "drive"))),
     };
     let is_work = |task: &&TaskInfo| {
@@ -158,7 +159,7 @@ fn degraded(looked: &Looked, volume: &VolumeInfo) -> Finding {
     let work = looked.tasks.iter().find(is_work);
     let subject = format!("volume {name}");
     let lacks = match out {
-        0 => "lacks redundancy on a drive that is filled".to_owned(),
+        0 => "has less redundancy until its rebuild is complete".to_owned(),
         out => format!("lacks {} of {}", out, counted(volume.drives.len(), "drive")),
     };
     let what = format!("volume '{name}' is degraded: it {lacks}, and {survives}");
@@ -174,7 +175,7 @@ fn degraded(looked: &Looked, volume: &VolumeInfo) -> Finding {
     }
 }
 
-/// How far a task is: a clause.
+/// The progress of a task: a clause.
 fn progress(task: &TaskInfo) -> String {
     let state = match task.state {
         TaskState::Running => "is at".to_owned(),
@@ -184,7 +185,7 @@ fn progress(task: &TaskInfo) -> String {
     format!("{} {state} {} %{left}", task.kind, task.percent)
 }
 
-/// A time that is left, in seconds.
+/// A remaining time, in seconds.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -197,21 +198,18 @@ fn duration(seconds: u64) -> String {
 fn resync(volume: &VolumeInfo) -> Option<Finding> {
     let resync = volume.resync?;
     let name = &volume.name;
-    let what = format!(
-        "redundancy of volume '{name}' is being made to agree with its data, {} % is done",
-        resync.percent
-    );
+    let what = format!("volume '{name}' is being resynced, {} % is complete", resync.percent);
     let subject = format!("volume {name}");
     Some(match volume.may_lose {
         0 => {
-            let what = format!("{what}; until then the failure of a drive loses data");
+            let what = format!("{what}; until the end, a drive failure loses data");
             finding(WellBeing::Warning, subject, what, Some("wait: softroc task list".to_owned()))
         }
         _ => finding(WellBeing::Ok, subject, what, None),
     })
 }
 
-/// Where a volume does not do what was wished for when writes are answered.
+/// A volume whose effective write mode differs from the configured one.
 fn slower(volume: &VolumeInfo) -> Option<Finding> {
     let mode = volume.policies.iter().find(|policy| policy.name == "write-mode")?;
     let name = &volume.name;
@@ -252,9 +250,10 @@ fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
             return Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(replace(name))));
         }
         DriveState::Failed if slot.is_none() => format!(
-            "take it out of the machine and run 'softroc drive forget {name}'; after a repair 'softroc drive clear-failed {name}'"
+            "remove it and run 'softroc drive forget {name}'; after a repair, run 'softroc drive \
+            clear-failed {name}'"
         ),
-        // Nothing can be done about the drives of a volume that is not started but what starts it.
+        // The drives of a stopped volume need no action other than its start.
         state if state != DriveState::Suspended && stopped.is_some() => {
             format!("softroc volume show {}", stopped.map_or("", |volume| volume.name.as_str()))
         }
@@ -269,7 +268,7 @@ fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
         Some(reason) => format!("drive {name}{place} is {state}: {reason}"),
         None => format!("drive {name}{place} is {state}"),
     };
-    // One that another system uses is as it should be, until an operator wants it.
+    // A drive in use by another system is healthy, until an operator wants it.
     let status = if state == DriveState::Foreign { WellBeing::Ok } else { WellBeing::Warning };
     Some(finding(status, format!("drive {name}"), what, Some(todo)))
 }
@@ -277,13 +276,13 @@ fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
 fn spare(spare: &SpareInfo) -> Option<Finding> {
     let (name, subject) = (&spare.drive, format!("spare {}", spare.drive));
     (!spare.ready).then(|| {
-        let why = spare.reason.clone().unwrap_or_else(|| "it does not answer".to_owned());
-        let what = format!("hot spare {name} could not stand in: {why}");
+        let why = spare.reason.clone().unwrap_or_else(|| "it does not respond".to_owned());
+        let what = format!("hot spare {name} is not ready: {why}");
         finding(WellBeing::Warning, subject, what, Some("softroc spare list".to_owned()))
     })
 }
 
-/// An array without a spare. Many have none on purpose.
+/// An array without a spare, which may be intended.
 fn bare(array: &CoverageInfo) -> Option<Finding> {
     let volumes = array.volumes.join(", ");
     array.covered_by.is_empty().then(|| {
@@ -304,7 +303,7 @@ fn log_devices(log: &LogInfo) -> Vec<Finding> {
     out.map(told).collect()
 }
 
-/// Drives that have not answered since the start.
+/// Drives that have not responded since the start.
 fn awaited(controller: &ControllerInfo) -> Option<Finding> {
     let drives = &controller.awaited;
     let what = format!(
@@ -326,7 +325,7 @@ fn ups(controller: &ControllerInfo) -> Option<Finding> {
     Some(finding(status, "ups".to_owned(), what, None))
 }
 
-/// What the newest check of each volume found and left as it is.
+/// The unrepaired findings of the latest check of each volume.
 fn checks(looked: &Looked) -> Vec<Finding> {
     let newest = |volume: &VolumeInfo| {
         let is_of = |task: &&TaskInfo| {

@@ -1,7 +1,7 @@
-//! Revisions: a number for each drive, volume and array that rises whenever what is said of it changes. Counters, progress, the
-//! health of drives and who is connected are no changes.
+//! Revisions: a number for each drive, volume and array that rises when its description changes.
+//! Counters, progress, drive health and connected hosts do not count as changes.
 //!
-//! Whoever looked at something and is about to change it can tell by its revision whether it is still what he saw.
+//! A caller can tell by the revision whether an object changed since it was read.
 
 use super::Commands;
 use crate::interface::{DriveInfo, VolumeInfo};
@@ -10,24 +10,24 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-/// The revisions that were told.
+/// The published revisions.
 #[derive(Default)]
 pub(super) struct Revisions {
-    /// The newest one of all.
+    /// The newest revision of all.
     newest: Cell<u64>,
-    /// By what they are about: a digest of what was said, and its revision.
+    /// Per object: a digest of its description, and its revision.
     of: RefCell<BTreeMap<String, (u64, u64)>>,
 }
 
 impl Revisions {
-    /// Begins above `first`.
+    /// Starts above `first`.
     pub(super) fn begin(&self, first: u64) {
         self.newest.set(first);
     }
 
-    /// The revision of something of which this is said now.
+    /// The revision of an object with this description.
     fn of(&self, what: String, said: impl Hash) -> u64 {
-        // Not for others: any function will do that is the same as long as the process lives.
+        // The digest stays in this process, so any hash that is stable at runtime will do.
         let mut hasher = DefaultHasher::new();
         said.hash(&mut hasher);
         let digest = hasher.finish();
@@ -40,7 +40,7 @@ impl Revisions {
         self.newest.get()
     }
 
-    /// Forgets what is not there any more: one that comes back has a higher revision.
+    /// Forgets removed objects: an object that returns gets a higher revision.
     fn retain(&self, is_there: impl Fn(&str) -> bool) {
         self.of.borrow_mut().retain(|what, _| is_there(what));
     }
@@ -65,7 +65,8 @@ impl Commands {
         VolumeInfo { revision, array_revision, ..volume }
     }
 
-    /// Takes note of all that is there: what changed has another revision from now on, also if it is changed back before somebody asks.
+    /// Records the state of all objects. A change gets a new revision even if it is reverted before
+    /// the next query.
     pub(super) fn note_revisions(&self) {
         let (drives, volumes) = (self.drive_infos(), self.volume_infos());
         let mut there: Vec<String> = volumes
@@ -82,7 +83,8 @@ impl Commands {
     }
 }
 
-/// What counts as a change of a drive. Each field is named, so that a new one is thought of.
+/// The fields that count as a change of a drive. All fields are listed, so that a new field is
+/// considered.
 fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
     let DriveInfo {
         name,
@@ -124,7 +126,7 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
     (what, sizes, (standing, volumes, slot, free_bytes, warning, numbers))
 }
 
-/// What counts as a change of a volume.
+/// The fields that count as a change of a volume.
 fn said_of_volume(volume: &VolumeInfo) -> impl Hash + use<> {
     let policies: Vec<(String, String, String)> = volume
         .policies

@@ -1,20 +1,20 @@
-//! The controller started: the rooms are joined, from the lowest up, and their tasks begin.
+//! The start of the controller: creates the modules, bottom first, and starts their tasks.
 //!
-//! | task | does |
+//! | task | purpose |
 //! | --- | --- |
-//! | commands | takes commands; answers questions at once, hands changes on |
-//! | notes | takes what interfaces report |
-//! | changes | carries out one change after the other |
-//! | reports | takes what shards report, sorts it to the arrays |
+//! | commands | receives commands; answers queries at once, queues changes |
+//! | notes | receives reports of interfaces |
+//! | changes | executes one change at a time |
+//! | reports | receives reports of shards, sorts them by array |
 //! | failures, bitmap clearer, recorder | one each per started array: `arrays/failures.rs`, `bitmap_clearer.rs`, `reports.rs` |
 //! | events, repeats | store events, report folded ones |
 //! | audit | records orders |
-//! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
-//! | numbers | gives numbers to what has none: `numbering.rs` |
-//! | state files | stores again what could not be stored: `numbering.rs` |
-//! | health | asks drives for their health: `inventory/health.rs` |
-//! | disks | looks after volumes that are disks of this machine: `disks.rs` |
-//! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
+//! | reconciler | starts spares, rebuilds and scheduled tasks: `reconcile/reconciler.rs` |
+//! | numbers | numbers new objects: `numbering.rs` |
+//! | state files | retries failed stores: `numbering.rs` |
+//! | health | queries the health of drives: `inventory/health.rs` |
+//! | disks | supervises attached volumes: `disks.rs` |
+//! | tasks | stores background tasks; each running one is a task here too: `tasks/run.rs` |
 
 use super::disks::Attached;
 use super::revisions::Revisions;
@@ -40,26 +40,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use units::ByteCount;
 
-/// How a controller is started.
+/// Options for the start of a controller.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Drives to look at besides those that are remembered.
+    /// Drives to open in addition to the registered ones.
     pub drives: Vec<String>,
-    /// Hosts that are connected: the ports that serve the volumes have the same.
+    /// Connected hosts, shared with the ports that serve the volumes.
     pub hosts: Hosts,
-    /// How much memory the cache may have, of all shards together: it is made when the first volume wants it.
+    /// The cache memory of all shards together; it is allocated for the first volume that uses it.
     pub cache_size: ByteCount,
-    /// How much memory there is for what is kept of reads, of all shards together: it is taken as it is used.
+    /// The read cache memory of all shards together; it is allocated on use.
     pub read_cache: ByteCount,
-    /// How long drives may take for an operation.
+    /// The time limits of drive operations.
     pub limits: LimitsByClass,
-    /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
+    /// Log devices for journals, unless a log is in use already; empty: journals stay in place.
     pub logs: Vec<String>,
-    /// Who makes volumes disks of this machine.
+    /// Attaches volumes to this host.
     pub disks: DiskMaker,
-    /// The UPS that the machine hangs on, if there is one to listen to.
+    /// The UPS that powers this host, if `upsd` is configured.
     pub ups: Option<UpsAddress>,
-    /// Where the ports of hosts listen, as `info` says it.
+    /// The addresses of the host ports, as shown by `info`.
     pub nbd: Vec<String>,
 }
 
@@ -72,8 +72,9 @@ impl Controller {
         mailbox::mailbox(env, usize::from(shards.max(1)) * REPORTS_OPEN)
     }
 
-    /// Starts the controller on the shard of `env`, and waits until no array waits for a drive. `shards`: how to reach all shards, in order;
-    /// they must be running. `reports`: what they report.
+    /// Starts the controller on the shard of `env`, and waits until no array waits for a drive.
+    /// `shards`: the mailboxes of all shards, in order; the shards must be running. `reports`:
+    /// their reports.
     pub async fn start(
         env: &Env,
         options: Options,
@@ -85,8 +86,8 @@ impl Controller {
         handle
     }
 
-    /// Begins to start the controller, which takes commands from now on: [`Phase`] says how far it has come, and
-    /// [`ControllerHandle::reaches`] waits for it.
+    /// Begins to start the controller, which takes commands from now on. [`Phase`] is its progress;
+    /// [`ControllerHandle::reaches`] waits for a phase.
     pub fn begin(
         env: &Env,
         options: Options,
@@ -104,8 +105,8 @@ impl Controller {
 }
 
 impl Commands {
-    /// Opens the drives that are remembered and those that are given, and starts the volumes that are on them. Commands are taken as soon as events
-    /// can be reported.
+    /// Opens registered and given drives, and starts their volumes. Commands are taken as soon as
+    /// events can be reported.
     async fn start_up(
         self: Rc<Self>,
         options: Options,
@@ -128,7 +129,7 @@ impl Commands {
             ups.first_answer().await;
         }
         let mut tried = BTreeSet::new();
-        // A drive may answer while arrays are started.
+        // A drive may respond while arrays are started.
         let mut answers = all.inventory.answers();
         let mut is_over = all.lifecycle.start_all(&mut tried).await;
         if is_over {
@@ -164,7 +165,7 @@ impl Commands {
         all.reach(Phase::Started);
     }
 
-    /// What is recorded of earlier runs, and what takes commands and reports.
+    /// Loads the records of earlier runs, and starts the tasks that receive commands and reports.
     async fn take_in(self: &Rc<Self>, receiver: mailbox::Receiver<Request>, notes: mailbox::Receiver<Note>) {
         let env = &self.env;
         self.events.load().await;
@@ -178,7 +179,7 @@ impl Commands {
         env.spawn("notes", self.clone().take_notes(notes));
     }
 
-    /// The start has come so far.
+    /// Sets the phase of the start.
     fn reach(&self, phase: Phase) {
         self.phase.set(phase);
         self.change_waiting.notify(&self.env);
@@ -190,7 +191,7 @@ impl Commands {
     }
 }
 
-/// The rooms that the upper ones share.
+/// The modules that upper modules share.
 struct Lower {
     attention: Rc<Attention>,
     events: Rc<Events>,
@@ -200,7 +201,7 @@ struct Lower {
     lifecycle: Rc<Lifecycle>,
 }
 
-/// The lower rooms, each with the way to those below it that it needs.
+/// Creates the lower modules, each with its dependencies.
 fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Lower {
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
@@ -236,7 +237,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
     Lower { attention, events, inventory, arrays, tasks, lifecycle }
 }
 
-/// All rooms.
+/// Creates all modules.
 fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Commands {
     let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards, options);
     let needs = foreign::Needs {

@@ -1,20 +1,20 @@
-//! The end of the controller: everything is stopped in order, and whoever watches over the stop is told how far it is.
+//! The shutdown of the controller: stops everything in order, and reports its progress.
 
 use super::Commands;
 use crate::events::EventCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a stop says what it has not finished.
+/// How often a shutdown reports unfinished work.
 const TELL_UNFINISHED: Duration = Duration::from_secs(1);
 
 impl Commands {
-    /// `shutdown`: everything is stopped in order. Notes, a sentence each.
+    /// `shutdown`: stops everything in order. Returns notes, a sentence each.
     pub(super) async fn shut_down(self: &Rc<Self>) -> Vec<String> {
         let arrays = self.arrays.all();
         self.unfinished.begin(arrays.iter().filter(|array| array.is_running()).count() as u64);
         self.tell_unfinished();
-        self.env.spawn("what is not stopped yet", self.clone().keep_telling_unfinished());
+        self.env.spawn("work that is not stopped yet", self.clone().keep_telling_unfinished());
         self.tasks.close().await;
         self.inventory.wait_no_longer();
         self.lifecycle.remember_arrays().await;
@@ -39,7 +39,7 @@ impl Commands {
         notes
     }
 
-    /// Says what the cache has yet, to whoever watches over the stop.
+    /// Publishes the dirty data that remains in the cache.
     fn tell_unfinished(&self) {
         let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
         self.unfinished.set_dirty(volumes.map(|volume| volume.cache_info().dirty_bytes).sum());

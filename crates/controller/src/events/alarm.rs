@@ -1,7 +1,9 @@
-//! The alarm, as controllers of hardware have it: an event begins it, and it sounds until somebody silences it or switches it off.
+//! The audible alarm of a RAID controller: an event starts it; an operator silences it or switches
+//! it off.
 //!
-//! Whether it is on is kept in `alarm.toml`. Whether it sounds is said by its own events, so that a restart silences nothing. What
-//! sounds is none of this room's business: programs that are told of `alarm.sounds` and `alarm.silenced` do.
+//! The setting is stored in `alarm.toml`. The sounding state is derived from the alarm's events, so
+//! that a restart does not silence it. The sound itself is made by programs that subscribe to
+//! `alarm.sounds` and `alarm.silenced`.
 
 use super::{EventCode, Events, MOST};
 use crate::interface::{AlarmInfo, AlarmSetting, Event, Result, Severity};
@@ -9,10 +11,10 @@ use crate::statefile::{StateFile, Trouble};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 
-/// Where it is kept.
+/// The file of the setting.
 const FILE: StateFile<Kept> = StateFile::toml("alarm.toml", "the setting of the alarm").complete();
 
-/// The file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -22,7 +24,7 @@ struct Kept {
 /// See the [module](self).
 pub(super) struct Alarm {
     on: Cell<bool>,
-    /// The event that says so, while it sounds.
+    /// The `alarm.sounds` event, while it sounds.
     sounds: RefCell<Option<Event>>,
 }
 
@@ -33,15 +35,15 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// The event that says that it sounds, while it does.
+    /// The `alarm.sounds` event, while the alarm sounds.
     pub(super) fn sounding(&self) -> Option<Event> {
         self.sounds.borrow().clone()
     }
 
-    /// What an event of the alarm says of it; others say nothing.
+    /// Updates the state from an event of the alarm; other events are ignored.
     pub(super) fn hear(&self, event: &Event) {
         let is = |code: EventCode| event.code == code.code();
-        // One that was off when its own event was lost with the power is off.
+        // If a power cut lost the event of switching it off, the stored setting counts.
         if is(EventCode::AlarmSounds) && self.on.get() {
             self.sounds.replace(Some(event.clone()));
         } else if is(EventCode::AlarmSilenced) || is(EventCode::AlarmSwitched) {
@@ -51,13 +53,13 @@ impl Alarm {
 }
 
 impl EventCode {
-    /// Whether it is reported alone, however often it happens: what the alarm does, and starts and ends.
+    /// Whether repeats are reported singly: events of the alarm, and starts and stops.
     pub(super) fn is_alone(self) -> bool {
         use EventCode::{AlarmSilenced, AlarmSounds, AlarmSwitched, ControllerStarted, ControllerStopped};
         matches!(self, AlarmSilenced | AlarmSounds | AlarmSwitched | ControllerStarted | ControllerStopped)
     }
 
-    /// Whether it begins the alarm: a drive is out that nobody took out, or data is in danger or lost.
+    /// Whether it starts the alarm: a drive failed or is missing, or data is in danger or lost.
     fn begins_alarm(self) -> bool {
         use EventCode::{DriveFailed, DriveMissing, VolumeStartedDegraded};
         self.severity() >= Severity::Critical
@@ -66,7 +68,7 @@ impl EventCode {
 }
 
 impl Events {
-    /// What there is of the alarm.
+    /// The state of the alarm.
     pub(crate) fn alarm(&self) -> AlarmInfo {
         let sounds = self.alarm.sounds.borrow();
         AlarmInfo {
@@ -77,47 +79,50 @@ impl Events {
         }
     }
 
-    /// What the event before that of the alarm says: it began it. Where it is forgotten, which one it was.
+    /// The text of the event that started the alarm, or its cause if that event is no longer in
+    /// memory.
     fn begun_by(&self, sounds: &Event) -> String {
         let recent = self.feed.feed().last(MOST);
         let first = recent.iter().rev().find(|event| event.number + 1 == sounds.number);
         first.map_or_else(|| sounds.cause.clone(), |event| event.text.clone())
     }
 
-    /// Whether an event of that code begins the alarm now.
+    /// Whether an event of this code starts the alarm now.
     pub(super) fn begins_alarm(&self, code: EventCode) -> bool {
         self.alarm.on.get() && code.begins_alarm() && self.alarm.sounds.borrow().is_none()
     }
 
-    /// An event was reported that begins the alarm.
+    /// Starts the alarm after such an event.
     pub(super) fn sound_alarm(&self, code: EventCode, subject: &str) {
-        // Not what that event says: whoever counts events by their words must not find it twice.
+        // The text of that event is not repeated: programs that count events by text must not find
+        // it twice.
         let cause = format!("{} of {subject}", code.code());
         let text = format!(
-            "the alarm sounds since {cause}; 'softroc alarm silence' silences it until something else fails"
+            "the alarm sounds since {cause}; 'softroc alarm silence' silences it until the next \
+            failure"
         );
         self.report(EventCode::AlarmSounds, "controller", &cause, "it sounds until it is silenced", text);
     }
 
-    /// Reads whether it is on. Where that cannot be read, it is; what there is to be said of that.
+    /// Loads the setting; on by default. Returns the trouble if the file cannot be read.
     pub(super) async fn load_alarm(&self) -> Option<Trouble> {
         let loaded = FILE.load(self.env.world().state()).await;
         self.alarm.on.set(loaded.value.is_none_or(|kept| kept.on));
         loaded.trouble
     }
 
-    /// Stores whether it is on, where that could not be stored before.
+    /// Stores the setting if an earlier attempt failed.
     pub(crate) async fn store_alarm_again(&self) {
         if self.is_unstored(FILE.name()) {
             self.leave_to_health(self.store_state(&FILE, &Kept { on: self.alarm.on.get() }).await);
         }
     }
 
-    /// Silences it until the next event that begins it.
+    /// Silences it until the next event that starts it.
     fn silence_alarm(&self) -> AlarmInfo {
         let sounding = self.alarm.sounds.borrow().as_ref().map(|event| event.cause.clone());
         if let Some(cause) = sounding {
-            let text = format!("the alarm is silent until something else fails; it sounded since {cause}");
+            let text = format!("the alarm is silent until the next failure; it sounded since {cause}");
             self.report(
                 EventCode::AlarmSilenced,
                 "controller",
@@ -131,8 +136,7 @@ impl Events {
 
     /// Switches it on or off, or silences it.
     ///
-    /// # Errors
-    /// When that cannot be kept; it is as it was then.
+    /// # Errors If the setting cannot be stored; it is unchanged then.
     pub(crate) async fn set_alarm(&self, setting: AlarmSetting) -> Result<AlarmInfo> {
         let on = match setting {
             AlarmSetting::Silence => return Ok(self.silence_alarm()),
@@ -144,7 +148,7 @@ impl Events {
         }
         self.store_state(&FILE, &Kept { on }).await?;
         self.alarm.on.set(on);
-        let effect = if on { "it sounds when something fails" } else { "it is silent, whatever fails" };
+        let effect = if on { "it sounds at failures" } else { "it stays silent at failures" };
         let text = format!("the alarm was switched {setting}");
         self.report(EventCode::AlarmSwitched, "controller", "an operator switched it", effect, text);
         Ok(self.alarm())

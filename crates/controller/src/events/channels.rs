@@ -1,25 +1,26 @@
-//! Channels of notifications that do not work, as their events say: whoever reads how all is should not have to wait for a message that
-//! does not come.
+//! Notification channels that fail, according to their events, so that the health report shows
+//! them.
 //!
-//! Only what was reported since the start counts. Whoever sends tries anew after a start, and says so again if it does not work.
+//! Only events since the start count: the notifier tries each channel again after a start and
+//! reports failures again.
 
 use super::{EventCode, Events};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Those that do not take messages, each with the event's sentence.
+/// Failing channels, each with the text of its event.
 #[derive(Default)]
 pub(super) struct Channels(RefCell<BTreeMap<String, String>>);
 
 impl Channels {
-    /// An event was reported. One that is no channel's says nothing.
+    /// Updates the list from an event of a channel; other events are ignored.
     pub(super) fn hear(&self, code: EventCode, subject: &str, text: &str) {
         let mut failing = self.0.borrow_mut();
         match code {
             EventCode::NotifyFailing => {
                 failing.insert(subject.to_owned(), text.to_owned());
             }
-            // One that is removed, or set anew, has to fail again.
+            // A removed or changed channel counts as working until it fails again.
             EventCode::NotifyWorks | EventCode::NotifyChanged => {
                 failing.remove(subject);
             }
@@ -29,7 +30,7 @@ impl Channels {
 }
 
 impl Events {
-    /// The channels of notifications that do not take messages: name, and what there is, a sentence.
+    /// The failing notification channels: name and description, a sentence.
     pub(crate) fn failing_channels(&self) -> Vec<(String, String)> {
         let failing = self.channels.0.borrow();
         failing.iter().map(|(name, what)| (name.clone(), what.clone())).collect()

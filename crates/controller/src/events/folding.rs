@@ -1,4 +1,5 @@
-//! Repeated events, folded: a fault that repeats is reported as a few events and then as summaries with a count.
+//! Folding of repeated events: a repeating fault is reported as a few events, then as summaries
+//! with a count.
 //!
 //! **Owns** the windows in which events of one code and one subject are repeats of each other.
 //!
@@ -7,9 +8,10 @@
 //! and the time of the first. After a summary, the next window is twice as long, up to [`LONGEST`], and everything in it is
 //! counted. A window without a repeat ends the row: the next event is a first one again.
 //!
-//! **Invariants.** Each occurrence is in the count of exactly one event. Memory is bounded: subjects beyond [`SUBJECTS`]
-//! share one row for each code; critical events have a table of their own, so that no flood of others delays the first of
-//! them. What orders cause is never folded: [`Events`](super::Events) does not offer it.
+//! **Invariants.** Each occurrence is in the count of exactly one event. Memory is bounded:
+//! subjects beyond [`SUBJECTS`] share one row for each code; critical events have a table of their
+//! own, so that a flood of other events does not delay them. Events that commands cause are never
+//! folded: [`Events`](super::Events) does not offer them.
 //!
 //! **Fault model.** A crash loses the counts of windows that are open.
 
@@ -19,7 +21,7 @@ use platform::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Events of a row that are reported alone before others are folded.
+/// The number of events of a row that are reported singly before others are folded.
 const ALONE: u32 = 3;
 
 /// How long repeats are counted before the first summary.
@@ -46,7 +48,7 @@ pub(super) struct Draft {
     pub(super) time_unix_s: u64,
 }
 
-/// What repeats of one row are reported as.
+/// The summary of the repeats of one row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Summary {
     /// The last of them.
@@ -59,7 +61,7 @@ struct Row {
     /// When the window ends.
     until: Instant,
     length: Duration,
-    /// How many more are reported alone.
+    /// The number of events that are still reported singly.
     alone: u32,
     folded: Option<Summary>,
 }
@@ -74,7 +76,7 @@ pub(super) struct Folding {
 }
 
 impl Folding {
-    /// An event happened: gives it back if it is to be reported now.
+    /// Takes an event, and returns it if it is to be reported now.
     pub(super) fn offer(&mut self, mut draft: Draft, now: Instant) -> Option<Draft> {
         let is_critical = draft.code.severity() >= Severity::Critical;
         let rows = if is_critical { &mut self.critical } else { &mut self.rows };
@@ -133,7 +135,7 @@ impl Folding {
         due
     }
 
-    /// Everything that is folded, whether due or not.
+    /// All summaries, due or not.
     pub(super) fn all(&mut self) -> Vec<Summary> {
         let rows = self.critical.values_mut().chain(self.rows.values_mut());
         rows.filter_map(|row| row.folded.take()).collect()

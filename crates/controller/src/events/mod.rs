@@ -1,15 +1,16 @@
-//! The room of events: what happened. The newest thousand are in memory, and more in the state folder.
+//! Events. The newest thousand are in memory, and more in the state folder.
 //!
-//! **Owns** the events and their numbers ([`Events`]), the one list of their kinds ([`EventCode`], `codes.rs`), how they are
-//! followed (`subscription.rs`), which of them are repeats (`folding.rs`), how they are kept over restarts (`storing.rs`), the
-//! alarm that some of them begin (`alarm.rs`), and what they say of channels of notifications (`channels.rs`).
+//! **Owns** the events and their numbers ([`Events`]), the list of their kinds ([`EventCode`],
+//! `codes.rs`), subscriptions (`subscription.rs`), the folding of repeats (`folding.rs`), their
+//! storage (`storing.rs`), the alarm (`alarm.rs`), and the state of notification channels
+//! (`channels.rs`).
 //!
-//! **Invariants.** No number is given twice: they go on where the file ends, and after a crash a thousand further on,
-//! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event
-//! has one code and one severity. Reporting never waits: memory is bounded by the feed, by the table of repeats and by what
-//! is stored at a time.
+//! **Invariants.** Numbers are unique. After a restart they continue after the last stored event;
+//! after a crash they skip a thousand, since unstored events had numbers too. (If the file is
+//! removed, they restart at 1.) A kind of event has one code and one severity. Reporting never
+//! waits: memory is bounded by the feed, the table of repeats and the batch that is being stored.
 //!
-//! **Who may call it**: every room that does something people should know of.
+//! **Callers**: every module whose actions operators should know.
 
 mod alarm;
 mod channels;
@@ -34,7 +35,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 
-/// Events in memory.
+/// The number of events in memory.
 const MOST: usize = 1000;
 
 /// The events of this controller.
@@ -42,9 +43,9 @@ pub(crate) struct Events {
     env: Env,
     feed: Publisher<Event>,
     log: AppendLog,
-    /// The number of the last event that is stored.
+    /// The number of the last stored event.
     stored: Cell<u64>,
-    /// Whether the last event that was loaded is that of a shutdown.
+    /// Whether the last loaded event is a shutdown.
     ended: Cell<bool>,
     closing: Cell<bool>,
     closed: Cell<bool>,
@@ -52,25 +53,25 @@ pub(crate) struct Events {
     folding: RefCell<Folding>,
     /// The number of the next event.
     next: Cell<u64>,
-    /// How many there were since the start, by code.
+    /// The number of events since the start, by code.
     counts: RefCell<BTreeMap<&'static str, (Severity, u64)>>,
-    /// What is being done because somebody asked for it.
+    /// The command that is being carried out.
     acting: RefCell<Option<Acting>>,
     alarm: alarm::Alarm,
     channels: channels::Channels,
     state_files: state_files::StateTroubles,
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     subject: &'a str,
-    /// What else it concerns.
+    /// A related object.
     related: Option<&'a str>,
 }
 
 impl<'a> Subject<'a> {
-    /// Something, and what else it concerns: a drive and its array, or the other way round.
+    /// An object and a related one, such as a drive and its array.
     pub(crate) fn both(subject: &'a str, related: &'a str) -> Subject<'a> {
         Subject { subject, related: Some(related) }
     }
@@ -82,11 +83,11 @@ impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for Subject<'a> {
     }
 }
 
-/// Something that is done because it was asked for.
+/// A command in progress.
 #[derive(Clone, Default)]
 struct Acting {
     by: Option<Caller>,
-    /// Whether an event told of it.
+    /// Whether an event has reported it.
     told: Rc<Cell<bool>>,
 }
 
@@ -111,8 +112,8 @@ impl Events {
         }
     }
 
-    /// Takes note of an event: of which kind, of what, why, what it changes, and all of it in one sentence. A repeat is
-    /// counted, and reported with others later.
+    /// Reports an event: its code, object, cause, effect, and complete text. Repeats are counted
+    /// and reported later in a summary.
     pub(crate) fn report<'a>(
         &self,
         code: EventCode,
@@ -135,7 +136,7 @@ impl Events {
             time_unix_s: self.env.unix_time(),
         };
         let is_ordered = self.acting.borrow().is_some();
-        // The alarm's event names the one before it.
+        // The `alarm.sounds` event names the event before it.
         let begins_alarm = self.begins_alarm(code);
         let alone = match is_ordered || begins_alarm || code.is_alone() {
             true => Some(draft),
@@ -188,7 +189,7 @@ impl Events {
         self.changed.notify(&self.env);
     }
 
-    /// Reports repeats when their time is over, until events are closed.
+    /// Reports summaries of repeats when they are due, until the events are closed.
     pub(crate) async fn report_repeats(&self) {
         let next = || self.folding.borrow().next();
         while !self.closing.get() {
@@ -197,7 +198,7 @@ impl Events {
                 self.changed.wait_until(&self.env, waiting).await;
                 continue;
             };
-            // An earlier one may come to be due meanwhile.
+            // An earlier summary may become due meanwhile.
             let is_other = || self.closing.get() || next().is_none_or(|next| next < due);
             wait_or(&self.env, &self.changed, is_other, due).await;
             let due = self.folding.borrow_mut().due(self.env.now());
@@ -205,13 +206,13 @@ impl Events {
         }
     }
 
-    /// Reports all repeats that are counted so far.
+    /// Reports all counted repeats now.
     pub(crate) fn report_repeats_now(&self) {
         let folded = self.folding.borrow_mut().all();
         folded.into_iter().for_each(|summary| self.publish_summary(summary));
     }
 
-    /// Who asked for what is being done now. An event tells of it.
+    /// The caller of the command in progress, for an event that reports it.
     fn caller(&self) -> Option<Caller> {
         let acting = self.acting.borrow();
         let acting = acting.as_ref()?;
@@ -219,7 +220,8 @@ impl Events {
         acting.by.clone()
     }
 
-    /// Does what somebody asked for: events that are reported meanwhile say who it was. Also whether there were any.
+    /// Runs a command; events that it reports name its caller. Also returns whether it reported
+    /// any.
     pub(crate) fn doing<T>(&self, by: Option<&Caller>, work: impl FnOnce() -> T) -> (T, bool) {
         let acting = Acting { by: by.cloned(), told: Rc::default() };
         let before = self.acting.replace(Some(acting.clone()));
@@ -228,7 +230,8 @@ impl Events {
         (done, acting.told.get())
     }
 
-    /// The same for what takes time. Events of others, which are reported while this waits, are not meant.
+    /// The same for asynchronous work. Events that other tasks report while this one waits do not
+    /// count.
     pub(crate) async fn doing_all<T>(&self, by: Option<&Caller>, work: impl Future<Output = T>) -> (T, bool) {
         let acting = Acting { by: by.cloned(), told: Rc::default() };
         let mut work = std::pin::pin!(work);
@@ -241,7 +244,7 @@ impl Events {
         (done.await, acting.told.get())
     }
 
-    /// The newest `last`, newest last: all, or those that concern something.
+    /// The newest `last` events, the newest last: all, or those that concern one object.
     pub(crate) fn list(&self, last: Option<usize>, about: Option<&str>) -> Vec<Event> {
         let mut events = self.feed.feed().last(MOST);
         events.retain(|event| about.is_none_or(|name| event.concerns(name)));
@@ -249,12 +252,12 @@ impl Events {
         events.iter().skip(skip).map(|event| (**event).clone()).collect()
     }
 
-    /// For those who follow them.
+    /// The feed for subscribers.
     pub(crate) fn feed(&self) -> EventFeed {
         EventFeed(self.feed.feed().clone())
     }
 
-    /// How many there were of each kind since the start.
+    /// The number of events of each code since the start.
     pub(crate) fn counts(&self) -> Vec<EventCount> {
         let counts = self.counts.borrow();
         let count = |(code, (severity, count)): (&&'static str, &(Severity, u64))| EventCount {

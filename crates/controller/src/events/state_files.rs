@@ -1,5 +1,5 @@
-//! State files that cannot be read or stored, as their events say: one event when it begins and one when it ends, however often it is
-//! tried meanwhile.
+//! State files that cannot be read or stored: one event at the first failure and one at the
+//! recovery, however many attempts fail between them.
 
 use super::{EventCode, Events};
 use crate::append_log::AppendLog;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Files with trouble, by name, each with the event's sentence.
+/// Files with trouble, by name, each with the text of its event.
 #[derive(Default)]
 pub(super) struct StateTroubles {
     unreadable: RefCell<BTreeMap<String, String>>,
@@ -18,7 +18,7 @@ pub(super) struct StateTroubles {
 }
 
 impl StateTroubles {
-    /// An event was reported, here or by an interface. One that is about no state file says nothing.
+    /// Updates the lists from an event of a state file; other events are ignored.
     pub(super) fn hear(&self, code: EventCode, subject: &str, text: &str) {
         let (file, text) = (subject.to_owned(), text.to_owned());
         match code {
@@ -32,7 +32,8 @@ impl StateTroubles {
 }
 
 impl Events {
-    /// What a state file holds. If it cannot be read an event says so; `lost`: what follows where no version of it can be.
+    /// Loads a state file, and reports an event if that fails; `lost`: the effect if no version of
+    /// it can be read.
     pub(crate) async fn load_state<T: Serialize + DeserializeOwned>(
         &self,
         file: &StateFile<T>,
@@ -45,21 +46,20 @@ impl Events {
         loaded
     }
 
-    /// Says that a state file cannot be read.
+    /// Reports that a state file cannot be read.
     pub(crate) fn report_state(&self, trouble: &Trouble, lost: &str) {
         let effect = match (trouble.from_previous, trouble.is_complete) {
             (true, true) => "nothing of it is lost",
-            (true, false) => "what was stored last may be missing",
+            (true, false) => "the last stored changes may be missing",
             (false, _) => lost,
         };
         let text = format!("{}: {effect}", trouble.sentence());
         self.report(EventCode::ControllerStateUnreadable, trouble.file, &trouble.why, effect, text);
     }
 
-    /// Has a state file hold this from now on.
+    /// Stores a value in a state file.
     ///
-    /// # Errors
-    /// When it cannot be stored: a sentence.
+    /// # Errors If it cannot be stored: a sentence.
     pub(crate) async fn store_state<T: Serialize + DeserializeOwned>(
         &self,
         file: &StateFile<T>,
@@ -71,17 +71,24 @@ impl Events {
         match stored {
             Ok(()) if was_unstored => {
                 let text = format!("{about} ({name}) can be stored again");
-                let effect = "what is ordered outlives a restart";
-                self.report(EventCode::ControllerStateStored, name, "there is room again", effect, text);
+                let effect = "changes survive a restart again";
+                self.report(
+                    EventCode::ControllerStateStored,
+                    name,
+                    "the state folder is writable again",
+                    effect,
+                    text,
+                );
                 Ok(())
             }
             Ok(()) => Ok(()),
             Err(why) => {
                 let sentence = format!(
-                    "{about} ({name}) cannot be stored in the state folder: {why}; make room there, then try again"
+                    "{about} ({name}) cannot be stored in the state folder: {why}; free space \
+                    there, then try again"
                 );
                 if !was_unstored {
-                    let effect = "orders that are kept there alone are refused";
+                    let effect = "commands that depend on it are refused";
                     self.report(EventCode::ControllerStateNotStored, name, &why, effect, sentence.clone());
                 }
                 Err(Error::new(ErrorKind::Failed, sentence))
@@ -89,50 +96,57 @@ impl Events {
         }
     }
 
-    /// Lines of a log cannot be stored. `effect`: what follows from it.
+    /// Reports that lines of a log cannot be stored. `effect`: the consequence.
     pub(crate) fn log_is_not_stored(&self, log: &AppendLog, why: &str, effect: &str) {
         let (name, about) = (log.name(), log.about());
         if !self.is_unstored(name) {
             let text = format!(
-                "{about} ({name}) cannot be stored in the state folder: {why}; {effect}; make room there"
+                "{about} ({name}) cannot be stored in the state folder: {why}; {effect}; free \
+                space there"
             );
             self.report(EventCode::ControllerStateNotStored, name, why, effect, text);
         }
     }
 
-    /// All lines of a log are stored.
+    /// Reports that all lines of a log are stored again.
     pub(crate) fn log_is_stored(&self, log: &AppendLog) {
         let (name, about) = (log.name(), log.about());
         if self.is_unstored(name) {
-            let text = format!("{about} ({name}) can be stored again: what waited is stored");
-            let effect = "what waited is stored";
-            self.report(EventCode::ControllerStateStored, name, "there is room again", effect, text);
+            let text = format!("{about} ({name}) can be stored again: the waiting entries are stored");
+            let effect = "the waiting entries are stored";
+            self.report(
+                EventCode::ControllerStateStored,
+                name,
+                "the state folder is writable again",
+                effect,
+                text,
+            );
         }
     }
 
-    /// What could not be stored is tried again, and `health` says so meanwhile.
+    /// Ignores a failure: the file is stored again later, and `health` reports it meanwhile.
     pub(crate) fn leave_to_health(&self, stored: Result<()>) {
         if let Err(error) = stored {
             tracing::debug!("{error}");
         }
     }
 
-    /// Whether a state file could not be stored when that was tried last.
+    /// Whether the last attempt to store a state file failed.
     pub(crate) fn is_unstored(&self, file: &str) -> bool {
         self.state_files.unstored.borrow().contains_key(file)
     }
 
-    /// Waits until there is such a file. Whether there is: the events may end before.
+    /// Waits for a file that could not be stored. Returns false if the events are closed before.
     pub(crate) async fn wait_for_unstored(&self) -> bool {
         let has_one = || !self.state_files.unstored.borrow().is_empty();
         self.changed.wait_until(&self.env, || has_one() || self.closed.get()).await;
         !self.closed.get()
     }
 
-    /// State files that cannot be stored, and those that could not be read since the start.
+    /// Findings for state files that cannot be stored, or could not be read since the start.
     pub(crate) fn state_findings(&self) -> Vec<Finding> {
         let all = [
-            (&self.state_files.unstored, "make room in the state folder, or let its owner write there"),
+            (&self.state_files.unstored, "free space in the state folder, or make it writable for its owner"),
             (&self.state_files.unreadable, "softroc events"),
         ];
         let findings = all.into_iter().flat_map(|(files, todo)| {

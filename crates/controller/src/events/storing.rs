@@ -1,11 +1,13 @@
-//! Events over restarts: `events.jsonl` and `events.2.jsonl`, written in turn, one JSON object a line.
+//! Storage of events: `events.jsonl` and `events.2.jsonl`, written in turn, one JSON object per
+//! line.
 //!
-//! **Invariants.** Events are stored in the order of their numbers, from the feed that interfaces follow. Where storing
-//! fails it is tried again, at first after a second, then up to a minute; events that are replaced in memory meanwhile leave
-//! an `events.left-out` in the file. The event that says that the alarm sounds is in the newer file.
+//! **Invariants.** Events are stored in the order of their numbers, from the feed of the
+//! subscribers. A failed write is retried after a second, then at growing intervals up to a minute.
+//! Events that were replaced in memory meanwhile leave an `events.left-out` in the file. The
+//! current `alarm.sounds` event is in the newer file.
 //!
-//! **Fault model.** A crash loses events that were reported and not stored. A full file system loses nothing as long as the
-//! events are in memory.
+//! **Fault model.** A crash loses unstored events. A full file system loses no events that are
+//! still in memory.
 
 use super::{EventCode, Events, MOST, subscription::left_out};
 use crate::append_log::Kept;
@@ -13,34 +15,34 @@ use crate::interface::Event;
 use crate::signals::wait_or;
 use std::time::Duration;
 
-/// Where events are kept over restarts.
+/// The files of events.
 pub(super) const FILES: [&str; 2] = ["events.jsonl", "events.2.jsonl"];
 
-/// What they hold.
+/// The name of the list in messages.
 pub(super) const ABOUT: &str = "the list of events";
 
-/// How long each file is at most, in bytes.
+/// The maximum size of each file, in bytes.
 pub(super) const FILE_BYTES: usize = 2 << 20;
 
-/// The gaps between tries to store events.
+/// The intervals between attempts to store events.
 const FIRST_GAP: Duration = Duration::from_secs(1);
 const LONGEST_GAP: Duration = Duration::from_secs(60);
 
-/// How long a shutdown waits until all are stored.
+/// The time that a shutdown waits for the storage of all events.
 const LAST: Duration = Duration::from_secs(10);
 
 impl Events {
-    /// Reads what was kept. A line that was cut off by a crash is left behind.
+    /// Loads the stored events. A line that a crash cut off is ignored.
     pub(crate) async fn load(&self) {
         let of_alarm = self.load_alarm().await;
         let Kept { lines, troubles } = self.log.load::<Event>().await;
         lines.into_iter().for_each(|event| self.restore(event));
         let next = self.number_after();
-        // Whatever the last number was in a file that cannot be read: seconds since 1970 are more.
+        // Seconds since 1970 exceed any number in a file that cannot be read.
         self.next.set(if troubles.is_empty() { next } else { next.max(self.env.unix_time()) });
         self.stored.set(self.feed.feed().newest());
         self.feed.open();
-        // Stored before anything else is reported: a crash from here on is seen by it.
+        // Stored before any other event: the next start detects a crash from here on by it.
         let text = "the controller was started".to_owned();
         self.report(EventCode::ControllerStarted, "controller", "start", "volumes are started", text);
         if let Err(why) = self.store_some().await {
@@ -54,7 +56,8 @@ impl Events {
         }
     }
 
-    /// An event that was stored. The alarm's is there twice where a file was begun anew.
+    /// Restores a stored event. The `alarm.sounds` event is stored twice if a file was started
+    /// anew.
     fn restore(&self, event: Event) {
         self.alarm.hear(&event);
         let number = event.number;
@@ -64,7 +67,7 @@ impl Events {
         }
     }
 
-    /// The number of the first event after those that were kept.
+    /// The number of the first event after the stored ones.
     fn number_after(&self) -> u64 {
         match self.feed.feed().newest() {
             0 => 1,
@@ -76,7 +79,7 @@ impl Events {
         self.feed.feed().newest() > self.stored.get()
     }
 
-    /// Stores events as they come, until they are closed.
+    /// Stores events as they are reported, until the events are closed.
     pub(crate) async fn write(&self) {
         let mut gap = FIRST_GAP;
         loop {
@@ -106,7 +109,7 @@ impl Events {
         self.changed.notify(&self.env);
     }
 
-    /// Stores the next events that are not stored yet.
+    /// Stores the next unstored events.
     async fn store_some(&self) -> Result<(), String> {
         let news = self.feed.feed().after(self.stored.get());
         let Some((last, _)) = news.items.last() else { return Ok(()) };
@@ -120,23 +123,23 @@ impl Events {
     }
 
     fn not_stored(&self, why: &str) {
-        let effect = "events that are reported now are lost at a restart, unless they can be stored before";
+        let effect = "new events are lost at a restart, unless they can be stored before";
         self.log_is_not_stored(&self.log, why, effect);
     }
 
-    /// Stores all events, and ends the storing. A state folder that does not answer is waited for
-    /// no longer than [`LAST`].
+    /// Stores all events and ends the storage. Waits at most [`LAST`] for a state folder that does
+    /// not respond.
     pub(crate) async fn close(&self) {
         self.closing.set(true);
         self.changed.notify(&self.env);
         let until = self.env.now() + LAST;
         if !wait_or(&self.env, &self.changed, || self.closed.get(), until).await {
-            tracing::error!("the last events may not be stored: the state folder does not answer");
+            tracing::error!("the last events may not be stored: the state folder does not respond");
         }
     }
 }
 
-/// An event as its line, with its end.
+/// An event as a line with its line end.
 fn line(event: &Event) -> String {
     match serde_json::to_string(event) {
         Ok(text) => text + "\n",

@@ -1,8 +1,8 @@
-//! Events as interfaces follow them, from any thread and without a command.
+//! Subscriptions to events, from any thread and without a command.
 //!
-//! **Invariants.** A subscription is given every event above the number that it has seen, once and in order. Where events
-//! were replaced before it took them, it is given one event of the code `events.left-out` in their place, with their
-//! number. It ends only with the controller.
+//! **Invariants.** A subscription delivers every event above the last seen number, once and in
+//! order. If events were replaced before their delivery, it delivers one `events.left-out` in their
+//! place, with their count. It ends only with the controller.
 
 use super::EventCode;
 use crate::interface::Event;
@@ -19,23 +19,23 @@ impl From<Feed<Event>> for EventFeed {
 }
 
 impl EventFeed {
-    /// The number of the newest event; 0: there is none.
+    /// The number of the newest event; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.0.newest()
     }
 
-    /// The same, as soon as those from before the start are there.
+    /// The same, after the stored events have been loaded.
     pub async fn begun(&self) -> u64 {
         self.0.begun().await
     }
 
-    /// The events after that number that are there now, oldest first; no more than one delivery has.
+    /// The events after this number, oldest first; at most one delivery.
     pub fn after(&self, seen: u64) -> Vec<Event> {
         delivered(self.0.after(seen))
     }
 
-    /// Follows the events after that number. One that is higher than the newest is of events whose file was removed: then
-    /// all that are kept follow.
+    /// Subscribes to the events after this number. A number above the newest belongs to a removed
+    /// file: then all events in memory are delivered.
     pub fn subscribe(&self, seen: u64) -> EventSubscription {
         EventSubscription(self.0.subscribe(seen))
     }
@@ -45,7 +45,7 @@ impl EventFeed {
 pub struct EventSubscription(Subscription<Event>);
 
 impl EventSubscription {
-    /// The next events, as soon as there are any; `None`: the controller is gone, and everything was delivered.
+    /// Waits for the next events; `None` after the controller ended and everything was delivered.
     pub async fn next(&mut self) -> Option<Vec<Event>> {
         self.0.next().await.map(delivered)
     }
@@ -57,12 +57,13 @@ fn delivered(news: News<Event>) -> Vec<Event> {
     left_out.into_iter().chain(news.items.into_iter().map(|(_, event)| (*event).clone())).collect()
 }
 
-/// What stands for events that were replaced before they were taken.
+/// The event in place of events that were replaced before their delivery.
 pub(super) fn left_out(gap: Gap, time_unix_s: u64) -> Event {
     let code = EventCode::EventsLeftOut;
     let count = gap.count();
     let text = format!(
-        "up to {count} events, from number {} to number {}, are not kept any more and were not delivered",
+        "up to {count} events, from number {} to number {}, are no longer in memory and were not \
+        delivered",
         gap.first, gap.last
     );
     Event {
@@ -72,8 +73,8 @@ pub(super) fn left_out(gap: Gap, time_unix_s: u64) -> Event {
         severity: code.severity(),
         subject: "controller".to_owned(),
         related: None,
-        cause: "they were taken too late".to_owned(),
-        effect: "look at the state of volumes and drives".to_owned(),
+        cause: "the subscriber was too slow".to_owned(),
+        effect: "check the state of volumes and drives".to_owned(),
         text,
         by: None,
         count,

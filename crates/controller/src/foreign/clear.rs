@@ -1,4 +1,4 @@
-//! `foreign clear`: metadata taken off drives that are not in use.
+//! `foreign clear`: removes metadata from unused drives.
 
 use crate::events::EventCode;
 use crate::foreign::Foreign;
@@ -10,11 +10,12 @@ use platform::IoError;
 use std::rc::Rc;
 
 impl Foreign {
-    /// Takes away by what other systems, or nobody, know these drives. Everything is looked at before anything is
-    /// written.
+    /// Removes the metadata of other systems, and broken metadata, from these drives. Everything is
+    /// checked before anything is written.
     ///
     /// # Errors
-    /// When a drive is in use, carries a sound label of SoftROC's, or nothing; when it cannot be written.
+    /// When a drive is in use, carries a sound label of SoftROC or no metadata, or cannot be
+    /// written.
     pub(crate) async fn clear_foreign(&self, names: &[String]) -> Result<Reply> {
         if names.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "name the drives to clear"));
@@ -34,7 +35,7 @@ impl Foreign {
                 Error::new(ErrorKind::Failed, sentence)
             })?;
             drive.look(&self.env).await;
-            let text = format!("the metadata on drive {} were cleared", drive.name);
+            let text = format!("the metadata on drive {} was erased", drive.name);
             self.events.report(
                 EventCode::DriveCleared,
                 &drive.name,
@@ -82,11 +83,11 @@ impl Foreign {
         let reader = access.clone();
         let read = drive.in_time(&self.env, async move { reader.decode(metadata).await.0 }).await;
         let Some(places) = read else {
-            let silent = || Error::new(ErrorKind::Unavailable, format!("drive {name} does not answer"));
+            let silent = || Error::new(ErrorKind::Unavailable, format!("drive {name} does not respond"));
             return Err(drive.problem().unwrap_or_else(silent));
         };
         if places.is_empty() && !super::is_broken(drive) {
-            let sentence = format!("drive {name} carries no metadata; there is nothing to clear");
+            let sentence = format!("drive {name} has no metadata to erase");
             return wrong(ErrorKind::Invalid, sentence);
         }
         Ok(access)
@@ -94,7 +95,7 @@ impl Foreign {
 }
 
 async fn cleared(access: &Access) -> std::result::Result<(), IoError> {
-    // Before SoftROC's places are zeroed: a structure is only found as long as its anchor is there.
+    // Before SoftROC's metadata areas are zeroed: the decoder finds a structure only by its anchor.
     let (places, _) = access.decode(metadata).await;
     access.forget_undo().await?;
     access.wipe(&places).await?;

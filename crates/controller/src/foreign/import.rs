@@ -1,17 +1,19 @@
-//! `foreign import`: drives of another system become an array of SoftROC's.
+//! `foreign import`: drives of another system become an array of SoftROC.
 //!
-//! # The order of things
+//! # Order of writes
 //! Everything is checked before anything is written. Data are not touched.
 //!
-//! 1. Undo logs on all drives: what is there by which the other system knows them. Killed here: the drives are what they
-//!    were, and the logs go.
-//! 2. On one drive after the other: the other system's metadata are removed, the label is written with phase *creating*.
-//!    Killed here: what was removed is put back at the next start, for no drive has been told that the array exists.
-//! 3. The map, all regions marked of volumes that were not stopped in order. Killed here: as before.
-//! 4. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist; the others have
-//!    theirs, and nothing of the other system is left.
-//! 5. The logs go. Killed here: they mean nothing any more, and go at the next start.
-//! 6. The array is started, as any other that was found.
+//! 1. Undo logs on all drives, with the other system's metadata. Killed here: the drives are
+//!    unchanged, and the logs are removed.
+//! 2. Drive by drive: the other system's metadata are removed, the label is written with phase
+//!    *creating*. Killed here: the next start restores the metadata, since no label says that the
+//!    array exists.
+//! 3. The map; all regions of volumes that were not cleanly stopped are marked. Killed here: as
+//!    before.
+//! 4. Labels with phase *online*. Killed in the middle: one label that says online makes the array
+//!    exist; the other drives have their labels, and no metadata of the other system is left.
+//! 5. The logs are removed. Killed here: they have no effect, and the next start removes them.
+//! 6. The array is started like any other.
 
 use super::plan::Plan;
 use crate::arrays::array::{Array, SlotContent, is_full};
@@ -31,10 +33,10 @@ use units::{ByteOffset, ByteRange};
 type Seat<'a> = (usize, &'a Rc<Drive>);
 
 impl Foreign {
-    /// `foreign import`: of a volume, and of those on the same drives.
+    /// `foreign import` of a volume, and of the volumes on the same drives.
     ///
     /// # Errors
-    /// Why it cannot be; or which drive failed: then the drives are what they were.
+    /// Why it is refused; or which drive failed: then the drives are restored.
     pub(crate) async fn import(
         self: &Rc<Self>,
         volume: &str,
@@ -45,7 +47,7 @@ impl Foreign {
         let format = format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
         let Plan { label, drives, marked, mut notes } = self.plan_import(&scan, index, name.as_deref())?;
         let names = label.names();
-        let cannot = || Error::new(ErrorKind::Failed, format!("{names} cannot be laid over its drives"));
+        let cannot = || Error::new(ErrorKind::Failed, format!("{names} does not fit on its drives"));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
         array.set_places(drives.iter().map(place).collect());
         let mut map = IntentMap::new(array.uuid, array.label().regions(), false);
@@ -61,7 +63,7 @@ impl Foreign {
             if let Some(access) = drive.access()
                 && let Err(error) = access.forget_undo().await
             {
-                tracing::warn!("drive {}: its undo log is left ({error})", drive.name);
+                tracing::warn!("drive {}: its undo log could not be erased ({error})", drive.name);
             }
             drive.set_zeroed(false);
         }
@@ -70,13 +72,13 @@ impl Foreign {
             EventCode::VolumeImported,
             &array.name(),
             "an operator imported it",
-            "it is SoftROC's",
+            "SoftROC manages it",
             text,
         );
         self.lifecycle.rescan().await;
         let found = self.arrays.get(array.uuid);
         let gone =
-            || Error::new(ErrorKind::Failed, format!("{names} was imported, and is not found any more"));
+            || Error::new(ErrorKind::Failed, format!("{names} was imported, and cannot be found any more"));
         let found = found.ok_or_else(gone)?;
         if !found.is_running()
             && let Err(error) = self.lifecycle.start_array(&found, StartOrder::NONE).await
@@ -86,7 +88,7 @@ impl Foreign {
         Ok((found, notes))
     }
 
-    /// Steps 1 to 4. Where one of the first three fails, the drives become what they were.
+    /// Steps 1 to 4. If one of the first three fails, the drives are restored.
     async fn write_import(
         &self,
         array: &Rc<Array>,
@@ -125,7 +127,8 @@ impl Foreign {
                 return Err(Error::new(
                     ErrorKind::WrongState,
                     format!(
-                        "the metadata on drive {} are where the undo log would have to be; nothing was imported: copy the data instead, with 'softroc rescue'",
+                        "the metadata on drive {} occupies the place of the undo log; nothing was \
+                        imported: copy the data instead, with 'softroc rescue'",
                         drive.name
                     ),
                 ));
@@ -145,7 +148,7 @@ impl Foreign {
         for (slot, drive) in seats {
             let Some(access) = drive.access() else { return Err(closed(drive)) };
             let (mut places, unread) = access.decode(metadata).await;
-            // What looks like metadata where the array's data are is what a host has written.
+            // Apparent metadata within the array's data was written by a host.
             places.retain(|place| !lies_in_data(&label, *place));
             let wiped = match unread {
                 Some(error) => Err(error),
@@ -167,7 +170,8 @@ impl Foreign {
     async fn write_online(&self, array: &Array, seats: &[Seat<'_>], online: &Label) -> Result<()> {
         let errors = self.arrays.write_labels(array, online).await;
         let errors = errors.map_err(|error| Error::new(ErrorKind::Failed, error))?;
-        // One label that says online makes the array exist; a drive that took none goes out when it is started.
+        // One label that says online makes the array exist; a drive without such a label fails at
+        // the start of the array.
         match errors.iter().next() {
             Some((slot, error)) if errors.len() == seats.len() => Err(failed_at(seats, *slot, error)),
             _ => Ok(()),
@@ -175,16 +179,16 @@ impl Foreign {
     }
 }
 
-/// Whether any of it is data of the volumes.
+/// Whether the range overlaps data of the volumes.
 fn lies_in_data(label: &Label, place: ByteRange) -> bool {
-    // Where windows are saved is counted from the journals' room on.
+    // Volumes with saved windows are excluded: their offsets are relative to the journal space.
     let data = label.volume.iter().filter(|volume| !volume.saves()).map(|volume| {
         ByteRange::from_to(ByteOffset(volume.data_start_bytes), ByteOffset(volume.data_end_bytes()))
     });
     data.into_iter().any(|data| !data.intersection(place).is_empty())
 }
 
-/// Puts back what a drive held, where no label says that the array exists.
+/// Restores a drive's metadata if no label says that the array exists.
 async fn take_back(drive: &Drive) {
     let Some(access) = drive.access() else { return };
     let undone = match access.read_undo(false).await {

@@ -1,19 +1,19 @@
-//! The room of what other systems left on drives: looked at, made SoftROC's own, taken off.
+//! Metadata of other systems on drives: listing, import, removal.
 //!
-//! **Owns** no state ([`Foreign`] holds the way to the rooms that it needs): what it makes is on the drives, and is
-//! found there like any other array.
+//! **Owns** no state ([`Foreign`] holds the modules it depends on). Imported arrays are stored on
+//! the drives, like any other array.
 //!
-//! **Invariants.** Data are not touched. Until one label says that the array exists, an import that is cut off leaves
-//! the drives what they were, by the undo logs on them.
+//! **Invariants.** Data are not touched. Until one label says that the array exists, undo logs on
+//! the drives restore them after an interrupted import.
 //!
-//! **Who may call it**: `commands`. What becomes of an import that was interrupted is settled where labels are read:
+//! **Callers**: `commands`. An interrupted import is completed or undone when labels are read:
 //! `lifecycle/unfinished_imports.rs`.
 //!
-//! | where | what |
+//! | file | content |
 //! | --- | --- |
-//! | this file | [`Foreign::list_foreign`]: looking at drives, and what is said of them |
-//! | `plan.rs` | whether a volume can be imported, and the label of the array that it would be |
-//! | `on_its_way.rs` | a reshape that another system began and SoftROC goes on with |
+//! | this file | [`Foreign::list_foreign`]: probes drives and describes them |
+//! | `plan.rs` | checks whether a volume can be imported, and builds the label of its array |
+//! | `on_its_way.rs` | an interrupted reshape of another system, which SoftROC continues |
 //! | `import.rs` | [`Foreign::import`]: the order of writes |
 //! | `clear.rs` | [`Foreign::clear_foreign`] |
 
@@ -39,22 +39,23 @@ use ondisk::{Content, Tail, TailPlace};
 use platform::Env;
 use std::rc::Rc;
 
-/// A drive that is not in use, and what other systems say on it.
+/// An unused drive, and the metadata of other systems on it.
 pub(crate) struct Scanned {
     pub(crate) drive: Rc<Drive>,
     told: Told,
     ddf: Option<ddf::Drive>,
-    /// It could not be read everywhere where there may be metadata.
+    /// Why parts that may hold metadata could not be read.
     trouble: Option<String>,
-    /// Whether it has any metadata that `foreign clear` would remove.
+    /// Whether it has metadata that `foreign clear` would remove.
     has_metadata: bool,
-    /// File systems, partition tables and the like: what is refused to be overwritten.
+    /// File systems, partition tables and other content that must not be overwritten.
     contents: Vec<String>,
-    /// Where a tail can be on it that leaves its data alone: what lies between its beginning and its data is known.
+    /// Where SoftROC's metadata fit in front of the data, since the content before the data is
+    /// known.
     in_front: Vec<TailPlace>,
 }
 
-/// All drives that are not in use, and the volumes of other systems that they make.
+/// All unused drives, and the foreign volumes on them.
 pub(crate) struct Scan {
     pub(crate) drives: Vec<Scanned>,
     pub(crate) volumes: Vec<FoundVolume>,
@@ -99,12 +100,12 @@ impl Scan {
     }
 }
 
-/// A volume's own name: Linux md puts the machine that made it before the name.
+/// A volume's own name: Linux md prefixes it with the host name.
 fn own_name(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, name)| name)
 }
 
-/// How a volume is called in sentences.
+/// The name of a volume in sentences.
 fn called(found: &FoundVolume) -> String {
     let record = &found.record;
     match record.name.is_empty() {
@@ -113,7 +114,7 @@ fn called(found: &FoundVolume) -> String {
     }
 }
 
-/// What the room needs of others.
+/// The module's dependencies.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) inventory: Rc<Inventory>,
@@ -121,7 +122,7 @@ pub(crate) struct Needs {
     pub(crate) lifecycle: Rc<Lifecycle>,
 }
 
-/// Lists and imports what other controllers made.
+/// Lists and imports arrays of other controllers.
 pub(crate) struct Foreign {
     env: Env,
     events: Rc<Events>,
@@ -136,19 +137,20 @@ impl Foreign {
         Rc::new(Foreign { env: env.clone(), events, inventory, arrays, lifecycle })
     }
 
-    /// Looks at all labels again, which may write: what a crash interrupted is settled. Then reads what all drives carry that
-    /// serve in no array. The caller has the turn of changes.
+    /// Reads all labels again, which may write: interrupted operations are completed or undone.
+    /// Then reads the metadata of all drives that serve in no array. The caller holds the lock for
+    /// changes.
     async fn scan_foreign(&self) -> Scan {
         self.lifecycle.rescan().await;
         self.read_foreign().await
     }
 
-    /// Reads what all drives carry that serve in no array. Nothing is written, and no turn is needed: what a change that is
-    /// under way does meanwhile may be seen in part.
+    /// Reads the metadata of all drives that serve in no array. It writes nothing and needs no
+    /// lock; a concurrent change may be visible in part.
     async fn read_foreign(&self) -> Scan {
         let mut reads = Vec::new();
         for drive in self.inventory.drives() {
-            // One that is a member, a spare or a log device of ours is not looked at for others' metadata.
+            // Members, spares and log devices of SoftROC are not checked for foreign metadata.
             let is_ours = matches!(drive.label(), LabelSeen::Sound(_) | LabelSeen::Log(_));
             let is_free = !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none();
             if !is_ours && is_free && !drive.is_probed() {
@@ -177,7 +179,7 @@ impl Foreign {
         Scan { drives, volumes }
     }
 
-    /// `foreign list`: a look. Labels are known as they were when their drives were looked at last.
+    /// `foreign list`. Labels are as of the last probe at their drives.
     pub(crate) async fn list_foreign(&self) -> Reply {
         let scan = self.read_foreign().await;
         let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
@@ -222,7 +224,7 @@ impl Foreign {
         }
     }
 
-    /// What there is to say of a drive; `None` where it is in use, or carries nothing.
+    /// Describes a drive; `None` if it is in use or has no metadata.
     fn describe_drive(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
         if self.arrays.is_in_use(drive) {
             return None;
@@ -234,17 +236,17 @@ impl Foreign {
             holds.push(format!("SoftROC's label: drive {slot} of {}", array.names()));
         } else if let LabelSeen::Sound(carried) = drive.label() {
             match &carried.content {
-                // A spare is in use, in its way.
+                // A spare is in use.
                 Content::Spare(_) => return None,
                 Content::Member(label) => holds.push(format!("SoftROC's label, of {}", label.names())),
             }
         }
         match drive.label() {
             LabelSeen::Headless(headless) => {
-                holds.push(format!("what is left of SoftROC's label, of the array {}", headless.array));
+                holds.push(format!("remains of SoftROC's label, of the array {}", headless.array));
             }
             LabelSeen::Bad(_) => holds.push("a label or DDF structure that cannot be used".to_owned()),
-            // A log device is in use, in its way.
+            // A log device is in use.
             LabelSeen::Log(_) => return None,
             LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Foreign(_) => {}
         }
@@ -267,14 +269,14 @@ impl Foreign {
     }
 }
 
-/// Whether a drive carries something of SoftROC's, or DDF, that nobody can use.
+/// Whether a drive carries unusable metadata of SoftROC, or unusable DDF.
 fn is_broken(drive: &Drive) -> bool {
     matches!(drive.label(), LabelSeen::Headless(_) | LabelSeen::Bad(_) | LabelSeen::Foreign(_))
         || drive.undo().is_some()
 }
 
 impl Scanned {
-    /// What it carries of other systems.
+    /// The metadata of other systems on the drive.
     fn holds(&self) -> Vec<String> {
         let of = |record: &ondisk::foreign::Record| {
             let volume = &record.volume;
@@ -286,7 +288,7 @@ impl Scanned {
         if holds.is_empty() && self.has_metadata {
             holds.push("metadata of another system, without a volume".to_owned());
         }
-        // What lies within a volume of another system is that volume's.
+        // Content within a foreign volume belongs to that volume.
         if self.told.records.is_empty() {
             holds.extend(self.contents.iter().cloned());
         }
@@ -303,19 +305,16 @@ async fn scanned(env: &Env, drive: &Rc<Drive>) -> Option<Scanned> {
         Look::Lost(_) | Look::Nothing(_) | Look::NotYet => None,
     };
     let trouble = failed.map(|error| {
-        format!(
-            "drive {} cannot be read everywhere where metadata may be ({error}); it may have more",
-            drive.name
-        )
+        format!("drive {} cannot be read in all places of metadata ({error}); it may have more", drive.name)
     });
     let in_front = access.decode(in_front).await.0;
     let has_metadata = !places.is_empty();
-    // What cannot be read is told by whoever wants to write there.
+    // A read error is reported when the drive is to be written.
     let contents = drive.findings(env, false).await.unwrap_or_default();
     Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, contents, in_front })
 }
 
-/// Where in front of its data a drive has room for a tail.
+/// Where SoftROC's metadata fit in front of the drive's data.
 fn in_front(glimpse: &Glimpse) -> Vec<TailPlace> {
     let tails = TailPlace::ALL.into_iter().filter(|place| !place.is_end());
     let tails = tails.filter_map(|place| Tail::at(glimpse.size(), place));

@@ -1,8 +1,9 @@
-//! A volume of Linux md in the middle of a reshape, as a volume of SoftROC's on its way to another layout.
+//! A reshaping volume of Linux md as a reshaping volume of SoftROC.
 //!
-//! md's superblocks say two layouts and how far the reshape has come, and so does a label. The order in which md goes on is that of
-//! SoftROC's, where the data begin at the same place by both layouts: nothing is written over an old row that has bytes ahead of the recorded
-//! position. But for the rows at the volume's beginning: what md was at there may be in mdadm's backup alone.
+//! md's superblocks record two layouts and the progress of the reshape, as SoftROC's labels do.
+//! Both use the same order of writes if the data begin at the same offset in both layouts: no write
+//! overwrites an old row with bytes ahead of the recorded position. Exception: rows at the start of
+//! the volume, which may exist only in mdadm's backup file.
 
 use crate::arrays::extents;
 use crate::arrays::journal::with_write_hole;
@@ -16,51 +17,55 @@ use ondisk::{Label, PartLabel, ReshapeLabel, Uuid, VolumeLabel};
 use std::ops::Range;
 use units::{ByteCount, ByteOffset};
 
-/// Levels that go on here.
+/// Levels whose reshape SoftROC can continue.
 const LEVELS: [Level; 2] = [Level::Raid5, Level::Raid6];
 
-/// The way of a foreign volume.
+/// The reshape of a foreign volume.
 pub(super) struct ForeignWay<'a> {
-    /// As it was, over what both layouts have.
+    /// The old layout, over the range common to both.
     pub(super) was: &'a Section,
     is: Geometry,
     position: ByteOffset,
     is_down: bool,
-    /// What it is, for a sentence.
+    /// A description, for sentences.
     words: String,
 }
 
-/// The way that a volume is on, if it is on one.
+/// The reshape of a volume, if it has one.
 ///
 /// # Errors
-/// Why SoftROC cannot go on with it: a sentence.
+/// Why SoftROC cannot continue it: a sentence.
 pub(super) fn foreign_way(found: &FoundVolume) -> Result<Option<ForeignWay<'_>>, String> {
     let Some(reshape) = found.record.reshape() else { return Ok(None) };
     let Reshape { from, to, .. } = reshape;
     let words = format!("from {from} to {to}");
     let cannot = |why: &str| Err(format!("a reshape of it {words} was interrupted, {why}"));
     let Some(layouts) = &reshape.layouts else {
-        return cannot("of a kind with which SoftROC cannot go on; let the system that began it finish it");
+        return cannot("of a kind that SoftROC cannot continue; finish it with the system that began it");
     };
     if reshape.shift != 0 {
         return cannot(
-            "which moves the beginning of the data, and SoftROC's moves leave it where it is; let Linux md finish it (mdadm --assemble)",
+            "which moves the start of the data, as SoftROC's reshapes cannot; finish it with Linux \
+            md (mdadm --assemble)",
         );
     }
     if layouts.is_critical {
         return cannot(
-            "and what it was at may be in a file of mdadm's alone; let Linux md finish it (mdadm --assemble --backup-file=FILE)",
+            "and its current window may exist only in a backup file of mdadm; finish it with Linux \
+            md (mdadm --assemble --backup-file=FILE)",
         );
     }
     let (was, is) = (layouts.was.geometry()?, layouts.is.geometry()?);
     if [was, is].iter().any(|side| !LEVELS.contains(&side.level())) {
         return cannot(
-            "and SoftROC goes on from RAID 5 and 6 to RAID 5 and 6 alone; let Linux md finish it (mdadm --assemble)",
+            "and SoftROC continues only reshapes between RAID 5 and 6; finish it with Linux md \
+            (mdadm --assemble)",
         );
     }
     if found.state != State::Complete {
         return cannot(
-            "and not all of its members are current; let Linux md finish it (mdadm --assemble --run)",
+            "and not all of its members are current; finish it with Linux md (mdadm --assemble \
+            --run)",
         );
     }
     Ok(Some(ForeignWay {
@@ -73,11 +78,11 @@ pub(super) fn foreign_way(found: &FoundVolume) -> Result<Option<ForeignWay<'_>>,
 }
 
 impl Foreign {
-    /// Adds to a label the parts of its last volume, which is on that way, and says how far it is. The regions by its new layout, whose rows
-    /// may be in doubt as those by the old one.
+    /// Adds the parts of the label's last volume, which is reshaping, and its progress. Regions
+    /// follow the new layout, whose rows may be unsynced like those of the old one.
     ///
     /// # Errors
-    /// Why it cannot go that way: a sentence.
+    /// Why the reshape cannot continue: a sentence.
     pub(super) fn add_way(
         &self,
         label: &mut Label,
@@ -90,7 +95,7 @@ impl Foreign {
         let on = Some(way.is.drives().0).filter(|drives| *drives < members);
         let (save_at, save) = save_place(label, &was, &way.is).map_err(|error| error.message)?;
         let capacity = if way.is_down { of.capacity_bytes } else { way.is.capacity().0 };
-        // As every start makes it of the label.
+        // The same values as each start derives from the label.
         let (from, to, most) = (was, way.is, at_a_time(was.member_size(), MOST));
         let goes = ByteCount(of.capacity_bytes.min(capacity));
         let reshape = engine::Reshape::new(from, to, goes, save.member_size(), most)?;
@@ -101,7 +106,7 @@ impl Foreign {
         };
         let saved = ByteCount::ZERO;
         if reshape.is_down() != way.is_down || !reshape.allows(Moved { bytes: moved, saved }) {
-            return Err("its reshape was interrupted at a place where SoftROC's would not be".into());
+            return Err("its reshape was interrupted at a position that SoftROC cannot continue from".into());
         }
         let save = self.part(label, &of, ("save", true), &save, on)?;
         label.volume.push(VolumeLabel { data_start_bytes: save_at, ..save });
@@ -123,7 +128,7 @@ impl Foreign {
             });
         }
         notes.push(format!(
-            "the reshape of '{}' {} goes on here; run 'softroc task list' for its progress",
+            "the reshape of '{}' {} continues; run 'softroc task list' for its progress",
             of.name, way.words
         ));
         Ok(regions)
@@ -139,7 +144,7 @@ impl Foreign {
     ) -> Result<VolumeLabel, String> {
         let count = Regions::of(geometry).count;
         let first = extents::free_regions(Some(label), count)
-            .ok_or_else(|| format!("it would have {count} regions more, and an array has not so many"))?;
+            .ok_or_else(|| format!("it needs {count} more regions than the array supports"))?;
         let part = self.arrays.label_of(format!("{}+{suffix}", of.name), geometry, first..first + count);
         let own: Uuid = of.uuid;
         Ok(VolumeLabel {

@@ -1,6 +1,7 @@
-//! Whether a foreign volume can be imported, and the label of the array that it would be.
+//! Checks whether a foreign volume can be imported, and builds the label of its array.
 //!
-//! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
+//! Volumes of one container that share drives become volumes of one array: they are imported
+//! together or not at all.
 
 use super::on_its_way::{ForeignWay, foreign_way};
 use super::{Scan, Scanned, called, own_name};
@@ -16,19 +17,19 @@ use ondisk::{
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// What an import is to do.
+/// The plan of an import.
 pub(crate) struct Plan {
     /// The label of the array, not yet online.
     pub(crate) label: Label,
     /// Its drives, by slot; `None` where one is missing.
     pub(crate) drives: Vec<Option<Rc<Drive>>>,
-    /// Regions whose redundancy is not known to agree.
+    /// Regions whose redundancy may be out of sync.
     pub(crate) marked: Vec<u32>,
-    /// What is worth knowing, a sentence each.
+    /// Notes for the operator, a sentence each.
     pub(crate) notes: Vec<String>,
 }
 
-/// What to do with what cannot be imported.
+/// The advice if a volume cannot be imported.
 const INSTEAD: &str = "copy its data instead: softroc rescue DRIVE... --serve unix:PATH";
 
 fn refused(name: &str, why: impl AsRef<str>) -> Error {
@@ -36,8 +37,8 @@ fn refused(name: &str, why: impl AsRef<str>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// The volumes that have to be imported together with one, itself among them: those of its container that share drives,
-/// and those that share drives with these.
+/// The volumes that must be imported together with one: those of its container that share drives,
+/// directly or through other volumes. Includes the volume itself.
 pub(super) fn together(scan: &Scan, index: usize) -> Vec<usize> {
     let container = |index: usize| scan.volumes[index].record.container.clone();
     let mut all = vec![index];
@@ -70,23 +71,23 @@ fn current(found: &FoundVolume) -> Vec<usize> {
         .collect()
 }
 
-/// A volume as it lies on its drives.
+/// A volume and its location on the drives.
 struct Laid<'a> {
     found: &'a FoundVolume,
     section: &'a Section,
-    /// Its drives in the order of its shape.
+    /// Its drives, in the order of the layout.
     drives: Vec<Option<usize>>,
-    /// Where it begins on each.
+    /// Its start offset on each drive.
     start: ByteOffset,
-    /// The way to another layout that it is on; then the section is what it was.
+    /// The reshape, if any; the section then describes the old layout.
     way: Option<ForeignWay<'a>>,
 }
 
 impl Foreign {
-    /// What importing a volume would do. `name`: its new name.
+    /// Plans the import of a volume. `name`: its new name.
     ///
     /// # Errors
-    /// Why it cannot be imported, and what to do instead.
+    /// Why it cannot be imported, and the alternative.
     pub(super) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
         let chosen = &scan.volumes[index];
         let title = called(chosen);
@@ -98,14 +99,14 @@ impl Foreign {
                 true => refused(&title, why),
                 false => refused(
                     &title,
-                    format!("'{}', which lies on the same drives, cannot be: {why}", called(found)),
+                    format!("'{}' on the same drives cannot be imported: {why}", called(found)),
                 ),
             })?;
             laid.push(lies);
         }
         let drives = laid[0].drives.clone();
         if laid.iter().any(|other| other.drives != drives) {
-            let why = "its drives hold other volumes that use them in another order, or not all of them";
+            let why = "other volumes on its drives use them in another order, or only some of them";
             return Err(refused(&title, why));
         }
         for one in &laid {
@@ -134,7 +135,7 @@ impl Foreign {
         notes.extend(laid.iter().flat_map(|one| one.found.reasons.iter().cloned()));
         notes.extend(laid.iter().flat_map(|one| one.found.others.iter()).map(|other| {
             format!(
-                "{}; it was left as it is: softroc foreign clear {}",
+                "{}; it was left unchanged: softroc foreign clear {}",
                 other.reason,
                 scan.name(other.drive)
             )
@@ -143,7 +144,8 @@ impl Foreign {
         Ok(Plan { label, drives, marked, notes })
     }
 
-    /// Adds a volume to the label, with its parts if it is on its way to another layout; regions that are in doubt, and what is worth knowing.
+    /// Adds a volume to the label, with its parts if it is reshaping. Also returns unsynced regions
+    /// and notes.
     fn add_volume(
         &self,
         label: &mut Label,
@@ -159,7 +161,7 @@ impl Foreign {
                 Consistency::Dirty | Consistency::DirtyFrom(_) => "was not cleanly shut down",
             };
             notes.push(format!(
-                "'{}' {why}: a resync runs in the background, and the volume can be used meanwhile",
+                "'{}' {why}: a resync runs in the background; the volume is usable now",
                 volume.name
             ));
         }
@@ -176,7 +178,8 @@ impl Foreign {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "'{title}' cannot be imported under the name '{name}'; give another one with --name NEW"
+                    "'{title}' cannot be imported under the name '{name}'; choose another one with \
+                    --name NEW"
                 ),
             ));
         }
@@ -189,7 +192,7 @@ impl Foreign {
     fn empty_label(&self, drives: &[Option<Rc<Drive>>], tail: TailPlace, title: &str) -> Result<Label> {
         let present = drives.iter().flatten().map(|drive| drive.extent());
         let Some(extent) = present.min_by_key(|(size, _)| *size) else {
-            return Err(refused(title, "none of its drives is here"));
+            return Err(refused(title, "none of its drives is present"));
         };
         let member = |(slot, drive): (usize, &Option<Rc<Drive>>)| match drive {
             Some(drive) => Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1),
@@ -231,7 +234,7 @@ impl Foreign {
         let sector = sectors.max().unwrap_or(SectorSize::B512);
         let regions = Regions::of(&geometry).count;
         let first_region = extents::free_regions(Some(label), regions)
-            .ok_or_else(|| format!("it would have {regions} regions, and an array has not so many"))?;
+            .ok_or_else(|| format!("it would have {regions} regions, more than an array supports"))?;
         let beside = label;
         let label = self.arrays.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
@@ -245,15 +248,16 @@ impl Foreign {
     }
 }
 
-/// Whether parity and copies agree for sure. Linux md marks no crash where there is a partial parity log, which is not applied here.
+/// Whether parity and copies are certainly in sync. With a partial parity log, Linux md does not
+/// record a crash elsewhere, and this log is not applied here.
 fn is_known_to_agree(found: &FoundVolume) -> bool {
     found.record.consistency == Consistency::Clean && !found.record.features.contains(&Feature::Ppl)
 }
 
-/// How a volume lies on its drives, if that is as SoftROC's volumes lie.
+/// The location of a volume on its drives, if SoftROC supports such a location.
 fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
     let way = foreign_way(found)?;
-    // It is one reason, and others may be there beside it.
+    // Only one reason is reported; others may exist.
     if let Some(why) = found.no_writing.get(usize::from(way.is_some())) {
         return Err(why.clone());
     }
@@ -262,24 +266,25 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
         return Err(if why.is_empty() { "not all of its data can be read".into() } else { why });
     }
     if found.state == State::Degraded && !is_known_to_agree(found) {
-        return Err("it is degraded and was not cleanly shut down, or has a partial parity log that is not \
-             applied, so that the missing member's data cannot be computed where it was being written"
+        return Err("it is degraded and was not cleanly shut down, or has a partial parity log that \
+            is not applied, so that the missing member's data cannot be computed for interrupted \
+            writes"
             .into());
     }
     let section = match (&way, &found.sections[..]) {
         (Some(way), _) => way.was,
         (None, [section]) => section,
         (None, sections) => {
-            return Err(format!("it lies on its drives in {} pieces of different kinds", sections.len()));
+            return Err(format!("it has {} parts with different layouts", sections.len()));
         }
     };
     let is_on_all = section.members.len() == usize::from(found.record.slots);
     if section.within.start != ByteOffset::ZERO || way.is_none() && !is_on_all {
-        return Err("it uses only a part of what its level holds".into());
+        return Err("it uses only a part of its layout's capacity".into());
     }
     let mut drives = Vec::new();
     let mut start = None;
-    // By one of its layouts a volume on its way is on fewer.
+    // A reshaping volume uses fewer drives in one of its layouts.
     let all = (0..found.record.slots).map(|slot| (slot, ByteOffset(0)));
     let members = if way.is_some() { all.collect() } else { section.members.clone() };
     for (slot, offset) in &members {
@@ -290,16 +295,16 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
         };
         let begins = ByteOffset(member.data.start.0.saturating_add(offset.0));
         if start.is_some_and(|start| start != begins) {
-            return Err("its data begin at different places on its drives".into());
+            return Err("its data starts at different offsets on its drives".into());
         }
         start = Some(begins);
         drives.push(member.drive);
     }
-    let start = start.ok_or("none of its drives is here")?;
+    let start = start.ok_or("none of its drives is present")?;
     Ok(Laid { found, section, drives, start, way })
 }
 
-/// Looks whether the drives of a volume can be SoftROC's.
+/// Checks whether SoftROC can use the drives of a volume.
 fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Result<(), String> {
     for number in laid.drives.iter().flatten() {
         let Some(scanned) = scan.drives.get(*number) else { continue };
@@ -321,7 +326,8 @@ fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Res
     Ok(())
 }
 
-/// Where the tails of the drives can be: at the end, or else in front of the data, the same on all of them.
+/// Where SoftROC's metadata fit on the drives: at the end, or else in front of the data, the same
+/// on all drives.
 fn tail_place(scan: &Scan, laid: &[Laid]) -> std::result::Result<TailPlace, String> {
     let mut why = None;
     for place in TailPlace::ALL {
@@ -333,16 +339,17 @@ fn tail_place(scan: &Scan, laid: &[Laid]) -> std::result::Result<TailPlace, Stri
     let least = ByteCount(TailPlace::Front.data_start().0);
     let before = match start < least {
         true => {
-            format!("they begin at {start}, and not at {least} or later, which would leave room before them")
+            format!("it starts at {start}, and not at {least} or later, which would leave space before it")
         }
-        false => format!("what Linux md keeps before them, where they begin at {start}, leaves no 32 MiB"),
+        false => format!("the metadata of Linux md before its start at {start} leaves less than 32 MiB"),
     };
     Err(format!(
-        "its data reach into the last 32 MiB of drive {name}, where SoftROC keeps its label, and {before}; create a volume on other drives and copy them there"
+        "its data extends into the last 32 MiB of drive {name}, the place of SoftROC's label, and \
+        {before}; create a volume on other drives and copy the data there"
     ))
 }
 
-/// A drive on which a tail at that place has no room beside the data, and where these begin.
+/// A drive without space for SoftROC's metadata at that place, and the offset of its data.
 fn without_room(scan: &Scan, laid: &Laid, place: TailPlace) -> Option<(String, ByteCount)> {
     let data = ByteRange::new(laid.start, laid.section.member_size);
     let is_without = |scanned: &&Scanned| {

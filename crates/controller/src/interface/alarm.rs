@@ -1,9 +1,9 @@
-//! The alarm: what is told of it, and how it is set.
+//! The alarm: its state and its setting.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The alarm.
+/// The state of the alarm.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AlarmInfo {
     /// Whether it sounds when something fails.
@@ -24,7 +24,7 @@ impl Default for AlarmInfo {
     }
 }
 
-/// What is done with the alarm.
+/// A change of the alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlarmSetting {

@@ -1,38 +1,38 @@
-//! Orders as the audit trail has them.
+//! Records of the audit trail. An order is a command that changes state or configuration.
 
 use super::{Caller, Error};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditOutcome {
-    /// It is being carried out; after a crash: it was when the controller ended.
+    /// It is running; after a crash, it ran when the controller stopped.
     Begun,
-    /// It was carried out.
+    /// It succeeded.
     Done,
     /// It was refused, or failed; the reason says which.
     Refused,
 }
 
-/// An order: something that changes what there is, or how it behaves.
+/// One recorded order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AuditEntry {
     /// Its number.
     pub number: u64,
-    /// When it was given, in seconds since 1970; of several that were refused: the first.
+    /// When it was received, in seconds since 1970; for counted refusals, the first of them.
     pub time_unix_s: u64,
-    /// Who gave it, and from where; `None`: the process of the controller itself.
+    /// The account and its origin; `None` for the controller's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Caller>,
-    /// Which order, such as `volume-create`.
+    /// The order's name, such as `volume-create`.
     pub order: String,
-    /// What it is about.
+    /// The object that it changes.
     pub subject: String,
-    /// The rest of the order, without secrets.
+    /// The other parameters, without secrets.
     pub fields: serde_json::Value,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: AuditOutcome,
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct AuditEntry {
     /// When it ended, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_unix_s: Option<u64>,
-    /// How often: above 1 only for what was refused for want of rights, from one source.
+    /// The number of such orders; above 1 only for refusals for lack of rights from one source.
     #[serde(default = "once")]
     pub count: u64,
 }
@@ -49,21 +49,21 @@ fn once() -> u64 {
     1
 }
 
-/// An order that an interface carries out itself, such as a change of an account.
+/// An order that an interface carries out, such as a change of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderGiven {
-    /// Who gave it.
+    /// The account and its origin.
     pub by: Option<Caller>,
-    /// Which order.
+    /// The order's name.
     pub order: String,
-    /// What it is about.
+    /// The object that it changes.
     pub subject: String,
-    /// The rest of it, without secrets.
+    /// The other parameters, without secrets.
     pub fields: serde_json::Value,
 }
 
 impl AuditEntry {
-    /// What became of the order is known.
+    /// Records the outcome.
     pub(crate) fn ends(&mut self, refused: Option<&Error>, now_unix_s: u64) {
         self.outcome = if refused.is_some() { AuditOutcome::Refused } else { AuditOutcome::Done };
         self.why = refused.map(|error| error.message.clone());

@@ -1,31 +1,32 @@
-//! Who asks for a change, and from where.
+//! The account that requests a change, and its origin.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who asks for a change. Whatever carries commands to the controller says it; the event of the change keeps it.
+/// The account that requests a change. The interface supplies it; the event of the change stores
+/// it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Caller {
     /// The name of the account.
     pub user: String,
-    /// From where it asks.
+    /// The origin of the request.
     #[serde(flatten)]
     pub origin: Origin,
 }
 
-/// From where somebody asks.
+/// The origin of a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "kebab-case")]
 pub enum Origin {
-    /// A process of this machine, as its kernel tells.
+    /// A process on this host, as reported by the kernel.
     Local {
-        /// The number of its user.
+        /// Its user ID.
         uid: u32,
-        /// Its own number, where the kernel tells it.
+        /// Its process ID, where the kernel reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
     },
-    /// Another machine.
+    /// Another host.
     Network {
         /// Its address.
         address: String,

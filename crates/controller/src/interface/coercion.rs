@@ -1,19 +1,20 @@
-//! How much of a drive a new volume may use, so that a drive a little smaller can take its place.
+//! Coercion: the drive size that a new volume may use, so that a slightly smaller replacement fits.
 //!
-//! Drives of one nominal capacity differ by some sectors from vendor to vendor. RAID controllers round the size that they use of each drive down
-//! ("coercion"); a replacement that has as much after rounding fits.
+//! Drives of one nominal capacity differ by some sectors from vendor to vendor. RAID controllers
+//! round the size of each drive down ("coercion"); a replacement fits when its rounded size is
+//! large enough.
 
 use serde::{Deserialize, Serialize};
 use units::ByteCount;
 
-/// What the size of drives is rounded down to.
+/// The unit to which drive sizes are rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Coercion {
     /// 1 GiB, and 1 MiB for drives below 16 GiB.
     #[default]
     #[serde(rename = "default")]
     BySize,
-    /// Nothing is rounded.
+    /// No rounding.
     #[serde(rename = "none")]
     None,
     /// 128 MiB.
@@ -28,7 +29,7 @@ pub enum Coercion {
 const SMALL: ByteCount = ByteCount(16 << 30);
 
 impl Coercion {
-    /// All of them, in the order of help.
+    /// All values, in the order of the help text.
     pub const ALL: &'static [Coercion] =
         &[Coercion::BySize, Coercion::None, Coercion::Mib128, Coercion::Gib1];
 
@@ -53,7 +54,7 @@ impl Coercion {
         size.align_down(unit)
     }
 
-    /// The same, in bytes.
+    /// As [`used_of`](Self::used_of), in bytes.
     pub fn used_bytes(self, size_bytes: u64) -> u64 {
         self.used_of(ByteCount(size_bytes)).0
     }

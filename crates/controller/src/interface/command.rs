@@ -1,4 +1,4 @@
-//! What can be asked of the controller. Every interface speaks these; in JSON they are objects with the verb
+//! The controller's commands. Every interface uses them; in JSON, each is an object with its verb
 //! under `command`, such as `{"command": "volume-show", "volume": "data"}`.
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
@@ -16,260 +16,276 @@ use serde::{Deserialize, Serialize};
 pub enum Command {
     /// Registers a drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveAdd {
-        /// How it is named: a path, `mem:1G`, an address.
+        /// Its path or address, or `mem:SIZE`.
         drive: String,
-        /// Make a new file of that size for it, with its space reserved.
+        /// Create a file of this size for it, with preallocated space.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size_bytes: Option<u64>,
     },
-    /// Every drive. Answered by [`Reply::Drives`](crate::interface::Reply::Drives).
+    /// Lists all drives. Answered by [`Reply::Drives`](crate::interface::Reply::Drives).
     DriveList {},
-    /// One drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Shows one drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveShow {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
-    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes
-    /// say what it costs.
+    /// Declares a member failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive),
+    /// whose notes list the consequences.
     DriveFail {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
-        /// Also where data cannot be read without it; otherwise that is refused.
+        /// Proceed even if data becomes unreadable; otherwise the command is refused.
         #[serde(default)]
         accept_data_loss: bool,
-        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        /// The accepted costs from a `dry_run`. The command is refused if the costs have risen
+        /// since.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         accepted: Option<Vec<DriveCost>>,
-        /// Only say what it would cost; nothing is changed.
+        /// Report the costs and change nothing.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes say what
-    /// it costs.
+    /// Takes a drive offline. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose
+    /// notes list the consequences.
     DriveOffline {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
-        /// Also where data cannot be read without it; otherwise that is refused.
+        /// Proceed even if data becomes unreadable; otherwise the command is refused.
         #[serde(default)]
         accept_data_loss: bool,
-        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        /// The accepted costs from a `dry_run`. The command is refused if the costs have risen
+        /// since.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         accepted: Option<Vec<DriveCost>>,
-        /// Only say what it would cost; nothing is changed.
+        /// Report the costs and change nothing.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Suspends a drive: its volumes go on without it until it is [resumed](Command::DriveResume). Refused where it holds the last copy of
-    /// anything. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), whose notes say what it costs.
+    /// Suspends a drive: its volumes work without it until it is [resumed](Command::DriveResume).
+    /// Refused if the drive holds the only copy of any data. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive), whose notes list the consequences.
     DriveSuspend {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
-        /// What a `dry_run` said it costs, where that was accepted: it is refused where it costs more by now.
+        /// The accepted costs from a `dry_run`. The command is refused if the costs have risen
+        /// since.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         accepted: Option<Vec<DriveCost>>,
-        /// Only say what it would cost; nothing is changed.
+        /// Report the costs and change nothing.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Uses a drive again that is suspended, and gives it what it missed. Answered by
+    /// Resumes a suspended drive and rebuilds the writes it missed. Answered by
     /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveResume {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
     /// Brings a drive back online and resyncs it. Answered by
     /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveOnline {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
-    /// Trusts a drive again that is remembered as failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Clears the recorded failure of a drive. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveClearFailed {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
-    /// Puts another drive into a place of an array: where the place is out, what belongs there is rebuilt; where it
-    /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), of the new drive.
+    /// Replaces a member. If the member is out of service, its content is rebuilt onto the new
+    /// drive; if it is online, its content is copied first. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive) for the new drive.
     DriveReplace {
-        /// Which drive is replaced.
+        /// The drive that is replaced.
         drive: String,
-        /// By which.
+        /// The new drive.
         with: String,
-        /// What that one holds may be lost.
+        /// Overwrite existing data on the new drive.
         #[serde(default)]
         destroy_data: bool,
     },
-    /// Looks how large a drive is now, and has all of it used if it became larger. Answered by [`Reply::Drive`](crate::interface::Reply::Drive),
-    /// with notes.
+    /// Reads the size of a drive again, and uses its additional capacity. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive), with notes.
     DriveRescan {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
-        /// How large it was, where the controller cannot know that.
+        /// Its previous size, if the controller does not know it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         was_bytes: Option<u64>,
     },
-    /// Switches the light that shows where a drive sits. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Switches the locate LED of a drive's bay. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveLocate {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
-        /// On, or off.
+        /// On or off.
         on: bool,
     },
     /// Unregisters an unused drive. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done).
     DriveForget {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
     /// Creates a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
     VolumeCreate(CreateVolume),
-    /// Every volume. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
+    /// Lists all volumes. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
     VolumeList {},
-    /// One volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    /// Shows one volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeShow {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
     },
     /// Changes a volume's settings. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeSet {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
-        /// A new name. Hosts that use the volume stay connected; whoever connects finds it under the new name alone.
+        /// A new name. Connected hosts stay connected; new connections must use the new name.
         name: String,
     },
     /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).
     VolumeDelete {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
-        /// Hosts that are connected to it may be disconnected.
+        /// Disconnect hosts that use it.
         #[serde(default)]
         disconnect_hosts: bool,
     },
-    /// Lists a volume no more of which no drive is there, and the others of its array. Answered by
+    /// Removes a missing volume, and the other volumes of its array, from the list. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     VolumeForget {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
     },
     /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeStart {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
-        /// Start it even though a drive is missing and writes were interrupted: blocks of the missing drive
-        /// may read wrongly where that was.
+        /// Start it although a drive is missing and writes were interrupted. Blocks of the missing
+        /// drive may be wrong in those regions.
         #[serde(default)]
         accept_stale_parity: bool,
-        /// Start it though drives are missing that could have been used without those that are here: they were not.
+        /// Start it although the missing drives could have served the array on their own. The
+        /// operator confirms that they did not.
         #[serde(default)]
         degraded: bool,
     },
-    /// Moves a volume to another layout while hosts use it. Answered by [`Reply::Reshape`](crate::interface::Reply::Reshape).
+    /// Reshapes a volume online. Answered by [`Reply::Reshape`](crate::interface::Reply::Reshape).
     VolumeReshape(ReshapeVolume),
-    /// Writes what is dirty of a volume to its drives, and flushes them. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    /// Destages a volume's dirty data and flushes its drives. Answered by
+    /// [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeFlush {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
     },
-    /// Makes a volume a disk of this machine. Answered by [`Reply::Disk`](crate::interface::Reply::Disk).
+    /// Attaches a volume as a block device of this host. Answered by
+    /// [`Reply::Disk`](crate::interface::Reply::Disk).
     VolumeAttach {
-        /// Which.
+        /// The volume's name or UUID.
         volume: String,
-        /// Nothing can be written to the disk.
+        /// Attach it read-only.
         #[serde(default)]
         read_only: bool,
-        /// Which of the kernel's ways it goes; NBD by default.
+        /// The kernel driver; NBD by default.
         #[serde(default, rename = "as")]
         by: DiskKind,
     },
-    /// Removes a disk of this machine; its volume stays. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    /// Removes a block device of this host; its volume stays. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     VolumeDetach {
-        /// Which: the volume, or the disk's file.
+        /// The volume, or the path of the block device.
         volume: String,
-        /// Even while it is in use, or requests wait on it: what was not written is lost.
+        /// Remove it even if it is in use or has pending requests. Unwritten data is lost.
         #[serde(default)]
         force: bool,
     },
-    /// Every disk of this machine that is a volume. Answered by [`Reply::Disks`](crate::interface::Reply::Disks).
+    /// Lists the block devices of this host that are volumes. Answered by
+    /// [`Reply::Disks`](crate::interface::Reply::Disks).
     DiskList {},
-    /// Gives up, of a volume, the memory of the cache or the records on a log device. Answered by
-    /// [`Reply::Volume`](crate::interface::Reply::Volume); its notes say what is lost.
+    /// Discards a volume's cached data or its log records. Answered by
+    /// [`Reply::Volume`](crate::interface::Reply::Volume); its notes list the loss.
     LogDiscard(DiscardLog),
-    /// The cache's memory that other controllers of this machine have, or left behind. Answered by
-    /// [`Reply::Memories`](crate::interface::Reply::Memories).
+    /// Lists persistent cache memory of other controllers on this host, in use or orphaned.
+    /// Answered by [`Reply::Memories`](crate::interface::Reply::Memories).
     CacheList {},
-    /// Removes such memory: what hosts wrote, and its volumes' drives lack, is lost. Answered by
+    /// Removes orphaned cache memory. Its dirty data is lost. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     CacheRemove {
-        /// Which, as it is listed.
+        /// Its path, as `cache list` prints it.
         memory: String,
     },
-    /// Gives one drive or two to the journals of volumes, so that members carry none: a log, on two drives mirrored. Drives that
-    /// are devices of a log already keep what is on it. Answered by [`Reply::Logs`](crate::interface::Reply::Logs), with notes.
+    /// Creates a log on one drive, or mirrored on two. The journals of volumes move to it from the
+    /// members. Drives that are log devices already keep their content. Answered by
+    /// [`Reply::Logs`](crate::interface::Reply::Logs), with notes.
     LogAdd {
-        /// Which drives. Those that the controller does not know yet are added.
+        /// The drives. Unregistered drives are registered.
         drives: Vec<String>,
-        /// What they hold may be lost.
+        /// Overwrite existing data on them.
         #[serde(default)]
         destroy_data: bool,
-        /// Both may lie on one disk, which is lost with both.
+        /// Accept two partitions of one disk, although one failure loses both.
         #[serde(default)]
         same_disk_ok: bool,
     },
-    /// Removes the log: journals go back to the members, and its drives are unused. Answered by
-    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    /// Removes the log. Its journals move back to the members, and its drives become unused.
+    /// Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     LogRemove {
         /// One of its drives.
         drive: String,
     },
-    /// Every log, its devices, and which journals lie there. Answered by [`Reply::Logs`](crate::interface::Reply::Logs).
+    /// Lists logs, their devices and the journals on them. Answered by
+    /// [`Reply::Logs`](crate::interface::Reply::Logs).
     LogList {},
-    /// Everything that is counted or measured, all of one moment. No drive is asked. Answered by
+    /// All counters and measurements, in one snapshot. It causes no I/O. Answered by
     /// [`Reply::Metrics`](crate::interface::Reply::Metrics).
     Metrics {},
-    /// What hosts have asked of volumes, and what was asked of drives: counters alone. Answered by
+    /// I/O counters of volumes and drives. Answered by
     /// [`Reply::Counters`](crate::interface::Reply::Counters).
     Counters {},
-    /// How all is, and what to do. Answered by [`Reply::Health`](crate::interface::Reply::Health).
+    /// Overall health and recommended actions. Answered by
+    /// [`Reply::Health`](crate::interface::Reply::Health).
     Health {},
     /// Switches the alarm on or off, or silences it. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
     AlarmSet {
-        /// Which.
+        /// The new setting.
         to: AlarmSetting,
     },
-    /// Whether the alarm is on, and sounds. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
+    /// Shows the state of the alarm. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
     AlarmShow {},
     /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
-    /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).
+    /// Lists the hot spares and their coverage of arrays. Answered by
+    /// [`Reply::Spares`](crate::interface::Reply::Spares).
     SpareList {},
     /// Makes a drive a hot spare. Answered by [`Reply::Spare`](crate::interface::Reply::Spare).
     SpareAdd(AddSpare),
     /// Removes a hot spare. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     SpareRemove {
-        /// Which.
+        /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
-    /// What drives that are not in use carry: volumes of other systems, and what cannot be used. Answered by
-    /// [`Reply::Foreign`](crate::interface::Reply::Foreign).
+    /// Lists metadata on unused drives: foreign volumes, and metadata that cannot be used. Answered
+    /// by [`Reply::Foreign`](crate::interface::Reply::Foreign).
     ForeignList {},
-    /// Makes volumes of another system SoftROC's own, with their data. Answered by
+    /// Imports foreign volumes with their data. Answered by
     /// [`Reply::Imported`](crate::interface::Reply::Imported).
     ForeignImport {
-        /// Which volume, by its name or identity. Others that share its drives come with it.
+        /// The volume's name or identity. Volumes on the same drives are imported with it.
         volume: String,
-        /// Its new name.
+        /// Its name after the import.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// Takes metadata off drives that are not in use, whosever they are. Answered by
+    /// Erases metadata of any system from unused drives. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     ForeignClear {
-        /// Which drives.
+        /// The drives.
         drives: Vec<String>,
     },
-    /// Every background task. Answered by [`Reply::Tasks`](crate::interface::Reply::Tasks).
+    /// Lists background tasks. Answered by [`Reply::Tasks`](crate::interface::Reply::Tasks).
     TaskList {},
-    /// One task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Shows one task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskShow {
         /// Its number.
         task: u64,
@@ -297,34 +313,40 @@ pub enum Command {
     ScheduleList {},
     /// Sets a schedule. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
     TaskSchedule(SetSchedule),
-    /// What happened, newest last. Answered by [`Reply::Events`](crate::interface::Reply::Events).
+    /// Lists events, the newest last. Answered by
+    /// [`Reply::Events`](crate::interface::Reply::Events).
     EventsList {
-        /// No more than so many of the newest.
+        /// Limit to this number of the newest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<usize>,
-        /// Only the history of the volume or drive of that name.
+        /// Limit to events that concern this volume or drive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<String>,
     },
-    /// The orders that were given, newest last. Answered by [`Reply::Audit`](crate::interface::Reply::Audit).
+    /// Lists recorded orders, the newest last. Answered by
+    /// [`Reply::Audit`](crate::interface::Reply::Audit).
     AuditList {
-        /// No more than so many of the newest.
+        /// Limit to this number of the newest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<usize>,
     },
-    /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
+    /// Explains the I/O that a request causes. Answered by
+    /// [`Reply::Explained`](crate::interface::Reply::Explained).
     Explain(Explain),
-    /// Gives drives, arrays and volumes the numbers that they had before the state folder was lost. What has one of these numbers, and is not
-    /// named, gets another one. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    /// Restores the numbers of drives, arrays and volumes after a loss of the state folder. Objects
+    /// that are not named and hold one of these numbers get another one. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     NumbersSet(SetNumbers),
-    /// What the controller is. Answered by [`Reply::Info`](crate::interface::Reply::Info).
+    /// Shows the controller. Answered by [`Reply::Info`](crate::interface::Reply::Info).
     Info {},
-    /// Stops serving, in order. Answered by [`Reply::Done`](crate::interface::Reply::Done) when everything is on the drives.
+    /// Shuts down cleanly. Answered by [`Reply::Done`](crate::interface::Reply::Done) when all data
+    /// is on the drives.
     Shutdown {},
 }
 
 impl Command {
-    /// Whether it takes as long as drives, the kernel or the state folder take, and changes nothing that other commands change.
+    /// Whether it waits for drives, the kernel or the state folder, and may run concurrently with
+    /// other commands.
     pub(crate) fn waits_for_others(&self) -> bool {
         use Command::*;
         if let TaskStart(start) = self {
@@ -348,12 +370,12 @@ impl Command {
         )
     }
 
-    /// Whether it is carried out while the controller opens its drives.
+    /// Whether it is available while the controller opens its drives at the start.
     pub(crate) fn is_for_a_start(&self) -> bool {
         matches!(self, Command::EventsList { .. } | Command::AuditList { .. } | Command::Shutdown {})
     }
 
-    /// Whether it only looks, and changes nothing.
+    /// Whether it is read-only.
     pub fn only_looks(&self) -> bool {
         use Command::*;
         matches!(
@@ -390,50 +412,53 @@ pub struct CreateVolume {
     pub name: String,
     /// The RAID level, such as `raid5`.
     pub level: String,
-    /// Its drives in the order of their slots. Drives that the controller does not know yet are added. If they are all
-    /// the drives of an array, the volume is laid beside the others on it.
+    /// Its drives in the order of their slots. Unregistered drives are registered. If they are all
+    /// drives of an array, the volume uses free space of that array.
     #[serde(default)]
     pub drives: Vec<String>,
-    /// Instead of drives: one of the volumes beside which it is laid, or the UUID of their array.
+    /// Instead of drives: a volume of the array whose free space it uses, or the UUID of that
+    /// array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
-    /// How many spans, where the level has them.
+    /// The number of spans, for levels with spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spans: Option<u16>,
-    /// How often each strip is stored: a choice for `raid1e`, 2 otherwise.
+    /// The number of copies of each strip: a choice for `raid1e`, 2 otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u16>,
-    /// The strip; 256 KiB if a drive rotates, 64 KiB otherwise.
+    /// The strip size; by default 256 KiB if a drive is rotational, else 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// Where parity or copies are, such as `left-symmetric` or `near`.
+    /// The layout of parity or copies, such as `left-symmetric` or `near`.
     #[serde(alias = "layout", default, skip_serializing_if = "Option::is_none")]
     pub arrangement: Option<String>,
-    /// Its capacity; all there is otherwise.
+    /// Its capacity; by default all free space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// How a stripe that is interrupted in the middle is dealt with, on levels with parity: by a journal otherwise.
+    /// The protection against the write hole on levels with parity; by default a journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hole: Option<WriteHole>,
-    /// When hosts are told that a write is done; none: when the drives have it.
+    /// The write mode; by default that of the preset `performance` (`fast-path` on drives in memory).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
-    /// Whether what follows a stream of reads is read before hosts ask for it; none: it is not.
+    /// Read-ahead for sequential streams; the same default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_mode: Option<ReadMode>,
-    /// Whether what hosts read is kept for whoever reads it next; none: it is not.
+    /// Whether the cache keeps read data; the same default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mode: Option<CacheMode>,
-    /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
+    /// The drives' own write caches. All volumes of an array share its drives; if one volume sets
+    /// it off, it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_cache: Option<DriveCache>,
-    /// Which sectors hosts are told of; none: those of its drives.
+    /// The sector format reported to hosts; by default that of the drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sector_format: Option<SectorFormat>,
-    /// What the size of its drives is rounded down to before it is used, so that a drive a little smaller can replace one of them.
+    /// The unit to which drive sizes are rounded down, so that a slightly smaller drive can replace
+    /// one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coercion: Option<Coercion>,
-    /// What the drives hold may be lost.
+    /// Overwrite existing data on the drives.
     #[serde(default)]
     pub destroy_data: bool,
 }
@@ -442,37 +467,37 @@ pub struct CreateVolume {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explain {
-    /// Of this volume, in its present health. Otherwise of the parameters below.
+    /// Explain for this volume in its current state; otherwise for the parameters below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
     /// The RAID level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// How many drives.
+    /// The number of drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drives: Option<u16>,
-    /// The strip; 64 KiB otherwise.
+    /// The strip size; 64 KiB by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// In how many spans.
+    /// The number of spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spans: Option<u16>,
-    /// Where parity is.
+    /// The layout of parity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,
-    /// How often each strip is stored.
+    /// The number of copies of each strip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u16>,
-    /// Where copies are.
+    /// The layout of copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirrors: Option<String>,
-    /// Slots of drives that are to be taken for failed, besides those of the volume that are.
+    /// Slots to treat as failed, in addition to drives that are out of service.
     #[serde(default)]
     pub failed: Vec<u16>,
     /// `read`, `write`, `write-zeroes`, `resync` or `verify`.
     pub operation: String,
-    /// Where.
+    /// The offset.
     pub offset_bytes: u64,
-    /// How much.
+    /// The length.
     pub size_bytes: u64,
 }

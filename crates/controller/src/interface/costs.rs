@@ -1,26 +1,28 @@
-//! What an order to take a drive out costs: reported before it is carried out, and sent with the order that accepts it.
+//! The cost of taking a member out of service: reported in advance, and sent back with the command
+//! that accepts it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a volume loses with a drive.
+/// A volume's loss when a drive leaves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveCost {
     /// The volume's UUID.
     pub volume: String,
-    /// In how many places data cannot be read any more: regions, and runs of blocks that another drive did not keep.
+    /// The number of places where data becomes unreadable: regions, and runs of blocks that another
+    /// drive failed to store.
     pub lost_places: u32,
-    /// Whether it is left without redundancy, which it has now.
+    /// Whether it loses its last redundancy.
     pub last_redundancy: bool,
 }
 
 impl DriveCost {
-    /// Whether it costs data.
+    /// Whether data is lost.
     pub fn loses_data(&self) -> bool {
         self.lost_places > 0
     }
 
-    /// Whether these costs, which were accepted, include all of it.
+    /// Whether the accepted costs cover this one.
     pub fn is_within(&self, accepted: &[DriveCost]) -> bool {
         accepted.iter().any(|other| {
             other.volume == self.volume

@@ -1,22 +1,22 @@
-//! Volumes that are disks of this machine: what there is of them, and who makes them.
+//! Volumes as block devices of this host.
 //!
-//! The controller knows volumes, and what operators wish; how a kernel is told of a disk is known by whoever starts the
-//! controller ([`Disks`]).
+//! The controller knows the volumes and the desired state. The program that starts it creates the
+//! block devices ([`Disks`]).
 
 use crate::interface::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether a volume is a disk of this machine whenever the controller serves it.
+/// Whether the controller attaches a volume as a block device when it is started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachPolicy {
-    /// It is.
+    /// Attach it.
     On,
-    /// It is, and nothing can be written to the disk.
+    /// Attach it read-only.
     ReadOnly,
-    /// Only when an operator asks for it.
+    /// Leave it to an operator.
     Off,
 }
 
@@ -31,47 +31,49 @@ impl AttachPolicy {
     }
 }
 
-/// Which of the kernel's ways a disk goes.
+/// The kernel driver of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
-    /// The kernel's NBD client: every kernel has it.
+    /// The kernel's NBD client, which every kernel has.
     #[default]
     Nbd,
-    /// The kernel's driver for disks that a program serves: newer kernels have it, and it knows the shape of the disk.
+    /// ublk, the kernel's driver for block devices in user space. Newer kernels have it; it reports
+    /// I/O sizes to the kernel.
     Ublk,
 }
 
-/// How a disk is.
+/// The state of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskState {
     /// Requests reach the volume.
     Connected,
-    /// Requests wait: the volume is not served, or was not until a moment ago. After two minutes they fail.
+    /// Requests wait, since the volume is not served or has just started. After two minutes they
+    /// fail.
     Waiting,
 }
 
-/// A disk of this machine that is a volume.
+/// A block device of this host that is a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskInfo {
-    /// Its file, such as `/dev/nbd0`. The number may be another one the next time.
+    /// Its path, such as `/dev/nbd0`. The number may change when it is attached again.
     pub device: String,
-    /// Files that lead to it and stay the same, those that are there.
+    /// Existing stable links to it.
     pub links: Vec<String>,
     /// The volume's name; `None` if there is no such volume, or it is not served.
     pub volume: Option<String>,
     /// The volume's UUID.
     pub uuid: String,
-    /// Nothing can be written to it.
+    /// It is read-only.
     pub read_only: bool,
-    /// How it is.
+    /// Its state.
     pub state: DiskState,
-    /// Who uses it: a sentence's part each, such as `mounted at /srv`.
+    /// Its users: a clause each, such as `mounted at /srv`.
     pub users: Vec<String>,
 }
 
-/// A volume that can be a disk, as it is served now.
+/// A volume that can be attached, as it is served now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskVolume {
     /// Its name.
@@ -80,53 +82,54 @@ pub struct DiskVolume {
     pub uuid: String,
     /// Its number among the targets of the ports.
     pub number: u64,
-    /// What hosts can use.
+    /// Its capacity for hosts.
     pub capacity_bytes: u64,
-    /// The logical sector that hosts are told of.
+    /// The logical sector size reported to hosts.
     pub sector_bytes: u64,
-    /// The physical sector that hosts are told of.
+    /// The physical sector size reported to hosts.
     pub physical_sector_bytes: u64,
-    /// A strip.
+    /// The strip size.
     pub strip_bytes: u64,
-    /// A stripe.
+    /// The stripe size.
     pub stripe_bytes: u64,
-    /// What is wished for it.
+    /// Its attach policy.
     pub policy: AttachPolicy,
 }
 
-/// What is asked of [`Disks`].
+/// A request to [`Disks`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DiskRequest {
-    /// These volumes are served: connect their disks again that are not connected, and make those that are wished for.
+    /// These volumes are served: reconnect their block devices, and create those that a policy
+    /// requires.
     Look(Vec<DiskVolume>),
-    /// Make a disk of a volume.
+    /// Create a block device for a volume.
     Attach {
-        /// Which.
+        /// The volume.
         volume: DiskVolume,
-        /// Nothing can be written to it.
+        /// It is read-only.
         read_only: bool,
-        /// Which way it goes.
+        /// The kernel driver.
         by: DiskKind,
     },
-    /// Remove a disk.
+    /// Remove a block device.
     Detach {
-        /// Its file.
+        /// Its path.
         device: String,
-        /// Even while it is in use, or requests wait on it: what was not written is lost.
+        /// Remove it even if it is in use or has pending requests. Unwritten data is lost.
         force: bool,
     },
 }
 
-/// Takes every disk there is after a request was carried out, on any thread: it must not block.
+/// Receives the list of block devices after a request, on any thread. It must not block.
 pub type DiskAnswer = Box<dyn FnOnce(Result<Vec<DiskInfo>>) + Send>;
 
-/// Makes volumes disks of this machine.
+/// Creates block devices for volumes.
 pub trait Disks: Send + Sync {
-    /// Carries out a request, one after the other, on a thread of its own. `answer` is called when it is done.
+    /// Carries out requests in order, on a thread of its own. `answer` is called when it is done.
     fn ask(&self, request: DiskRequest, answer: DiskAnswer);
 }
 
-/// Who makes disks; nobody by default.
+/// The creator of block devices; none by default.
 #[derive(Clone, Default)]
 pub struct DiskMaker(pub Option<Arc<dyn Disks>>);
 

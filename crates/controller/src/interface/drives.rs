@@ -1,38 +1,38 @@
-//! A drive, as interfaces see it.
+//! Drives in the external interface.
 
 use crate::interface::{DriveNumbers, DriveWork, HealthInfo, SuspensionInfo};
 use ondisk::FailedDrive;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a drive is to the controller.
+/// The state of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
-    /// It serves in a volume, or would if the volume were started.
+    /// It is a current member of a volume, started or not.
     Online,
     /// It belongs to no volume.
     Unused,
-    /// It failed: its volume goes on without it.
+    /// It failed; its volume works without it.
     Failed,
-    /// An operator took it out of its volume.
+    /// An operator took it offline.
     Offline,
-    /// It did not answer in time: its volume goes on without it until it answers.
+    /// It does not respond; its volume works without it until it responds.
     Suspended,
-    /// It belongs to a volume and was not found, or it was added once and cannot be opened.
+    /// It is a member that was not found, or a registered drive that cannot be opened.
     Missing,
-    /// It belongs to a volume that went on without it: what it holds is old.
+    /// It is a member whose volume worked without it; its data is outdated.
     Stale,
-    /// It serves, but what it holds is still old in part: it is being rebuilt.
+    /// It is online, and part of its data is outdated; it is being rebuilt.
     Rebuilding,
-    /// It is filled with what another one holds, to take its place.
+    /// A member is copied to it, to be replaced by it.
     Filling,
     /// It is a hot spare.
     Spare,
     /// It is a log device: it holds journals of volumes.
     Log,
-    /// It carries a label that cannot be used: of another version, or a copy of another drive's. Or it has not returned
-    /// all that was written to it.
+    /// Its label cannot be used (another version, or a copy of another drive's label), or it lost
+    /// acknowledged writes.
     Refused,
     /// It is a member of an array of another system, which has not been imported.
     Foreign,
@@ -41,82 +41,82 @@ pub enum DriveState {
 /// A drive.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriveInfo {
-    /// How it is named: a path, `mem:1G`, an address. Of a missing drive: how it was named.
+    /// Its path or address, or `mem:SIZE`; for a missing drive, the last known one.
     pub name: String,
-    /// What it is to the controller.
+    /// Its state.
     pub state: DriveState,
-    /// Why it is in that state, if it is not in service: a sentence.
+    /// The reason for that state, if it is not in service: a sentence.
     pub reason: Option<String>,
-    /// The names of the volumes on it, the first of which names its array.
+    /// The names of the volumes on it; the first one names its array.
     pub volumes: Vec<String>,
-    /// Its place in its array, from zero.
+    /// Its slot in its array, from zero.
     pub slot: Option<u16>,
-    /// How much of it no volume uses; `None` while it cannot be opened.
+    /// Its free space; `None` while it cannot be opened.
     pub free_bytes: Option<u64>,
-    /// How many regions of its volumes it still has to be given, or has missed.
+    /// The number of its stale regions.
     pub stale_regions: u32,
     /// The UUID in its label.
     pub uuid: Option<String>,
     /// Its capacity; `None` while it cannot be opened.
     pub size_bytes: Option<u64>,
-    /// How large it became since: it is used as large as it was until it is rescanned.
+    /// Its new size if it has grown; the controller uses the previous size until a rescan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grown_to_bytes: Option<u64>,
     /// `block device`, `file`, `memory`, ...; `None` while it cannot be opened.
     pub kind: Option<String>,
-    /// The same drive under another name has the same identity.
+    /// Its identity, equal for all names of the same drive.
     pub identity: Option<String>,
-    /// The smallest unit it reads and writes.
+    /// Its logical sector size.
     pub logical_sector_bytes: Option<u64>,
-    /// The unit it writes without reading first.
+    /// Its physical sector size.
     pub physical_sector_bytes: Option<u64>,
-    /// Whether it has a spindle.
+    /// Whether it is rotational.
     pub rotational: bool,
-    /// Whether it refuses writes.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// The array of another system that it is a member of.
+    /// The foreign array that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_array: Option<ForeignArray>,
-    /// Its failure, if it failed and no operator has cleared that.
+    /// Its failure, unless an operator has cleared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureInfo>,
-    /// Times that it could not read some blocks, since the controller started.
+    /// The number of medium errors since the controller started.
     pub medium_errors: u64,
-    /// How often it was suspended since the controller was started, as it did not answer in time.
+    /// The number of suspensions for timeouts since the controller started.
     #[serde(default)]
     pub suspensions: u64,
-    /// Why it is suspended, and for how long yet, if it is.
+    /// The reason for its suspension and the time left, if it is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<SuspensionInfo>,
-    /// What was asked of it, and how long that took: told by `drive-show` alone.
+    /// Its I/O counters and latencies; only in the reply to `drive-show`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Box<DriveWork>>,
-    /// Its model, as the machine tells.
+    /// Its model, as the operating system reports it.
     pub model: Option<String>,
     /// Its serial number.
     pub serial: Option<String>,
     /// Its firmware revision.
     pub firmware: Option<String>,
-    /// The enclosure it sits in, as the machine tells.
+    /// Its enclosure, as the operating system reports it.
     pub enclosure: Option<String>,
-    /// Its place in the enclosure.
+    /// Its bay in the enclosure.
     pub bay: Option<String>,
-    /// What it tells of its health; `None` before it was asked.
+    /// Its health data; `None` before the first reading.
     pub health: Option<Box<HealthInfo>>,
-    /// The numbers by which operators know it; `None` for one that was never here, or came a moment ago.
+    /// Its numbers for operators; `None` for one that was never present, or was just added.
     #[serde(default)]
     pub numbers: Option<DriveNumbers>,
-    /// A number that is higher after each change of what is said here; what is counted or measured does not count.
+    /// Rises with each change of these values, except counters and measurements.
     #[serde(default)]
     pub revision: u64,
 }
 
-/// The failure of a drive, which counts until an operator clears it.
+/// The recorded failure of a drive, until an operator clears it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct FailureInfo {
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at_unix_s: u64,
-    /// What happened, to be read within a sentence.
+    /// The cause: a clause.
     pub why: String,
 }
 
@@ -126,7 +126,7 @@ impl FailureInfo {
     }
 }
 
-/// An array of another system, by what one of its members says.
+/// A foreign array, according to one of its members.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ForeignArray {
     /// The format of its metadata, such as `Linux md`.
@@ -136,7 +136,7 @@ pub struct ForeignArray {
 }
 
 impl DriveState {
-    /// All of them.
+    /// All states.
     pub const ALL: [DriveState; 13] = [
         DriveState::Online,
         DriveState::Unused,

@@ -1,9 +1,9 @@
-//! Why a command was refused, or failed.
+//! Errors: why a command was refused, or failed.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What kind of refusal or failure. Stable: interfaces decide by it.
+/// The kind of error. Stable: programs decide by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
@@ -11,29 +11,29 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken already.
     NameTaken,
-    /// A value cannot be: an unknown level, a strip that is not a power of two, a bad name.
+    /// A value is invalid: an unknown level, a strip that is not a power of two, a bad name.
     Invalid,
-    /// The drive belongs to an array, or another controller has it; hosts are connected to the volume.
+    /// The drive belongs to an array or is used by another controller, or hosts use the volume.
     InUse,
-    /// The drive holds something that would be lost.
+    /// The drive holds data that would be lost.
     HoldsData,
     /// The drive cannot be opened, read or written: absent, read-only, no permission.
     Unavailable,
     /// The state of the drive or the volume does not allow it: stale, offline, degraded and dirty.
     WrongState,
-    /// The order would lose data, and does not accept that.
+    /// The command would lose data, and does not accept the loss.
     LosesData,
     /// No space is left, on a drive's file system or in memory.
     OutOfSpace,
     /// A drive failed while the command ran.
     Failed,
-    /// Too many commands wait already, or the system could not write to a drive for now; try again.
+    /// Too many commands are waiting, or a write to a drive failed temporarily; try again.
     Busy,
     /// The controller shuts down, or is gone.
     Stopping,
-    /// Whoever asks may not do that.
+    /// The account lacks the right.
     Denied,
-    /// Nobody knows who asks: no password, no session, or a wrong one.
+    /// Authentication failed: no password or session, or a wrong one.
     Unauthenticated,
 }
 
@@ -59,10 +59,10 @@ impl ErrorKind {
     }
 }
 
-/// One clear sentence that names the value, what was expected, and what to do; and its stable kind.
+/// An error: a stable kind, and a sentence with the value, the expectation and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Error {
-    /// Stable: interfaces decide by it.
+    /// Its stable kind.
     pub kind: ErrorKind,
     /// The sentence.
     pub message: String,
@@ -72,14 +72,13 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Of that kind, with that sentence.
+    /// An error of this kind with this sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into() }
     }
 
-    /// The exit code of a program that was to run the command: 2 where the command itself cannot be, 4 where what it
-    /// names is not there, 3 where it is refused as things are, and nothing was changed; 1 where it was right and
-    /// something failed.
+    /// The exit code of a program that runs the command: 1 if it failed, 2 if it is invalid, 3 if
+    /// the current state does not allow it and nothing was changed, 4 if its object does not exist.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             ErrorKind::Failed | ErrorKind::OutOfSpace | ErrorKind::Busy | ErrorKind::Stopping => 1,

@@ -1,56 +1,56 @@
-//! What happened, as interfaces and the stored file have it.
+//! Events in the external interface and in the stored file.
 
 use super::Caller;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much an event matters.
+/// The severity of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Worth knowing.
+    /// For information.
     Info,
-    /// Redundancy or performance suffers.
+    /// Redundancy or performance is reduced.
     Warning,
     /// Data may become unavailable.
     Critical,
-    /// Data is lost, or cannot be reached.
+    /// Data is lost or unavailable.
     Fatal,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// A number that no other event of this controller has; later events have higher ones. 0 for events from before
-    /// there were numbers.
+    /// Its unique, rising number; 0 for events of versions without numbers.
     #[serde(default)]
     pub number: u64,
     /// When, in seconds since 1970.
     pub time_unix_s: u64,
-    /// What kind of event it is, as `docs/operate/events.md` lists them; empty for events from before there were codes.
+    /// Its code, listed by `softroc help event-codes`; empty for events of versions without codes.
     #[serde(default)]
     pub code: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What it happened to: a volume's or a drive's name, `controller`; `several` where repeats are of several.
+    /// The object: the name of a volume or drive, or `controller`; `several` for repeats on several
+    /// objects.
     pub subject: String,
-    /// What else it concerns: of a member drive, the name of its array, which is that of its first volume; of a volume, the
-    /// drive that is the cause.
+    /// A related object: for a member, its array (named after its first volume); for a volume, the
+    /// drive that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<String>,
-    /// Why it happened.
+    /// The cause.
     pub cause: String,
-    /// What it changed.
+    /// The effect.
     pub effect: String,
-    /// All of it in one sentence.
+    /// The complete event in one sentence.
     pub text: String,
-    /// Who asked for the change, and from where; `None` where nobody did.
+    /// The account that requested the change, and its origin; `None` if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Caller>,
-    /// How many times it happened: repeats are one event, with what the last of them says.
+    /// The number of occurrences. Repeats are one event with the text of the last one.
     #[serde(default = "once")]
     pub count: u64,
-    /// When the first of several repeats happened; `time_unix_s` is that of the last.
+    /// The time of the first of several repeats; `time_unix_s` is the time of the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_unix_s: Option<u64>,
 }
@@ -60,7 +60,7 @@ fn once() -> u64 {
 }
 
 impl Event {
-    /// Whether it belongs to the history of a volume or drive of that name.
+    /// Whether it concerns a volume or drive of this name.
     pub fn concerns(&self, name: &str) -> bool {
         self.subject == name || self.related.as_deref() == Some(name)
     }

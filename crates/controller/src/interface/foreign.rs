@@ -1,13 +1,13 @@
-//! What is said of drives that carry metadata and are not in use.
+//! Unused drives with metadata, and foreign volumes.
 
 use serde::{Deserialize, Serialize};
 
-/// A volume that another system made, or has changed since.
+/// A volume that another system created or changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForeignVolume {
     /// Its name; may be empty.
     pub name: String,
-    /// What tells it from all others, as its format writes it.
+    /// Its unique identity, as its format writes it.
     pub identity: String,
     /// The format: `ddf`, `linux-md`, `imsm`.
     pub format: String,
@@ -15,11 +15,11 @@ pub struct ForeignVolume {
     pub version: String,
     /// Its level, as its format calls it.
     pub level: String,
-    /// Its layout, as its format calls it; empty where there is no choice.
+    /// Its layout, as its format calls it; empty if the level has only one.
     pub layout: String,
-    /// Its strip; `None` where the level has none.
+    /// Its strip size; `None` for levels without strips.
     pub strip_bytes: Option<u64>,
-    /// Its size; 0 where it is not known.
+    /// Its size; 0 if unknown.
     pub size_bytes: u64,
     /// `complete`, `degraded` or `not readable`.
     pub state: String,
@@ -27,13 +27,13 @@ pub struct ForeignVolume {
     pub clean: bool,
     /// Its members, by slot.
     pub members: Vec<ForeignMember>,
-    /// Other drives that have to do with it.
+    /// Other drives that are related to it.
     pub others: Vec<ForeignOther>,
-    /// What is missing or stale, and why: a sentence each.
+    /// Missing or stale members with the reason: a sentence each.
     pub reasons: Vec<String>,
-    /// Volumes that are imported together with it, since they lie on the same drives: their names or identities.
+    /// Names or identities of volumes on the same drives, which are imported together with it.
     pub together_with: Vec<String>,
-    /// Why it cannot be imported, and what to do instead: a sentence. `None` where it can be.
+    /// Why it cannot be imported, and the alternative: a sentence; `None` if it can be imported.
     pub obstacle: Option<String>,
 }
 
@@ -42,36 +42,36 @@ pub struct ForeignVolume {
 pub struct ForeignMember {
     /// Its slot, from zero.
     pub slot: u16,
-    /// The drive; `None` where it is missing.
+    /// The drive; `None` if it is missing.
     pub drive: Option<String>,
     /// `current`, `rebuilding`, `stale` or `missing`.
     pub standing: String,
-    /// Where its data begin on the drive.
+    /// The offset of its data on the drive.
     pub data_start_bytes: Option<u64>,
     /// Why it is not current: a sentence.
     pub reason: Option<String>,
 }
 
-/// A drive that has to do with a foreign volume and is none of its members.
+/// A drive that is related to a foreign volume but is not a member.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForeignOther {
     /// The drive.
     pub drive: String,
-    /// What it is, in a word: `spare`, `journal`, `failed`, `stale`, `copy`.
+    /// Its role: `spare`, `journal`, `failed`, `stale`, `copy`.
     pub what: String,
-    /// More about it: a sentence.
+    /// Details: a sentence.
     pub reason: String,
 }
 
-/// A drive that carries metadata and serves in no volume.
+/// A drive with metadata that belongs to no volume of SoftROC.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ForeignDrive {
     /// The drive.
     pub name: String,
-    /// What it carries: a few words each.
+    /// Its metadata: a few words each.
     pub holds: Vec<String>,
     /// Why it is not used: a sentence.
     pub reason: Option<String>,
-    /// Whether `foreign clear` takes all of that away.
+    /// Whether `foreign clear` erases all of it.
     pub clearable: bool,
 }

@@ -1,42 +1,42 @@
-//! What interfaces see of hosts that are connected.
+//! Connected hosts.
 
 use serde::{Deserialize, Serialize};
 
 /// A host that is connected to a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HostInfo {
-    /// Who it is, for people: a process of this machine, or an address.
+    /// A description for operators: a process of this host, or an address.
     pub host: String,
-    /// Its address; of a Unix socket, that of the socket.
+    /// Its address; for a Unix socket, the path of the socket.
     pub address: String,
-    /// The number of its process, if that is one of this machine.
+    /// Its process ID, for a process of this host.
     pub pid: Option<u32>,
-    /// The number of the user of that process.
+    /// The user ID of that process.
     pub uid: Option<u32>,
-    /// What ran in that process when it connected, as the system abbreviates it.
+    /// The process name at the time of the connection, as abbreviated by the kernel.
     pub process: Option<String>,
-    /// What it speaks, such as `NBD`.
+    /// The protocol, such as `NBD`.
     pub protocol: String,
-    /// The name under which it asked for the volume, which may have been renamed since.
+    /// The volume name that it requested; the volume may have been renamed since.
     pub asked_for: String,
-    /// Since when it is connected, in seconds since 1970.
+    /// The time of the connection, in seconds since 1970.
     pub since_unix_s: u64,
-    /// Requests that are outstanding.
+    /// Outstanding requests.
     pub outstanding: u32,
-    /// Requests for reading since it connected.
+    /// Read requests since it connected.
     pub reads: u64,
     /// Bytes read since it connected.
     pub read_bytes: u64,
-    /// Requests since it connected that change something: writes, zeroes, trims.
+    /// Write requests since it connected, including zeroes and trims.
     pub writes: u64,
     /// Bytes of data written since it connected; zeroes and trims have none.
     pub written_bytes: u64,
-    /// Requests for reading in a second, over the last five seconds.
+    /// Read requests per second, over the last five seconds.
     pub reads_per_s: u64,
-    /// Bytes read in a second, over the last five seconds.
+    /// Bytes read per second, over the last five seconds.
     pub read_bytes_per_s: u64,
-    /// Requests in a second that change something, over the last five seconds.
+    /// Write requests per second, over the last five seconds.
     pub writes_per_s: u64,
-    /// Bytes written in a second, over the last five seconds.
+    /// Bytes written per second, over the last five seconds.
     pub written_bytes_per_s: u64,
 }

@@ -1,50 +1,52 @@
-//! How long drives may take, and what became of those that took longer.
+//! Time limits of drives, and suspensions.
 
 use serde::{Deserialize, Serialize};
 
-/// How long a drive may take for an operation before it is suspended, or redundancy is asked.
+/// The time limit of an operation, after which the drive is suspended or the read is served from
+/// redundancy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriveLimit {
-    /// For which: `short-read` (a read that redundancy can serve), `read`, `write`, `flush`, `discard`.
+    /// The operation: `short-read` (a read that redundancy can serve), `read`, `write`, `flush`,
+    /// `discard`.
     pub operation: String,
-    /// So long.
+    /// The limit.
     pub limit_ms: u64,
-    /// Why that long.
+    /// The source of the limit.
     pub from: LimitSource,
 }
 
-/// Where a time limit of a drive comes from.
+/// The source of a time limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitSource {
-    /// It is that of drives of this machine, unless anything else is set.
+    /// The default for local drives.
     Default,
-    /// It is that of the drive's class, which is not the default.
+    /// The default of the drive's class.
     DriveClass,
-    /// It was set for the drive's class: `serve --time-limit`.
+    /// A setting for the drive's class: `serve --time-limit`.
     Setting,
 }
 
-/// What suspended a drive.
+/// The cause of a suspension.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SuspendedBy {
-    /// It exceeded a time limit. It is used again when it answers, or fails.
+    /// It exceeded a time limit. It returns when it responds, or fails.
     #[default]
     TimeLimit,
-    /// An operator: `drive suspend`. It is used again with `drive resume` alone.
+    /// An operator: `drive suspend`. Only `drive resume` ends it.
     Operator,
 }
 
-/// A drive that is suspended.
+/// A suspension.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SuspensionInfo {
-    /// What suspended it.
+    /// Its cause.
     #[serde(default)]
     pub by: SuspendedBy,
-    /// Why, to be read within a sentence, such as `a write takes longer than 2s`.
+    /// The reason: a clause, such as `a write takes longer than 2s`.
     pub why: String,
-    /// It fails unless it answers within so many seconds. One that an operator suspended does not.
+    /// Seconds until the drive fails if it does not respond; `None` if an operator suspended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails_in_s: Option<u64>,
 }

@@ -1,47 +1,48 @@
-//! What interfaces see of logs.
+//! Logs and their devices.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A log: one drive or two that hold journals of volumes, instead of their members.
+/// A log: one drive, or two mirrored drives, that hold the journals of volumes instead of the
+/// members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogInfo {
     /// Its UUID.
     pub log: String,
-    /// Whether journals lie on it now. A log that was used elsewhere is there and not in use.
+    /// Whether the controller uses it. A log of another controller is listed, but not in use.
     pub in_use: bool,
-    /// Its devices, one or two, which hold the same.
+    /// Its devices: one, or two mirrored ones.
     pub devices: Vec<LogDeviceInfo>,
-    /// Which journals lie there.
+    /// The journals on it.
     pub places: Vec<LogPlaceInfo>,
 }
 
-/// A drive that belongs to a log.
+/// A device of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogDeviceInfo {
     /// Its name.
     pub drive: String,
-    /// How it is.
+    /// Its state.
     pub state: LogDeviceState,
     /// Why it is not online: a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many bytes it has room for; `None` while it is missing.
+    /// Its capacity; `None` while it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// How many of these journals take.
+    /// The space that journals use.
     pub used_bytes: u64,
 }
 
-/// How a device of a log is.
+/// The state of a log device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogDeviceState {
-    /// It is there, and works.
+    /// It is present and works.
     Online,
-    /// It is not there.
+    /// It is missing.
     Missing,
-    /// It is there, and cannot be used.
+    /// It is present and cannot be used.
     Failed,
 }
 
@@ -58,9 +59,9 @@ impl fmt::Display for LogDeviceState {
 /// A journal on a log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogPlaceInfo {
-    /// The volume whose journal it is.
+    /// The volume.
     pub volume: String,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
@@ -68,29 +69,30 @@ pub struct LogPlaceInfo {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiscardLog {
-    /// Of which volume.
+    /// The volume.
     pub volume: String,
-    /// What is given up, also where it is here and intact. `None`: what the volume waits for.
+    /// The data to discard, even if it is present and intact. `None`: the data that the volume
+    /// waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<Discarded>,
-    /// Nothing is given up: the notes say what would be lost.
+    /// Discard nothing; the notes list the loss.
     #[serde(default)]
     pub dry_run: bool,
 }
 
 impl DiscardLog {
-    /// What a volume waits for is given up.
+    /// Discards the data that a volume waits for.
     pub fn lacking(volume: impl Into<String>) -> DiscardLog {
         DiscardLog { volume: volume.into(), what: None, dry_run: false }
     }
 }
 
-/// What `log discard` gives up.
+/// The data that `log discard` discards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discarded {
-    /// What the memory of the cache has of the volume, or had when it was lost.
+    /// The volume's data in the cache, present or lost.
     Cache,
-    /// Records of the volume on log devices: of its journal, and of its data log.
+    /// The volume's journal and data log on log devices.
     Records,
 }

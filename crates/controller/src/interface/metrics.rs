@@ -1,5 +1,5 @@
-//! What monitoring asks for at once: everything that has a number, all of one moment, and nothing that a drive or a shard has to
-//! be asked for.
+//! Metrics for monitoring: all values in one snapshot, without I/O to drives and without messages
+//! to shards.
 
 use crate::interface::{
     ControllerInfo, CoverageInfo, DriveInfo, DriveLimit, ScheduleInfo, Severity, SpareInfo, TaskInfo,
@@ -7,10 +7,11 @@ use crate::interface::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Everything that is counted or measured.
+/// All counters and measurements.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MetricsInfo {
-    /// When it was told, in nanoseconds, by a clock that never goes back; it begins anew with the controller.
+    /// The time of the snapshot, in nanoseconds of a monotonic clock that starts with the
+    /// controller.
     #[serde(default)]
     pub taken_ns: u64,
     /// The controller.
@@ -21,99 +22,101 @@ pub struct MetricsInfo {
     pub volumes: Vec<VolumeMetrics>,
     /// Drives: those of volumes by slot, then the others by name.
     pub drives: Vec<DriveMetrics>,
-    /// Tasks: those that go on, then those that ended, the newest first.
+    /// Tasks: active ones, then ended ones, the newest first.
     pub tasks: Vec<TaskInfo>,
-    /// What is done by itself every so often.
+    /// The schedules.
     pub schedules: Vec<ScheduleInfo>,
     /// Hot spares, by name.
     pub spares: Vec<SpareInfo>,
-    /// Each array that could use one.
+    /// The coverage of each array by spares.
     pub coverage: Vec<CoverageInfo>,
-    /// How many events of each kind there have been since the controller was started, by code.
+    /// The number of events of each code since the controller started.
     pub events: Vec<EventCount>,
 }
 
-/// A volume, and what hosts have asked of it since the controller was started.
+/// A volume and its host I/O since the controller started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeMetrics {
-    /// It.
+    /// The volume.
     pub volume: VolumeInfo,
-    /// What hosts have asked of it.
+    /// Its host I/O.
     pub work: Vec<WorkInfo>,
-    /// Requests that took the fast path.
+    /// FastPath requests.
     pub fast_path: u64,
-    /// Writes to a stripe that went to its drives together with others, by one plan.
+    /// Stripe writes that were merged with others into one plan.
     pub joined_writes: u64,
-    /// Writes of hosts that did not begin and end at whole multiples of 4 KiB.
+    /// Host writes that are not aligned to 4 KiB.
     #[serde(default)]
     pub unaligned_writes: u64,
-    /// Times that a fault made a stripe request be planned again.
+    /// Stripe requests that were planned again after a fault.
     pub replans: u64,
-    /// Runs of blocks that a drive could not read and that were written anew.
+    /// Unreadable runs of blocks that were repaired.
     pub repaired: u64,
-    /// Runs of blocks whose content was lost.
+    /// Runs of blocks whose data was lost.
     pub lost: u64,
-    /// How many drives may fail, whichever they are, while none is out.
+    /// The fault tolerance of the volume when optimal.
     pub may_lose_when_optimal: u16,
 }
 
-/// A drive, and what was asked of it since the controller was started.
+/// A drive and its I/O since the controller started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DriveMetrics {
-    /// It.
+    /// The drive.
     pub drive: DriveInfo,
-    /// What was asked of it: by hosts, by tasks, and for its metadata.
+    /// Its I/O: by hosts, by tasks and for metadata.
     pub work: Vec<WorkInfo>,
-    /// How long it may take.
+    /// Its time limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<DriveLimit>,
 }
 
-/// What was done of one kind of operation.
+/// I/O of one kind of operation.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct WorkInfo {
-    /// Of which: `read`, `write` (zeroes included), `trim`, `flush`.
+    /// The operation: `read`, `write` (zeroes included), `trim`, `flush`.
     pub operation: String,
-    /// Operations that are under way.
+    /// Outstanding operations.
     pub outstanding: u64,
-    /// Operations that have ended, those that failed among them.
+    /// Completed operations, including failed ones.
     pub completed: u64,
-    /// Operations that failed.
+    /// Failed operations.
     pub failed: u64,
-    /// Bytes that those that succeeded were about.
+    /// Bytes of successful operations.
     pub bytes: u64,
-    /// The time that all took together, in nanoseconds.
+    /// The total time, in nanoseconds.
     pub time_ns: u64,
-    /// How many took no longer than each of [`MetricsInfo::bucket_bounds_ns`] and longer than the one before; last, those that
-    /// took longer than all.
+    /// The number of operations per bucket of [`MetricsInfo::bucket_bounds_ns`]; the last bucket
+    /// counts those above all bounds.
     pub buckets: Vec<u64>,
-    /// Of a drive: how many were slow, which is longer than [`DriveWork::slow_ns`].
+    /// For a drive: operations that took longer than [`DriveWork::slow_ns`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<u64>,
 }
 
-/// What was asked of a drive since the controller was started, and how long it took.
+/// A drive's I/O counters and latencies since the controller started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriveWork {
-    /// What took longer is slow, in nanoseconds: the limit for a read that redundancy can serve, or the next bound above it.
+    /// The threshold of slow operations, in nanoseconds: the limit for a read that redundancy can
+    /// serve, or the next bucket bound above it.
     pub slow_ns: u64,
     /// The upper bounds, in nanoseconds, of the buckets.
     pub bucket_bounds_ns: Vec<u64>,
-    /// Of each kind of operation.
+    /// Each kind of operation.
     pub operations: Vec<WorkInfo>,
-    /// How long it may take; none of one that cannot be opened.
+    /// Its time limits; none if it cannot be opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<DriveLimit>,
 }
 
-/// What hosts have asked of volumes, and what was asked of drives: counters alone, for whoever looks every few seconds.
+/// I/O counters of volumes and drives, for polling every few seconds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CountersInfo {
-    /// When it was told, in nanoseconds, by a clock that never goes back; it begins anew with the controller.
+    /// The time of the snapshot, in nanoseconds of a monotonic clock that starts with the
+    /// controller.
     pub taken_ns: u64,
-    /// Volumes that are known, in no order.
+    /// Volumes, unordered.
     pub volumes: Vec<VolumeCounters>,
-    /// Drives that are registered, in no order.
+    /// Registered drives, unordered.
     pub drives: Vec<DriveCounters>,
 }
 
@@ -124,11 +127,11 @@ pub struct VolumeCounters {
     pub name: String,
     /// Its UUID.
     pub uuid: String,
-    /// What hosts have asked of it.
+    /// Its host I/O.
     pub work: Vec<WorkInfo>,
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Stripe reads with a full or partial cache hit.
     pub cache_hits: u64,
-    /// Writes to a stripe that were acknowledged from the cache.
+    /// Stripe writes that were acknowledged from the cache.
     pub cache_writes: u64,
 }
 
@@ -137,22 +140,22 @@ pub struct VolumeCounters {
 pub struct DriveCounters {
     /// Its name.
     pub name: String,
-    /// What tells it from others: its serial number, else how it is opened.
+    /// Its identity: its serial number, or else its path.
     pub identity: String,
-    /// What was asked of it.
+    /// Its I/O.
     pub work: Vec<WorkInfo>,
-    /// Its temperature when it was asked last, in degrees Celsius.
+    /// Its temperature at the last reading, in degrees Celsius.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<i16>,
 }
 
-/// How many events of a kind there have been.
+/// The number of events of one code.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventCount {
-    /// The kind, as `docs/operate/events.md` lists them.
+    /// The code, listed by `softroc help event-codes`.
     pub code: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// How many.
+    /// The number of events.
     pub count: u64,
 }

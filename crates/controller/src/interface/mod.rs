@@ -1,11 +1,10 @@
-//! The room of what interfaces see: what can be asked of the controller, what is answered, why something is refused.
+//! The controller's external interface: commands, replies and errors.
 //!
-//! **Owns** no state: values only, with their form in JSON. They are the words in which the other rooms speak of
-//! drives, volumes and tasks, too.
+//! **Owns** no state: only values, with their JSON form. The other modules use them too.
 //!
-//! **Invariants.** Names and forms are stable: interfaces and stored files rely on them.
+//! **Invariants.** Names and JSON forms are stable: clients and stored files rely on them.
 //!
-//! **Who may call it**: every room. It knows none of them.
+//! **Callers**: every module. It depends on none of them.
 
 mod alarm;
 mod audit;

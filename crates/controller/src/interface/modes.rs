@@ -1,37 +1,40 @@
-//! What the settings of volumes mean, for people.
+//! Descriptions of volume settings for operators.
 
 use ondisk::{CacheMode, ReadMode, WriteMode};
 
-/// What a mode means: a sentence.
+/// The meaning of a write mode: a clause.
 pub(crate) fn meaning(mode: WriteMode) -> &'static str {
     match mode {
         WriteMode::WriteThrough => {
-            "a write is answered when the drives have it, and survives a power cut once it is flushed"
+            "writes are acknowledged when the drives have them; flushed writes survive a power cut"
         }
         WriteMode::LoggedWriteBack => {
-            "a write is answered when a log device has it: it survives the end of the daemon and a power cut at once"
+            "writes are acknowledged when a log device has them; acknowledged writes survive a \
+            restart and a power cut"
         }
         WriteMode::WriteBack => {
-            "a write is answered when the cache has it: it survives the end of the daemon at once, and a power cut once it is flushed"
+            "writes are acknowledged when the cache has them; acknowledged writes survive a \
+            restart, flushed writes also a power cut"
         }
         WriteMode::AlwaysWriteBack => {
-            "a write and a flush are answered when the cache has them: they survive the end of the daemon; a power cut loses them until the drives have them"
+            "writes and flushes are acknowledged from the cache; acknowledged writes survive a \
+            restart, and dirty data is lost in a power cut"
         }
     }
 }
 
-/// What a read mode means: a clause.
+/// The meaning of a read mode: a clause.
 pub(crate) fn of_reads(mode: ReadMode) -> &'static str {
     match mode {
-        ReadMode::NoReadAhead => "nothing is read that no host asks for",
-        ReadMode::ReadAhead => "what follows a stream of reads is read before hosts ask for it",
+        ReadMode::NoReadAhead => "no read-ahead",
+        ReadMode::ReadAhead => "sequential streams are read ahead",
     }
 }
 
-/// What a cache mode means: a clause.
+/// The meaning of a cache mode: a clause.
 pub(crate) fn of_kept(mode: CacheMode) -> &'static str {
     match mode {
-        CacheMode::Direct => "what hosts read is not kept in the cache",
-        CacheMode::Cached => "what hosts read is kept in the cache, as long as it has room",
+        CacheMode::Direct => "reads are not cached",
+        CacheMode::Cached => "reads are cached while the cache has space",
     }
 }

@@ -1,17 +1,18 @@
-//! The numbers by which operators know drives, arrays and volumes.
+//! Numbers of drives, arrays and volumes for operators.
 
 use serde::{Deserialize, Serialize};
 
-/// The numbers of a drive. No other drive has the same device number, ever.
+/// The numbers of a drive. Device numbers are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct DriveNumbers {
-    /// Its enclosure; 252 for all drives that are in none, or do not say in which.
+    /// Its enclosure; 252 for drives without a known enclosure.
     pub enclosure: u32,
-    /// Its slot there: the bay, where the drive says which; otherwise a number that no other drive has.
+    /// Its slot there: its bay if known, otherwise a unique number.
     pub slot: u32,
     /// Its own number.
     pub device: u32,
-    /// Whether the numbers that were given before are not known: it may have had other ones ([`ControllerInfo::provisional_numbers`](crate::interface::ControllerInfo::provisional_numbers)).
+    /// Whether its earlier numbers are unknown and may differ
+    /// ([`ControllerInfo::provisional_numbers`](crate::interface::ControllerInfo::provisional_numbers)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provisional: bool,
 }
@@ -20,7 +21,7 @@ pub struct DriveNumbers {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetNumbers {
-    /// The serial number of the controller; absent: it stays.
+    /// The serial number of the controller; absent: unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Numbers of drives.
@@ -34,21 +35,21 @@ pub struct SetNumbers {
     pub volumes: Vec<Numbered>,
 }
 
-/// The numbers that a drive gets.
+/// The numbers to assign to a drive.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveNumber {
     /// Its name.
     pub drive: String,
-    /// Its enclosure. Of a drive that says in which enclosure it is, the number of that enclosure.
+    /// Its enclosure. If the drive reports an enclosure, the number of that enclosure.
     pub enclosure: u32,
-    /// Its slot there. A drive that says in which bay it is keeps the number of the bay.
+    /// Its slot there. A drive that reports its bay keeps the number of the bay.
     pub slot: u32,
     /// Its own number.
     pub device: u32,
 }
 
-/// The number that an array or a volume gets.
+/// The number to assign to an array or a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numbered {

@@ -1,36 +1,37 @@
-//! Presets: settings of the cache under one name, for people who want one of the usual ways.
+//! Presets: named combinations of cache settings.
 
+use crate::interface::CreateVolume;
 use ondisk::{CacheMode, DriveCache, ReadMode, WriteMode};
 
-/// What a preset sets of a volume.
+/// The settings of a preset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Whether streams are read ahead.
     pub read_mode: ReadMode,
-    /// When writes are answered.
+    /// When writes are acknowledged.
     pub write_mode: WriteMode,
-    /// Whether what was read is kept.
+    /// Whether the cache keeps read data.
     pub cache_mode: CacheMode,
-    /// What the drives' own caches are to be.
+    /// The drives' own write caches.
     pub drive_cache: DriveCache,
 }
 
 /// A preset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preset {
-    /// A write is answered when it outlives a power cut.
+    /// Acknowledged writes survive a power cut.
     DataProtection,
-    /// A write is answered when it outlives the controller; what is flushed outlives a power cut.
+    /// Acknowledged writes survive a restart; flushed writes survive a power cut.
     Performance,
-    /// As little as possible between hosts and drives: for flash.
+    /// The shortest I/O path, for flash.
     FastPath,
 }
 
 impl Preset {
-    /// All there are.
+    /// All presets.
     pub const ALL: &[Preset] = &[Preset::DataProtection, Preset::Performance, Preset::FastPath];
 
-    /// As it is written.
+    /// Its name on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Preset::DataProtection => "data-protection",
@@ -39,7 +40,7 @@ impl Preset {
         }
     }
 
-    /// What it sets.
+    /// Its settings.
     pub fn settings(self) -> Settings {
         let (read_mode, write_mode, drive_cache) = match self {
             Preset::DataProtection => (ReadMode::ReadAhead, WriteMode::LoggedWriteBack, DriveCache::Off),
@@ -49,34 +50,54 @@ impl Preset {
         Settings { read_mode, write_mode, cache_mode: CacheMode::Direct, drive_cache }
     }
 
-    /// What it means for hosts: a sentence.
+    /// Its meaning for hosts: a clause.
     pub fn meaning(self) -> &'static str {
         match self {
             Preset::DataProtection => {
-                "a write is answered when a log device has it, or without one when the drives have it: no power cut loses what was answered"
+                "writes are acknowledged when a log device has them (without one, when the drives \
+                have them); acknowledged writes survive a power cut"
             }
             Preset::Performance => {
-                "a write is answered when the cache has it; a power cut may lose what was not flushed, as with a drive's own cache"
+                "write-back: acknowledged writes survive a restart; unflushed writes are lost in a \
+                power cut, as with a drive's own cache"
             }
-            Preset::FastPath => "a write is answered when the drives have it; nothing is kept or read ahead",
+            Preset::FastPath => {
+                "write-through without read cache and read-ahead: writes are acknowledged when the \
+                drives have them"
+            }
         }
     }
 
-    /// The one of a volume on these drives, by their names, for which none is chosen. Drives in the memory of the controller gain nothing
-    /// from a cache that lies in memory, too: all that is written would be copied once more.
+    /// The default preset for a volume on drives of these names. For drives in memory, a cache in
+    /// memory would only add a copy of each write.
     pub fn usual<'a>(drives: impl IntoIterator<Item = &'a str>) -> Preset {
         let mut drives = drives.into_iter().peekable();
         let is_in_memory = drives.peek().is_some() && drives.all(is_volatile);
         if is_in_memory { Preset::FastPath } else { Preset::Performance }
     }
 
-    /// The one that sets exactly this.
+    /// The preset with exactly these settings.
     pub fn of(settings: Settings) -> Option<Preset> {
         Preset::ALL.iter().copied().find(|preset| preset.settings() == settings)
     }
 }
 
-/// Whether a drive of that name lives no longer than this process.
+impl CreateVolume {
+    /// The same with the usual preset of these drives (by name) in place of settings that are not
+    /// chosen: the default of every interface.
+    pub(crate) fn with_default_settings<'a>(self, drives: impl IntoIterator<Item = &'a str>) -> CreateVolume {
+        let Settings { read_mode, write_mode, cache_mode, drive_cache } = Preset::usual(drives).settings();
+        CreateVolume {
+            read_mode: self.read_mode.or(Some(read_mode)),
+            write_mode: self.write_mode.or(Some(write_mode)),
+            cache_mode: self.cache_mode.or(Some(cache_mode)),
+            drive_cache: self.drive_cache.or(Some(drive_cache)),
+            ..self
+        }
+    }
+}
+
+/// Whether a drive of this name loses its data when this process ends.
 pub(crate) fn is_volatile(drive: &str) -> bool {
     drive.starts_with("mem:") || drive.starts_with("null:")
 }

@@ -1,4 +1,4 @@
-//! What the controller answers. In JSON an object with its kind under `reply`.
+//! The controller's replies. In JSON, each is an object with its kind under `reply`.
 
 use crate::interface::{
     AlarmInfo, AuditEntry, CountersInfo, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event, ForeignDrive,
@@ -8,164 +8,164 @@ use crate::interface::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The answer to a command that was carried out.
+/// The reply to a successful command.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It is done.
+    /// Success.
     Done {
-        /// What is worth knowing about it, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// A volume goes to another layout, or would.
+    /// A reshape, started or previewed.
     Reshape {
-        /// From where to where.
+        /// The layouts and the progress.
         reshape: Box<ReshapeInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
     /// A drive.
     Drive {
-        /// It.
+        /// The drive.
         drive: Box<DriveInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
-        /// What taking it out costs its volumes, where that was asked.
+        /// The costs of taking it out of service, if requested.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         costs: Vec<DriveCost>,
     },
     /// Drives: those of volumes by slot, then the others by name.
     Drives {
-        /// They.
+        /// The drives.
         drives: Vec<DriveInfo>,
     },
     /// A volume.
     Volume {
-        /// It.
+        /// The volume.
         volume: Box<VolumeInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
     /// Volumes by name.
     Volumes {
-        /// They.
+        /// The volumes.
         volumes: Vec<VolumeInfo>,
     },
     /// A task.
     Task {
-        /// It.
+        /// The task.
         task: Box<TaskInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// Tasks: those that go on, then those that ended, the newest first.
+    /// Tasks: active ones, then ended ones, the newest first.
     Tasks {
-        /// They.
+        /// The tasks.
         tasks: Vec<TaskInfo>,
     },
-    /// What is done by itself every so often.
+    /// Schedules.
     Schedules {
-        /// They.
+        /// The schedules.
         schedules: Vec<ScheduleInfo>,
     },
     /// A spare.
     Spare {
-        /// It.
+        /// The spare.
         spare: Box<SpareInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// Spares, and what they cover.
+    /// Hot spares and their coverage.
     Spares {
-        /// They, by name.
+        /// The spares, by name.
         spares: Vec<SpareInfo>,
-        /// Each array that could use one.
+        /// The coverage of each array by spares.
         coverage: Vec<CoverageInfo>,
     },
-    /// What is on drives that are not in use.
+    /// Foreign volumes, and unused drives with metadata.
     Foreign {
         /// Volumes of other systems.
         volumes: Vec<ForeignVolume>,
-        /// Drives that carry metadata of any kind and serve in no volume, by name.
+        /// Unused drives with metadata of any kind, by name.
         drives: Vec<ForeignDrive>,
     },
-    /// Logs: that which is in use, then others of which a device is there.
+    /// Logs: the one in use, then others with a device present.
     Logs {
-        /// They.
+        /// The logs.
         logs: Vec<LogInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// The cache's memory of other controllers.
+    /// Persistent cache memory of other controllers.
     Memories {
-        /// It.
+        /// The memories.
         memories: Vec<MemoryInfo>,
     },
-    /// Volumes that were imported, all of one array.
+    /// Imported volumes, all of one array.
     Imported {
-        /// They.
+        /// The volumes.
         volumes: Vec<VolumeInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// A disk of this machine.
+    /// A block device of this host.
     Disk {
-        /// It.
+        /// The disk.
         disk: Box<DiskInfo>,
-        /// What is worth knowing, a sentence each.
+        /// Notes, a sentence each.
         notes: Vec<String>,
     },
-    /// Disks of this machine, by their files.
+    /// Block devices of this host, by path.
     Disks {
-        /// They.
+        /// The disks.
         disks: Vec<DiskInfo>,
     },
     /// Events, newest last.
     Events {
-        /// They.
+        /// The events.
         events: Vec<Event>,
     },
     /// Orders, newest last.
     Audit {
-        /// They.
+        /// The orders.
         orders: Vec<AuditEntry>,
     },
-    /// What a request would do.
+    /// The I/O that a request causes.
     Explained {
-        /// For people: the plan of every stripe, with its picture, its cost and the reason.
+        /// For operators: the plan of every stripe, with a diagram, its cost and the reason.
         text: String,
         /// The same for programs.
         explanation: serde_json::Value,
     },
     /// The controller.
     Info {
-        /// It.
+        /// The info.
         info: Box<ControllerInfo>,
     },
-    /// Everything that is counted or measured.
+    /// All counters and measurements.
     Metrics {
-        /// It.
+        /// The metrics.
         metrics: Box<MetricsInfo>,
     },
     /// Counters of volumes and drives.
     Counters {
-        /// They.
+        /// The counters.
         counters: Box<CountersInfo>,
     },
     /// The alarm.
     Alarm {
-        /// It.
+        /// The alarm.
         alarm: AlarmInfo,
     },
-    /// How all is.
+    /// Overall health.
     Health {
-        /// It.
+        /// The health.
         health: HealthReport,
     },
 }
 
 impl Reply {
-    /// What is worth knowing about what was done, a sentence each.
+    /// The notes, a sentence each.
     pub fn notes(&self) -> &[String] {
         match self {
             Reply::Done { notes }
@@ -198,7 +198,7 @@ impl Reply {
 }
 
 impl Reply {
-    /// Adds a sentence to its notes, where it has any.
+    /// Adds a note, if this kind of reply has notes.
     pub(crate) fn add_note(&mut self, note: String) {
         match self {
             Reply::Done { notes }
@@ -215,80 +215,81 @@ impl Reply {
     }
 }
 
-/// How a volume is.
+/// The state of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeState {
-    /// Every drive serves.
+    /// All members are online and current.
     Optimal,
-    /// It serves, without all of its drives.
+    /// It works with less redundancy.
     Degraded,
-    /// It does not serve.
+    /// It is not served.
     Offline,
-    /// None of its drives is there. What is said of it is what it was when it was last seen.
+    /// None of its drives is present. Its values are the last known ones.
     Missing,
 }
 
 impl VolumeState {
-    /// All of them.
+    /// All states.
     pub const ALL: [VolumeState; 4] =
         [VolumeState::Optimal, VolumeState::Degraded, VolumeState::Offline, VolumeState::Missing];
 
-    /// Whether hosts can use it.
+    /// Whether hosts can use the volume.
     pub fn serves(self) -> bool {
         matches!(self, VolumeState::Optimal | VolumeState::Degraded)
     }
 }
 
-/// How far a resync, or the background initialisation, has come.
+/// The progress of a resync or of the background initialisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// Regions still to be done.
+    /// Remaining regions.
     pub regions_left: u32,
     /// Regions of the volume.
     pub regions: u32,
-    /// The share of the volume that is done, rounded down; 100 only when all is.
+    /// The completed share, rounded down; 100 only at the end.
     pub percent: u8,
 }
 
-/// A policy: what is wished, what is in force, and why they differ if they do.
+/// A policy: its configured value, its current value, and the reason for a difference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Policy {
-    /// Which.
+    /// The name of the policy.
     pub name: String,
-    /// What was wished.
+    /// The configured value.
     pub configured: String,
-    /// What is in force.
+    /// The current value.
     pub current: String,
-    /// What that means, or why the two differ.
+    /// Its meaning, or the reason for the difference.
     pub reason: String,
-    /// Since when it has been in force, in seconds since 1970.
+    /// When the current value took effect, in seconds since 1970.
     pub since_unix_s: u64,
 }
 
-/// What the cache has of a volume, and has done since it was started.
+/// A volume's cached data, and counters since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct CacheInfo {
-    /// What hosts were told is written, and the drives do not have yet.
+    /// Dirty data: acknowledged, and not yet on the drives.
     pub dirty_bytes: u64,
-    /// What of that could not be written when it was tried.
+    /// Preserved cache: dirty data whose destage failed.
     pub pinned_bytes: u64,
-    /// Writes to a stripe that were answered from the cache.
+    /// Stripe writes that were acknowledged from the cache.
     pub absorbed: u64,
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Stripe reads with a full or partial cache hit.
     pub hits: u64,
-    /// Destages of what had been answered.
+    /// Destages.
     pub destages: u64,
-    /// Whether a flush is answered when what is dirty is on the log devices; otherwise when it is on the drives.
+    /// Whether a flush is acknowledged when dirty data is on the log devices; otherwise when it is
+    /// on the drives.
     #[serde(default)]
     pub flushes_to_log: bool,
-    /// What is kept of what the drives hold too: because hosts read it, or are about to.
+    /// Clean data that is kept for reads, or read ahead.
     #[serde(default)]
     pub clean_bytes: u64,
-    /// What was read ahead of hosts, and asked for then.
+    /// Read-ahead data that hosts read.
     #[serde(default)]
     pub ahead_used_bytes: u64,
-    /// What was read ahead of hosts, and given up before anybody asked for it.
+    /// Read-ahead data that was evicted unread.
     #[serde(default)]
     pub ahead_wasted_bytes: u64,
 }
@@ -296,88 +297,88 @@ pub struct CacheInfo {
 /// A volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VolumeInfo {
-    /// Its name, which is that of its export too.
+    /// Its name, also of its NBD export.
     pub name: String,
     /// Its UUID.
     pub uuid: String,
-    /// How it is.
+    /// Its state.
     pub state: VolumeState,
-    /// Why it is not optimal, and what to do: a sentence each.
+    /// Why it is not optimal, and the remedy: a sentence each.
     pub reasons: Vec<String>,
-    /// Since when it has been in that state, in seconds since 1970.
+    /// When it entered that state, in seconds since 1970.
     pub since_unix_s: u64,
     /// The level, such as `raid5`.
     pub level: String,
-    /// Spans; 1 where the level has none.
+    /// The number of spans; 1 for levels without spans.
     pub spans: u16,
-    /// How often each strip is stored.
+    /// The number of copies of each strip.
     pub copies: u16,
-    /// The strip.
+    /// The strip size.
     pub strip_bytes: u64,
-    /// Where parity or copies are, where the level has a choice.
+    /// The layout of parity or copies, if the level has several.
     pub arrangement: Option<String>,
-    /// The logical sector that hosts are told of.
+    /// The logical sector size reported to hosts.
     pub sector_bytes: u64,
-    /// The physical sector that hosts are told of; 0 from a controller that did not say so yet.
+    /// The physical sector size reported to hosts; 0 from earlier versions.
     #[serde(default)]
     pub physical_sector_bytes: u64,
-    /// What hosts can use.
+    /// Its capacity for hosts.
     pub capacity_bytes: u64,
-    /// Where its data begins on each drive.
+    /// The offset of its data on each drive.
     pub data_start_bytes: u64,
-    /// How much of each drive is used for data.
+    /// Its data size on each drive.
     pub member_bytes: u64,
     /// The UUID of its array.
     pub array: String,
     /// The names of all volumes of its array.
     pub array_volumes: Vec<String>,
-    /// How much of each drive of its array is free in one piece: room for another volume.
+    /// The largest contiguous free space on each drive of its array.
     pub array_free_bytes: u64,
-    /// How many more drives may fail now, whichever they are.
+    /// Current fault tolerance: any drives that may fail.
     pub may_lose: u16,
-    /// How many more drives may fail now, if they are the luckiest ones.
+    /// Current fault tolerance in the most favourable case.
     pub may_lose_at_most: u16,
-    /// Its way to another layout, if it is on one.
+    /// Its reshape, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reshape: Option<Box<ReshapeInfo>>,
-    /// Bytes whose content is lost.
+    /// Bytes in punctured blocks.
     pub lost_bytes: u64,
     /// Its drives, by slot.
     pub drives: Vec<DriveInfo>,
-    /// The resync that runs or is due; `None` when all redundancy agrees.
+    /// The resync that runs or is due; `None` when all redundancy agrees with the data.
     pub resync: Option<Progress>,
-    /// How far what no host has written is initialised; `None` when all of it is, or will not be before hosts write it.
+    /// The background initialisation; `None` when it is complete, or when the volume has none.
     #[serde(default)]
     pub initialisation: Option<Progress>,
-    /// Regions that are marked as being written.
+    /// Marked regions of the write-intent map.
     pub dirty_regions: u32,
     /// Policies: write mode, write hole, and those of its array.
     pub policies: Vec<Policy>,
-    /// What the cache has of it, and has done since it was started.
+    /// Its cached data and cache counters.
     pub cache: CacheInfo,
-    /// Hosts that are connected to it, in the order in which they came.
+    /// Its connected hosts, in the order of connection.
     pub hosts: Vec<HostInfo>,
-    /// The disk of this machine that it is.
+    /// Its block device on this host.
     pub disk: Option<DiskInfo>,
-    /// The number of the latest change that its labels record.
+    /// The generation of its labels.
     pub generation: u64,
     /// When it was created, in seconds since 1970.
     pub created_unix_s: u64,
-    /// Of one that is missing: when a drive of it was last seen, in seconds since 1970.
+    /// For a missing volume: when one of its drives was last seen, in seconds since 1970.
     pub last_seen_unix_s: Option<u64>,
-    /// A number that no other volume has, ever; `None` for one that came a moment ago.
+    /// Its number, never reused; `None` for a volume that was just added.
     #[serde(default)]
     pub number: Option<u32>,
-    /// The number of its array (its drive group), which no other array has, ever.
+    /// The number of its array (drive group), never reused.
     #[serde(default)]
     pub group: Option<u32>,
-    /// Whether it may have had other numbers before: [`ControllerInfo::provisional_numbers`].
+    /// Whether its numbers are provisional: [`ControllerInfo::provisional_numbers`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provisional: bool,
-    /// A number that is higher after each change of what is said of it; what is counted or measured does not count.
+    /// Rises with each change of these values, except counters and measurements.
     #[serde(default)]
     pub revision: u64,
-    /// The same of its array.
+    /// The same for its array.
     #[serde(default)]
     pub array_revision: u64,
 }
@@ -385,42 +386,44 @@ pub struct VolumeInfo {
 /// The controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControllerInfo {
-    /// Of the software.
+    /// The software version.
     pub version: String,
-    /// Its serial number: that of its state folder, made at the first start.
+    /// Its serial number, created with the state folder at the first start.
     #[serde(default)]
     pub serial: String,
-    /// Why all numbers of drives and volumes are provisional, and what to do: a sentence; `None`: they are not.
+    /// Why the numbers of drives and volumes are provisional, and the remedy: a sentence; `None` if
+    /// they are final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisional_numbers: Option<String>,
-    /// Since when it runs, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub started_unix_s: u64,
-    /// Threads that serve I/O.
+    /// The number of I/O threads.
     pub shards: u16,
-    /// Levels it knows.
+    /// The supported RAID levels.
     pub levels: Vec<String>,
-    /// Volumes that are optimal.
+    /// Optimal volumes.
     pub volumes_optimal: u32,
-    /// Volumes that are degraded.
+    /// Degraded volumes.
     pub volumes_degraded: u32,
-    /// Volumes that are offline.
+    /// Offline volumes.
     pub volumes_offline: u32,
-    /// Volumes of which no drive is there.
+    /// Missing volumes.
     pub volumes_missing: u32,
-    /// Drives it knows.
+    /// Known drives.
     pub drives: u32,
-    /// Hosts that are connected, each connection counted.
+    /// Connected hosts: the number of connections.
     pub hosts: u32,
-    /// What the UPS says that the controller listens to.
+    /// The state of the UPS, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ups: Option<UpsInfo>,
     /// The alarm.
     #[serde(default)]
     pub alarm: AlarmInfo,
-    /// Where volumes are served over NBD: `HOST:PORT` or `unix:PATH`.
+    /// NBD addresses: `HOST:PORT` or `unix:PATH`.
     #[serde(default)]
     pub nbd: Vec<String>,
-    /// Drives that have not answered since the controller was started, by name: arrays that may have them wait for them.
+    /// Names of drives that have not responded since the start. Arrays that may include them wait
+    /// for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
 }

@@ -1,41 +1,41 @@
-//! How the controller is, for people in a hurry and for programs that watch: one sentence, then what is wrong and what to do.
+//! The health report: a summary sentence, then findings with recommended actions.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How well all is.
+/// Overall health.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WellBeing {
-    /// Nothing has to be done.
+    /// No action is needed.
     Ok,
-    /// Something has to be done, and no data is in danger yet.
+    /// Action is needed; no data is in danger yet.
     Warning,
-    /// Data cannot be reached, is lost, or is lost with the next failure.
+    /// Data is unavailable or lost, or the next failure loses data.
     Critical,
 }
 
-/// How the controller and all it serves is.
+/// The health of the controller, its volumes and its drives.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HealthReport {
-    /// How well all is: as well as the worst finding.
+    /// The status of the worst finding.
     pub status: WellBeing,
-    /// All of it in one sentence.
+    /// The summary sentence.
     pub sentence: String,
-    /// What is not as it should be, the worst first; those that are `ok` are worth knowing, and nothing has to be done.
+    /// Findings, the worst first; findings with `ok` need no action.
     pub findings: Vec<Finding>,
 }
 
-/// Something that is not as it should be, or is worth knowing.
+/// A finding of the health report.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub status: WellBeing,
-    /// What it is about: `volume data`, `drive /dev/sdb`, `ups`.
+    /// Its object: `volume data`, `drive /dev/sdb`, `ups`.
     pub subject: String,
-    /// What there is: a sentence.
+    /// The finding: a sentence.
     pub what: String,
-    /// What to do about it; `None`: nothing, or the sentence says it.
+    /// The recommended action; `None` if there is none, or if the sentence contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
 }

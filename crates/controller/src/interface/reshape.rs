@@ -1,85 +1,85 @@
-//! Volumes that go to another layout: what is asked, and what is answered.
+//! Reshapes: parameters and progress.
 
 use serde::{Deserialize, Serialize};
 
-/// See [`Command::VolumeReshape`](crate::Command::VolumeReshape). What is not said stays as it is.
+/// See [`Command::VolumeReshape`](crate::Command::VolumeReshape). Absent values stay unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReshapeVolume {
-    /// Which.
+    /// The volume.
     pub volume: String,
-    /// The level that it is to have, such as `raid6`.
+    /// The new level, such as `raid6`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Drives that it is to lie on as well, behind those that it is on.
+    /// Drives to add, in the next slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// Drives that it is to lie on no more: the last ones of those that it is on.
+    /// Drives to remove: those of the last slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
-    /// The strip that it is to have.
+    /// The new strip size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// What hosts can use of it in the end; all there is otherwise. It may be less than now where what is behind it may be lost.
+    /// The new capacity; by default all space. A smaller capacity requires `destroy_data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// What the new drives hold may be lost, and what the volume has behind a smaller size.
+    /// Overwrite data on added drives, and discard data beyond a smaller capacity.
     #[serde(default)]
     pub destroy_data: bool,
-    /// Only says what would be.
+    /// Report the result and change nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// A layout, in a few words and numbers.
+/// A summary of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LayoutInfo {
     /// The level.
     pub level: String,
-    /// On how many drives.
+    /// The number of drives.
     pub drives: u16,
-    /// The strip.
+    /// The strip size.
     pub strip_bytes: u64,
-    /// What hosts can use.
+    /// The capacity for hosts.
     pub capacity_bytes: u64,
-    /// How many drives may be lost, whichever they are.
+    /// Fault tolerance: any drives that may fail.
     pub may_lose: u16,
 }
 
-/// A volume's way to another layout.
+/// The reshape of a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReshapeInfo {
     /// The volume's name.
     pub volume: String,
-    /// As it is.
+    /// The current layout.
     pub from: LayoutInfo,
-    /// As it will be.
+    /// The new layout.
     pub to: LayoutInfo,
-    /// How many drives may be lost on the way, whichever they are.
+    /// Fault tolerance during the reshape.
     pub may_lose: u16,
-    /// So much of the volume is saved first at a time, where it would be written over what is still needed.
+    /// Bytes saved per step where the move overwrites data that is still needed.
     pub saved_at_a_time_bytes: u64,
-    /// Hosts wait for so much of the volume at a time.
+    /// Bytes locked for hosts per step.
     pub at_a_time_bytes: u64,
-    /// How long it takes at the rate at which its drives were just read, in seconds.
+    /// Estimated duration in seconds, from the measured read rate of its drives.
     #[serde(default)]
     pub estimated_s: Option<u64>,
-    /// Bytes of the volume that lie by the new layout.
+    /// Bytes in the new layout.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// Bytes of the volume in all.
+    /// Total bytes.
     #[serde(default)]
     pub total_bytes: u64,
-    /// Whether its last byte goes first.
+    /// Whether it moves from the end to the start.
     #[serde(default)]
     pub down: bool,
-    /// Drives that it does not lie on in the end.
+    /// Drives that it removes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removes: Vec<String>,
-    /// Whether it has not begun: other volumes of its array go first.
+    /// Whether it is queued behind other volumes of its array.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
-    /// The ways of the array's other volumes, which move along after it, one after the other.
+    /// Reshapes of the other volumes of the array, which follow one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub along: Vec<ReshapeInfo>,
 }

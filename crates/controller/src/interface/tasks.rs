@@ -1,19 +1,19 @@
-//! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
+//! Background tasks, schedules, spares and policies.
 
 use crate::interface::AttachPolicy;
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a task does.
+/// The kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskKind {
-    /// Makes the content of a drive current: it took the place of another one, or it was away.
+    /// Recomputes the content of a replaced or returned drive.
     Rebuild,
-    /// Copies back to the drive that replaced a failed one what a spare holds; the spare is free afterwards.
+    /// Copies a spare's content to the drive that replaced the failed one, and frees the spare.
     Copyback,
-    /// Copies what a drive holds to the one that takes its place, while it serves.
+    /// Copies an online drive to its replacement.
     Replace,
     /// Zeroes a volume.
     Init,
@@ -23,33 +23,33 @@ pub enum TaskKind {
     Check,
     /// Compares redundancy with data, and makes it agree.
     Repair,
-    /// Reads drives from end to end.
+    /// Reads drives completely to find medium errors.
     Patrol,
-    /// Moves what a failed drive held into the distributed spare (RAID 5EE).
+    /// Moves the content of a failed drive into the distributed spare (RAID 5EE).
     Relocate,
-    /// Moves it back to the drive that took its place.
+    /// Moves the distributed spare's content to the replacement drive.
     Restore,
-    /// Moves a volume to another layout.
+    /// Changes the layout of a volume.
     Reshape,
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
-    /// It is being done.
+    /// It is running.
     Running,
     /// An operator has paused it.
     Paused,
-    /// Something else has to happen first: the reason says what.
+    /// It waits for another operation, which the reason names.
     Waiting,
-    /// An operator ended it before it was done.
+    /// An operator stopped it before completion.
     Stopped,
-    /// It is done.
+    /// It is complete.
     Done,
-    /// It cannot be done: the reason says why.
+    /// It failed for the reason given.
     Failed,
-    /// What it was about was deleted.
+    /// Its volume was deleted.
     Cancelled,
 }
 
@@ -64,101 +64,101 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a task has found.
+/// Findings of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Found {
     /// Stripes whose redundancy did not agree with their data.
     pub mismatches: u64,
-    /// Stripes, or places on drives, that were written anew because of that or because they could not be read.
+    /// Repaired stripes or sectors.
     pub repaired: u64,
-    /// Places on drives that could not be read.
+    /// Unreadable runs of sectors on drives.
     pub unreadable: u64,
-    /// Bytes of them that redundancy could not give back either.
+    /// Bytes that redundancy could not restore.
     pub unrecoverable_bytes: u64,
-    /// Stripes that a check could not compare, or not as a whole.
+    /// Stripes that a check could not compare completely.
     #[serde(skip_serializing_if = "is_zero")]
     pub uncompared: u64,
 }
 
-/// A drive that was found to be wrong.
+/// A drive with wrong blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blamed {
     /// Its slot.
     pub slot: u16,
-    /// In how many stripes.
+    /// The number of affected stripes.
     pub stripes: u64,
 }
 
-/// A background task. A *block* is 512 bytes: of the drive that is filled or read, or of the volume.
+/// A background task. A *block* is 512 bytes of the drive or volume that it processes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TaskInfo {
     /// Its number.
     pub task: u64,
-    /// What it does.
+    /// Its kind.
     pub kind: TaskKind,
-    /// On what, for people: a volume's name, a drive.
+    /// Its object for operators: a volume or a drive.
     pub subject: String,
-    /// The volume, or one of the array, where it is about one.
+    /// The volume, or one of the array, if it concerns one.
     pub volume: Option<String>,
-    /// The drive, where it is about one.
+    /// The drive, if it concerns one.
     pub drive: Option<String>,
-    /// How it stands.
+    /// Its state.
     pub state: TaskState,
-    /// Why it stands so, where that does not go without saying: a sentence.
+    /// The reason for its state, where needed: a sentence.
     pub reason: Option<String>,
-    /// Why it was begun.
+    /// Why it was started.
     pub cause: String,
-    /// Blocks that are done.
+    /// Completed blocks.
     pub done_blocks: u64,
-    /// Blocks in all; 0 while that is not known.
+    /// Total blocks; 0 while unknown.
     pub total_blocks: u64,
-    /// The share that is done, rounded down; 100 only when all is.
+    /// The completed share, rounded down; 100 only at the end.
     pub percent: u8,
-    /// How fast it is now; `None` unless it runs.
+    /// Its current rate; `None` unless it runs.
     pub rate_mib_s: Option<f64>,
-    /// When it will be done at that rate, in seconds from now.
+    /// The remaining time at that rate, in seconds.
     pub eta_s: Option<u64>,
-    /// What it has found.
+    /// Its findings.
     pub found: Found,
-    /// Drives that are wrong where redundancy does not agree, where the level can tell.
+    /// Drives with wrong blocks, if the level can identify them.
     pub blamed: Vec<Blamed>,
-    /// The share of time that it may take while hosts do I/O, in percent.
+    /// Its share of drive time during host I/O, in percent.
     pub share_percent: u8,
-    /// The most it reads and writes per second.
+    /// Its limit of bytes per second.
     pub limit_bytes_per_s: Option<u64>,
-    /// When it was begun, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub started_unix_s: u64,
-    /// When it ended, in seconds since 1970.
+    /// Its end, in seconds since 1970.
     pub ended_unix_s: Option<u64>,
 }
 
-/// What is done by itself every so often.
+/// A scheduled task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ScheduleInfo {
-    /// What.
+    /// The task.
     pub what: Scheduled,
-    /// Of which volume; `None` for a patrol.
+    /// The volume; `None` for a patrol.
     pub volume: Option<String>,
-    /// Whether it is done at all.
+    /// Whether the schedule is enabled.
     pub on: bool,
-    /// Every so many days.
+    /// The interval in days.
     pub every_days: u32,
-    /// At which second of the day, UTC.
+    /// The second of the day, UTC.
     pub at_s: u32,
     /// Whether a check repairs what it finds.
     pub repair: bool,
-    /// The share of time that it may take beside hosts, in percent; `None`: the array's usual one.
+    /// Its share of drive time during host I/O, in percent; `None`: the array's default.
     pub share_percent: Option<u8>,
-    /// The most it reads per second.
+    /// Its limit of bytes per second.
     pub limit_bytes_per_s: Option<u64>,
-    /// When it is due next, in seconds since 1970; `None` if it is off.
+    /// The next run, in seconds since 1970; `None` if it is disabled.
     pub next_unix_s: Option<u64>,
-    /// When it was last begun by its schedule, in seconds since 1970.
+    /// The last scheduled run, in seconds since 1970.
     pub last_unix_s: Option<u64>,
 }
 
-/// What a spare stands by for.
+/// The scope of a hot spare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpareKind {
@@ -175,38 +175,38 @@ pub enum SpareKind {
 pub struct SpareInfo {
     /// The drive.
     pub drive: String,
-    /// What it stands by for.
+    /// Its scope.
     pub kind: SpareKind,
     /// Volumes of the arrays it is dedicated to.
     pub dedicated_to: Vec<String>,
     /// Its enclosure.
     pub enclosure: Option<String>,
-    /// Whether it is a spare again once its data went back to the drive that replaced the failed one.
+    /// Whether a copyback to the replacement drive makes it a spare again.
     pub revertible: bool,
-    /// Whether it rotates.
+    /// Whether it is rotational.
     pub rotational: bool,
     /// Its capacity; `None` while it cannot be opened.
     pub size_bytes: Option<u64>,
-    /// Whether it could stand in now.
+    /// Whether it can replace a drive now.
     pub ready: bool,
-    /// Why it could not: a sentence.
+    /// Why it cannot: a sentence.
     pub reason: Option<String>,
-    /// Volumes of the arrays for which it could stand in now.
+    /// Volumes of the arrays in which it can replace a drive now.
     pub covers: Vec<String>,
 }
 
-/// Whether a spare could stand in for a drive of an array.
+/// The coverage of an array by hot spares.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CoverageInfo {
     /// The array's volumes.
     pub volumes: Vec<String>,
-    /// The least a spare must hold.
+    /// The minimum size of a spare.
     pub needs_bytes: u64,
-    /// Whether a rotating drive is needed, or a solid-state one; `None` if either will do.
+    /// Whether a rotational drive is needed, or a solid-state one; `None` if both fit.
     pub needs_rotational: Option<bool>,
-    /// Spares that could stand in now, the one that would be taken first.
+    /// Suitable spares, in the order of preference.
     pub covered_by: Vec<String>,
-    /// Why no other spare could, a sentence each.
+    /// Why other spares do not fit, a sentence each.
     pub reasons: Vec<String>,
 }
 
@@ -261,27 +261,27 @@ impl fmt::Display for Scheduled {
     }
 }
 
-/// What an operator can start.
+/// A task that an operator can start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Startable {
-    /// Compare a volume's redundancy with its data, and report.
+    /// Compare a volume's redundancy with its data and report differences.
     #[default]
     Check,
-    /// The same, and make it agree.
+    /// Compare and repair.
     Repair,
     /// Zero a volume: all its data is lost.
     InitFull,
     /// Zero the first and the last MiB of a volume: its data is lost.
     InitFast,
-    /// Read drives from end to end, to find what cannot be read before it is needed.
+    /// Read drives completely to find medium errors early.
     Patrol,
-    /// Go on with making a drive's content current, after it was stopped or has failed.
+    /// Continue a stopped or failed rebuild.
     Rebuild,
 }
 
 impl Startable {
-    /// Whether it destroys what a volume holds.
+    /// Whether it destroys the volume's data.
     pub(crate) fn is_init(self) -> bool {
         matches!(self, Startable::InitFull | Startable::InitFast)
     }
@@ -291,21 +291,21 @@ impl Startable {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartTask {
-    /// What is to be done.
+    /// The task.
     pub what: Startable,
-    /// On which volume; not for a patrol.
+    /// The volume; not for a patrol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
-    /// On which drives: one for a rebuild, any number for a patrol, where none means all.
+    /// The drives: one for a rebuild; any number for a patrol, where none means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<String>,
-    /// The share of time that it may take beside hosts, 1 to 100; the usual one otherwise.
+    /// Its share of drive time during host I/O, 1 to 100; by default that of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most bytes per second, of the volume or of the drive that it is about; no limit otherwise.
+    /// Its limit of bytes per second of the volume or drive; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
-    /// Hosts that are connected to the volume may be disconnected: for an initialisation.
+    /// Disconnect hosts of the volume (for an initialisation).
     #[serde(default)]
     pub disconnect_hosts: bool,
 }
@@ -316,15 +316,15 @@ pub struct StartTask {
 pub struct SetTask {
     /// Its number.
     pub task: u64,
-    /// The share of time that it may take beside hosts, 1 to 100.
+    /// Its share of drive time during host I/O, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most bytes per second, of the volume or of the drive that it is about; 0 is no limit.
+    /// Its limit of bytes per second of the volume or drive; 0: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
 }
 
-/// What is done by itself every so often.
+/// A scheduled task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduled {
@@ -339,27 +339,27 @@ pub enum Scheduled {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetSchedule {
-    /// What is scheduled.
+    /// The task.
     pub what: Scheduled,
-    /// Of which volume; not for a patrol.
+    /// The volume; not for a patrol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
-    /// Whether it is done at all.
+    /// Whether the schedule is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<bool>,
-    /// Every so many days; setting it switches it on.
+    /// The interval in days; setting it enables the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_days: Option<u32>,
-    /// At which second of the day, UTC.
+    /// The second of the day, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<u32>,
     /// Whether a check repairs what it finds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<bool>,
-    /// The share of time that it may take beside hosts, 1 to 100.
+    /// Its share of drive time during host I/O, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most it reads per second; 0 is no limit.
+    /// Its limit of bytes per second; 0: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
 }
@@ -370,55 +370,56 @@ pub struct SetSchedule {
 pub struct SetPolicy {
     /// A volume of the array.
     pub volume: String,
-    /// A drive goes out when so many unreadable places on it could not be repaired; 0: never.
+    /// A drive fails at this number of unrepaired medium errors; 0: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium_error_limit: Option<u32>,
-    /// A drive that is suspended fails after so many seconds.
+    /// A suspended drive fails after this number of seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend_limit_s: Option<u32>,
-    /// What a spare took over goes back to the blank drive that appears where the failed one sat.
+    /// Copy a spare's content back to a blank drive in the bay of the failed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copyback: Option<bool>,
-    /// Where no spare fits, an unused drive may be taken.
+    /// Use an unused drive if no spare fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emergency_spare: Option<bool>,
-    /// A drive that expects to fail is copied to a spare.
+    /// Copy a drive that predicts its failure to a spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_guard: Option<bool>,
-    /// A spare of the other kind may be taken.
+    /// Accept an SSD as a spare for a rotational drive, and the reverse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_kinds: Option<bool>,
-    /// Whether the array starts without drives that are missing.
+    /// Whether the array starts without missing drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_degraded: Option<StartDegraded>,
-    /// The share of time that background tasks take beside hosts, 1 to 100.
+    /// The share of drive time for background tasks during host I/O, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_share_percent: Option<u8>,
-    /// How a stripe that is interrupted in the middle is dealt with, of this volume alone.
+    /// The protection against the write hole, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hole: Option<WriteHole>,
-    /// When hosts are told that a write is done, of this volume alone.
+    /// The write mode, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
-    /// Whether what follows a stream of reads is read before hosts ask for it, of this volume alone.
+    /// Read-ahead, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_mode: Option<ReadMode>,
-    /// Whether what hosts read is kept for whoever reads it next, of this volume alone.
+    /// Whether the cache keeps read data, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mode: Option<CacheMode>,
-    /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
+    /// The drives' own write caches. All volumes of an array share its drives; if one volume sets
+    /// it off, it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_cache: Option<DriveCache>,
-    /// Which sectors hosts that connect from now on are told of, of this volume alone.
+    /// The sector format reported to new host connections, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sector_format: Option<SectorFormat>,
-    /// Whether it is a disk of this machine whenever it is served, of this volume alone.
+    /// Whether it is attached on this host when it is served, for this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<AttachPolicy>,
 }
 
 impl SetPolicy {
-    /// Whether nothing of it concerns the other volumes of the array.
+    /// Whether it changes only settings of this volume.
     pub(crate) fn is_of_volume_alone(&self) -> bool {
         let without = SetPolicy {
             write_hole: None,
@@ -438,19 +439,18 @@ impl SetPolicy {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddSpare {
-    /// Which drive. One that the controller does not know yet is added.
+    /// The drive. An unregistered drive is registered.
     pub drive: String,
-    /// Volumes whose arrays it stands by for; none: all arrays.
+    /// Volumes whose arrays it covers; none: all arrays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// Stand by only for arrays with a drive in its enclosure.
+    /// Cover only arrays with a drive in its enclosure.
     #[serde(default)]
     pub same_enclosure: bool,
-    /// Once its data went back to the drive that replaced the failed one, it is a spare again; otherwise it
-    /// stays in the array.
+    /// It becomes a spare again after a copyback; otherwise it stays in the array.
     #[serde(default = "yes")]
     pub revertible: bool,
-    /// What the drive holds may be lost.
+    /// Overwrite existing data on the drive.
     #[serde(default)]
     pub destroy_data: bool,
 }

@@ -1,14 +1,14 @@
-//! A UPS: where it is asked, and what it says.
+//! The address and the state of a UPS.
 
 use crate::interface::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The port of `upsd`, where none is given.
+/// The default port of `upsd`.
 const PORT: u16 = 3493;
 
-/// A UPS as Network UPS Tools have it: its name, and the machine of `upsd`. Written `NAME@HOST[:PORT]`.
+/// The address of a UPS of Network UPS Tools, its name and the host of `upsd`: `NAME@HOST[:PORT]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpsAddress {
     /// Its name in `ups.conf`.
@@ -52,24 +52,24 @@ impl fmt::Display for UpsAddress {
     }
 }
 
-/// What a UPS does for the cache.
+/// The protection of the cache by a UPS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtectionState {
-    /// It bridges an outage.
+    /// It bridges a power outage.
     Optimal,
-    /// It does, and charges its battery.
+    /// It bridges a power outage, and charges its battery.
     Charging,
-    /// It is not sure to: it is on battery, say.
+    /// It may not bridge a power outage: for example, it is on battery.
     Degraded,
-    /// It will not any more: its battery is nearly empty.
+    /// Its battery is nearly empty.
     Failed,
-    /// Nothing is heard of it.
+    /// There is no contact.
     Missing,
 }
 
 impl ProtectionState {
-    /// All of them.
+    /// All states.
     pub const ALL: [ProtectionState; 5] = [
         ProtectionState::Optimal,
         ProtectionState::Charging,
@@ -91,17 +91,17 @@ impl fmt::Display for ProtectionState {
     }
 }
 
-/// What was heard of a UPS.
+/// The reported state of a UPS.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpsInfo {
-    /// Its name and machine.
+    /// Its name and host.
     pub name: String,
-    /// What it does for the cache.
+    /// The protection that it gives the cache.
     pub state: ProtectionState,
-    /// Why: a clause.
+    /// The reason: a clause.
     pub reason: String,
-    /// Since when, in seconds since 1970.
+    /// When it entered this state, in seconds since 1970.
     pub since_unix_s: u64,
 }
 

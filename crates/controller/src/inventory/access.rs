@@ -1,7 +1,8 @@
-//! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
+//! Labels and maps on drives: reading, writing, erasing. Metadata always has content (no data-less
+//! buffers), and is small and durable.
 //!
-//! A read or flush that the system refuses for now is asked for again for some time: a drive whose label is not read counts as missing, and
-//! nothing is wrong with it.
+//! A read or flush that fails with a temporary error of the system is retried for some time.
+//! Otherwise a healthy drive would count as missing because its label was not read.
 
 use crate::interface::ForeignArray;
 use ondisk::ddf::{self, Site};
@@ -22,52 +23,53 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Reads in pieces that any drive takes.
+/// The read size, supported by any drive.
 const PIECE: ByteCount = ByteCount(128 << 10);
 
-/// How long a drive may take for what the controller reads and writes itself: whatever it is, as long as the slowest, unless somebody
-/// [watches over](Access::watch_writes) that.
+/// The time limits of the controller's own reads and writes: those of the slowest class for all
+/// drives, unless the writes are [supervised](Access::watch_writes).
 const LIMITS: LimitsByClass = LimitsByClass::uniform(DEFAULT_TIME_LIMIT);
 
-/// How long, and how often, it is asked for again what the system refuses for now.
+/// The duration of retries, and the delay between them, after a temporary error of the system.
 pub(crate) const ASK_AGAIN_FOR: Duration = Duration::from_secs(30);
 pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// A drive that is open: its source for the shards, and the controller's own way to it.
+/// An open drive: its source for the shards, and the controller's own access.
 #[derive(Clone)]
 pub(crate) struct Access {
     env: Env,
     pub(crate) source: Arc<dyn DriveSource>,
     pub(crate) member: Member,
-    /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
+    /// The same for writes, whose outstanding I/O is counted separately from reads and flushes.
     writer: Member,
-    /// The same for data that a replay carries out.
+    /// The same for data writes of a replay.
     data_writer: Member,
-    /// Where its tail is: by what was found on it, or is about to be written to it.
+    /// The location of its metadata area (tail): as found on it, or as about to be written.
     place: Rc<Cell<TailPlace>>,
-    /// What was wished last of its own write cache since it was opened, and what came of it.
+    /// The last requested state of its write cache since it was opened, and the result.
     write_cache: Rc<Cell<Option<CacheWish>>>,
-    /// The epoch of the drive, which every write raises: what a probe read before the write counts no more.
+    /// The epoch of the drive, which every write raises: it invalidates the results of earlier
+    /// probes.
     epoch: Rc<Cell<u64>>,
 }
 
-/// Whether a drive's own write cache is wished to be on, and what came of it.
+/// The requested state of a drive's write cache, and the result.
 type CacheWish = (bool, Result<(), IoError>);
 
-/// What was found where labels lie.
+/// The content of the label area.
 #[derive(Clone, Debug)]
 pub(crate) enum LabelSeen {
     /// Nothing.
     Blank,
-    /// A label that is sound.
+    /// A sound label.
     Sound(Rc<Carried>),
-    /// What a member said of its array is lost.
+    /// The member's description of its array is lost.
     Headless(Rc<Headless>),
     /// The label of a log device.
     Log(Rc<LogLabel>),
-    /// A structure in DDF of somebody else.
+    /// A DDF structure of another system.
     Foreign(Rc<ddf::Drive>),
-    /// Something of ours that cannot be used: a sentence.
+    /// A damaged label of SoftROC: a sentence.
     Bad(String),
 }
 
@@ -83,7 +85,7 @@ impl Access {
         Access { env: env.clone(), source, member, writer, data_writer, place, write_cache, epoch }
     }
 
-    /// Asks, and asks again while the system refuses it for now.
+    /// Runs an operation, and retries it while the system reports a temporary error.
     pub(crate) async fn until_not_busy<T>(
         &self,
         ask: impl AsyncFn() -> Result<T, IoError>,
@@ -99,7 +101,8 @@ impl Access {
         }
     }
 
-    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`; each write of the controller raises its `epoch`.
+    /// Opens a drive. From now on, its I/O here and on all shards counts as `traffic`; each write
+    /// of the controller raises its `epoch`.
     ///
     /// # Errors
     /// When it cannot be opened or attached.
@@ -114,7 +117,7 @@ impl Access {
         Ok(Access::of(env, source, member, Rc::default(), epoch))
     }
 
-    /// The drive as large as it was before it became larger.
+    /// The drive with the size that it had before it became larger.
     ///
     /// # Errors
     /// When it cannot be attached.
@@ -124,37 +127,37 @@ impl Access {
         Ok(Access::of(env, source, member, self.write_cache.clone(), self.epoch.clone()))
     }
 
-    /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
-    /// on what is written now, were anything written now (rule (d)).
+    /// The number of outstanding writes. Those that timed out may still land, even on data written
+    /// now (rule (d)).
     pub(super) fn writes_under_way(&self) -> u32 {
         self.writer.outstanding() + self.data_writer.outstanding()
     }
 
-    /// From now on somebody watches over what is written about the drive, which has the time limits of its class, until
-    /// [nobody does any more](Self::watch_writes_no_more).
+    /// Supervises metadata writes with the time limits of the drive's class, until [supervision
+    /// ends](Self::watch_writes_no_more).
     pub(crate) fn watch_writes(&self, overseer: Weak<dyn Overseer>, limits: &LimitsByClass) {
         self.writer.set_limits(limits);
         self.writer.watch(overseer);
     }
 
-    /// Whether something that is written about the drive takes too long, and is waited for.
+    /// Whether a metadata write exceeds its time limit and is still waited for.
     pub(crate) fn is_overdue(&self) -> bool {
         self.writer.is_overdue()
     }
 
-    /// What is written about the drive has failed by its time limit from now on, as it did before.
+    /// Ends the supervision: a metadata write fails at its time limit again.
     pub(crate) fn watch_writes_no_more(&self) {
         self.writer.watch_no_more();
         self.writer.set_limits(&LIMITS);
     }
 
-    /// Nobody waits for that any longer.
+    /// Stops waiting for these writes.
     pub(crate) fn give_up_writes(&self) {
         self.writer.give_up();
     }
 
-    /// How many of them are of what is written about the drive, and not of a volume's data: a journal of one volume of an array may be
-    /// replayed while the label is written for another one.
+    /// The number of outstanding metadata writes, without data writes: one volume's journal may be
+    /// replayed while the label is written for another volume of the array.
     pub(super) fn metadata_writes_under_way(&self) -> u32 {
         self.writer.outstanding()
     }
@@ -163,34 +166,34 @@ impl Access {
         self.source.info()
     }
 
-    /// What was wished last of its own write cache, and what came of it.
+    /// The last requested state of its write cache, and the result.
     pub(crate) fn write_cache(&self) -> Option<CacheWish> {
         self.write_cache.get()
     }
 
-    /// Switches its own write cache.
+    /// Switches the drive's write cache.
     pub(crate) async fn set_write_cache(&self, on: bool) -> Result<(), IoError> {
         let result = self.member.write_cache(on).await.result.map(drop);
         self.write_cache.set(Some((on, result)));
         result
     }
 
-    /// Its tail; `None` where it is too small for one.
+    /// Its metadata area (tail); `None` if it is too small for one.
     pub(crate) fn tail(&self) -> Option<Tail> {
         Tail::at(self.info().size, self.place.get())
     }
 
-    /// Where on it its tail is.
+    /// The location of its metadata area.
     pub(super) fn place(&self) -> TailPlace {
         self.place.get()
     }
 
-    /// From now on its tail is there: it is to be a drive of an array whose drives have it there.
+    /// Sets the location of its metadata area, which is the same on all drives of an array.
     pub(crate) fn set_place(&self, place: TailPlace) {
         self.place.set(place);
     }
 
-    /// Where a structure is on it; `None` where it is too small for one.
+    /// The location of a structure on it; `None` if it is too small for one.
     pub(crate) fn site(&self) -> Option<Site> {
         self.tail()?.site(self.info().logical_sector)
     }
@@ -199,7 +202,7 @@ impl Access {
         self.until_not_busy(async || self.read_once(range).await).await
     }
 
-    /// Begins to read something, whatever it is: to find out whether the drive answers.
+    /// Starts a read of arbitrary data, to find out whether the drive responds.
     pub(crate) fn begin_to_read(&self) -> Io {
         self.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(BLOCK)])
     }
@@ -235,26 +238,28 @@ impl Access {
         self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
     }
 
-    /// Starts a write of data, into its cache: what a replay carries out.
+    /// Starts a data write of a replay, which may stay in the drive's cache.
     pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
         self.raise_epoch();
         self.data_writer.write(at, smallvec![data], Durability::Cached)
     }
 
-    /// Writes data as a replay does, and again for some time while the system refuses that for now.
+    /// Writes data like a replay, with retries after a temporary error of the system.
     pub(crate) async fn put_data(&self, at: ByteOffset, data: &Slice) -> Result<(), IoError> {
         self.until_not_busy(async || self.write_data(at, data.clone()).await.result.map(drop)).await
     }
 
-    /// Starts the durable write of blocks of a map or of the record that lie one after the other.
+    /// Starts a durable write of consecutive blocks of a map or of the record of initialised
+    /// stripes.
     pub(crate) fn write_blocks(&self, tail: &Tail, writes: &[BlockWrite]) -> Option<Io> {
         let first = writes.first()?;
         let bytes: Vec<u8> = writes.iter().flat_map(|write| write.bytes.iter().copied()).collect();
         Some(self.write(tail.blocks(first.area, first.copy, first.block, 1).start, &bytes))
     }
 
-    /// Makes durable what the drive says now. A durable write that was cut off, by a kill or by its failure, may be in the
-    /// drive's cache alone: it is read, and a power cut takes it back when what was concluded from it is long written.
+    /// Flushes the drive, so that its current content is durable. After a kill or an error, an
+    /// interrupted durable write may exist only in the drive's cache. Without the flush, a power
+    /// cut could revert it after decisions based on it are stored.
     async fn settle(&self) -> Result<(), IoError> {
         if self.info().read_only {
             return Ok(());
@@ -267,11 +272,12 @@ impl Access {
         }
     }
 
-    /// Looks for a label. What cannot be read counts as damaged while the other copy is sound. What is found is durable.
+    /// Looks for a label. An unreadable copy counts as damaged while the other one is sound. The
+    /// result is durable.
     ///
     /// # Errors
-    /// When it cannot be read where a label would be, so that nobody can tell whether there is one; when the drive cannot
-    /// be flushed.
+    /// When the label area cannot be read, so that the presence of a label is unknown; when the
+    /// drive cannot be flushed.
     pub(super) async fn read_label(&self) -> Result<LabelSeen, IoError> {
         self.settle().await?;
         let (found, failed) = self.decode(ondisk::find).await;
@@ -292,7 +298,8 @@ impl Access {
         }
     }
 
-    /// The same where the drive may end somewhere else: blocks that cannot be read where other systems have their labels say nothing of ours.
+    /// The same if the drive may have ended elsewhere: unreadable blocks in the label areas of
+    /// other systems are ignored.
     ///
     /// # Errors
     /// When it cannot be read at its end.
@@ -303,7 +310,8 @@ impl Access {
         }
     }
 
-    /// Whether there is nothing of SoftROC's at its end for certain, though blocks elsewhere cannot be read where other systems have their labels.
+    /// Whether the drive certainly has no SoftROC metadata at its end, even if label areas of other
+    /// systems are unreadable.
     async fn is_blank_at_its_end(&self) -> bool {
         let Some(tail) = Tail::of(self.info().size) else { return false };
         let (found, failed) = self.decode_all(ondisk::find).await;
@@ -311,13 +319,14 @@ impl Access {
         matches!(found, Found::Blank) && !failed.iter().any(is_at_end)
     }
 
-    /// Reads what a decoder asks for until it asks for nothing more. What it found, and the first error at reading.
+    /// Reads the ranges that a decoder requests until it needs no more. Returns its result, and the
+    /// first read error.
     pub(crate) async fn decode<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Option<IoError>) {
         let (found, failed) = self.decode_all(decode).await;
         (found, failed.first().map(|(_, error)| *error))
     }
 
-    /// The same, with all that cannot be read.
+    /// The same, with all unreadable ranges.
     async fn decode_all<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Vec<(ByteRange, IoError)>) {
         let serial = self.info().hardware.serial.clone();
         let mut glimpse = Glimpse::new(self.info().size).with_serial(serial);
@@ -336,7 +345,7 @@ impl Access {
         }
     }
 
-    /// The same ranges in whole sectors; those that touch are one.
+    /// The same ranges in whole sectors; adjacent ranges are merged.
     fn in_sectors(&self, ranges: Vec<ByteRange>) -> Vec<ByteRange> {
         let sector = self.info().logical_sector.bytes();
         let all = ByteRange::new(ByteOffset::ZERO, self.info().size);
@@ -351,12 +360,13 @@ impl Access {
         whole
     }
 
-    /// Both copies of the map of an array of that many regions. What cannot be read is left out.
+    /// Both copies of the map of an array with that many regions. Unreadable blocks are left out.
     pub(crate) async fn read_map(&self, regions: u32) -> Copies {
         self.read_blocks(Area::WriteIntent, intent::blocks_for(regions)).await
     }
 
-    /// Both copies of the record of initialised stripes of an array of that many regions, with a table of so many blocks.
+    /// Both copies of the record of initialised stripes of an array with that many regions, and a
+    /// table of that many blocks.
     pub(crate) async fn read_record(&self, regions: u32, blocks: u32) -> RecordCopies {
         RecordCopies {
             regions: self.read_blocks(Area::Initialised, intent::blocks_for(regions)).await,
@@ -380,36 +390,37 @@ impl Access {
         copies
     }
 
-    /// Takes away everything by which the drive is known as one of ours, and what it was before an import: it is
-    /// nobody's.
+    /// Removes all SoftROC metadata from the drive, including the undo log of an import: the drive
+    /// is then unused.
     ///
     /// # Errors
-    /// When a write fails, or one from before is still under way; some of it may be left.
+    /// When a write fails, or an earlier one is outstanding; some metadata may be left.
     pub(crate) async fn erase(&self) -> Result<(), IoError> {
         if self.writes_under_way() > 0 {
             return Err(IoError::new(IoErrorKind::TimedOut));
         }
-        // A log that is left behind could bring back what it kept.
+        // A remaining log could restore the removed metadata.
         self.forget_undo().await?;
         self.erase_marks().await?;
         self.set_place(TailPlace::End);
         Ok(())
     }
 
-    /// Takes away everything by which the drive is known as one of ours.
+    /// Removes all metadata that identifies the drive as one of SoftROC.
     ///
     /// # Errors
-    /// When a write fails; some of it may be left.
+    /// When a write fails; some metadata may be left.
     pub(crate) async fn erase_marks(&self) -> Result<(), IoError> {
         let Some(tail) = self.tail() else { return Ok(()) };
-        // The anchor goes first: without it the copies are not looked at.
+        // The anchor goes first: without it the copies are not found.
         for place in tail.marks() {
             self.write(place.start, &vec![0; place.len.as_usize()]).await.result?;
         }
         Ok(())
     }
 
-    /// The array of another system that the drive is a member of, by what it says alone. What cannot be read names none.
+    /// The array of another system that the drive belongs to, according to this drive alone.
+    /// Unreadable metadata names none.
     pub(super) async fn foreign_array(&self, label: &LabelSeen) -> Option<ForeignArray> {
         let (told, unnamed) = match label {
             LabelSeen::Blank => (self.decode(foreign::read).await.0, None),
@@ -432,7 +443,7 @@ impl Access {
         named.or(unnamed)
     }
 
-    /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is
+    /// The content of the drive besides its SoftROC label: for the operator, before it is
     /// overwritten.
     ///
     /// # Errors
@@ -449,10 +460,10 @@ impl Access {
     }
 }
 
-/// Operations on several drives, by a number that tells them apart.
+/// Operations on several drives, each with a number.
 pub(crate) type Ios = Vec<(usize, Option<Io>)>;
 
-/// Waits for all; which failed, by number.
+/// Waits for all operations; returns the failed ones, by number.
 pub(crate) async fn join(ios: Ios) -> BTreeMap<usize, IoError> {
     let mut failed = BTreeMap::new();
     for (number, io) in ios {

@@ -1,14 +1,17 @@
-//! Drives that are one storage under several names, where nothing that the machine tells of them says so: two exports of one file, two adapters without
-//! world-wide identifiers.
+//! Detects one storage under several names when the system does not: two exports of one file, two
+//! adapters without world-wide identifiers.
 //!
-//! Drives whose last blocks or labels differ are different. Of those that are alike there, which are blank drives as a rule, each gets a mark of its own in
-//! that block before labels are written to them, and all are read again. A drive that shows the mark of another one is the same storage, and the order is
-//! refused. What the blocks held is put back in any case.
+//! Drives with different last blocks or labels are different. Drives that are equal there (usually
+//! blank ones) each get a unique mark in the last block before labels are written, and all are read
+//! again. A drive that shows the mark of another one is the same storage, and the command is
+//! refused. The previous content of the blocks is restored in any case.
 //!
 //! # Fault model and invariants
-//! - The order may destroy what these drives hold: nobody else uses them, and killed in between no more than that block is lost. Drives of SoftROC's arrays
-//!   have labels of their own, and get no marks: an array that is to be deleted first is deleted as a whole.
-//! - Reads go past the system's caches where the drive was opened so ([`platform::World::open_drive`]).
+//! - The command may destroy the content of these drives: they are not in use, and a kill loses at
+//!   most that block. Drives of SoftROC arrays have unique labels and get no marks: an array that
+//!   is deleted first is deleted as a whole.
+//! - Reads bypass the system's caches if the drive was opened that way
+//!   ([`platform::World::open_drive`]).
 
 use super::access::{Access, join};
 use super::{Drive, Inventory};
@@ -27,7 +30,7 @@ struct Marked {
     mark: Vec<u8>,
 }
 
-/// A drive that the order does not name, and its last block.
+/// A drive that the command does not name, and its last block.
 struct Beside {
     drive: Rc<Drive>,
     access: Access,
@@ -36,11 +39,11 @@ struct Beside {
 }
 
 impl Inventory {
-    /// Refuses drives that are one storage under several names: with each other, or with another drive that is registered and not in use. They are about to
-    /// be written to; `beside` is not.
+    /// Refuses drives that are one storage under several names: with each other, or with another
+    /// registered, unused drive. These drives are about to be written; `beside` is not.
     ///
     /// # Errors
-    /// When two are the same; when one that is about to be written to cannot be read or written.
+    /// When two are the same; when a drive that is about to be written cannot be read or written.
     pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>], beside: &[Rc<Drive>]) -> Result<()> {
         let mut marked = Vec::new();
         for drive in drives {
@@ -51,7 +54,7 @@ impl Inventory {
         let mut others = Vec::new();
         for drive in beside {
             let Some((access, place)) = last_block(drive) else { continue };
-            // One that cannot be read is none that anything could be written to.
+            // An unreadable drive cannot be the storage of a drive that works.
             let Ok(before) = access.read(place).await else { continue };
             others.push(Beside { drive: drive.clone(), access, place, before });
         }
@@ -68,14 +71,14 @@ impl Inventory {
         told.and(restored)
     }
 
-    /// A block that no drive holds.
+    /// A random block that no drive contains.
     fn mark(&self) -> Vec<u8> {
         let numbers = (0..BLOCK.0 / 8).flat_map(|_| self.env.random().to_le_bytes());
         numbers.collect()
     }
 }
 
-/// The last block of a drive that has a place in this machine: each memory drive is one of its own.
+/// The last block of a drive on this host. Memory drives are excluded: each one is unique.
 fn last_block(drive: &Drive) -> Option<(Access, ByteRange)> {
     let access = drive.access().filter(|access| has_place(access.info().kind))?;
     let end = access.info().size.align_down(BLOCK);
@@ -83,7 +86,7 @@ fn last_block(drive: &Drive) -> Option<(Access, ByteRange)> {
     Some((access, ByteRange::new(ByteOffset(at), BLOCK)))
 }
 
-/// Those of them of which another one holds the same, as far as that tells.
+/// The drives that equal another one in this block and in their label.
 fn alike(all: Vec<Marked>, beside: &[Beside]) -> Vec<Marked> {
     let is_like = |one: &Marked, drive: &Drive, before: &[u8]| {
         one.before == before && one.drive.own_label() == drive.own_label()
@@ -108,7 +111,7 @@ fn failed(drive: &Drive, error: IoError) -> Error {
     Error::new(kind, sentence)
 }
 
-/// Writes a block to each of them, all at once.
+/// Writes a block to each drive, all at once.
 async fn write(marked: &[Marked], what: impl Fn(&Marked) -> &Vec<u8>) -> Result<()> {
     let ios = marked.iter().enumerate();
     let ios = ios.map(|(at, one)| (at, Some(one.access.write(one.place.start, what(one)))));
@@ -118,7 +121,7 @@ async fn write(marked: &[Marked], what: impl Fn(&Marked) -> &Vec<u8>) -> Result<
     }
 }
 
-/// Reads each of them again: all hold their own marks.
+/// Reads each drive again: all must hold their own marks.
 async fn read_apart(marked: &[Marked]) -> Result<()> {
     for (at, one) in marked.iter().enumerate() {
         let read = one.access.read(one.place).await.map_err(|error| failed(&one.drive, error))?;
@@ -129,13 +132,15 @@ async fn read_apart(marked: &[Marked]) -> Result<()> {
             Some(other) => {
                 let name = |at: usize| &marked[at].drive.name;
                 format!(
-                    "{} and {} are the same storage: what is written to one is on the other; name each drive once",
+                    "{} and {} are the same storage: data written to one appears on the other; \
+                    name each drive once",
                     name(at.min(other)),
                     name(at.max(other))
                 )
             }
             None => format!(
-                "drive {} does not hold what was just written to it; replace it, its cable or its server",
+                "drive {} did not return the data just written to it; replace it, its cable or its \
+                server",
                 one.drive.name
             ),
         };
@@ -144,7 +149,7 @@ async fn read_apart(marked: &[Marked]) -> Result<()> {
     Ok(())
 }
 
-/// Reads drives that the order does not name: none of them shows a mark.
+/// Reads drives that the command does not name: none may show a mark.
 async fn read_beside(marked: &[Marked], beside: &[Beside]) -> Result<()> {
     for other in beside.iter().filter(|other| marked.iter().any(|one| one.before == other.before)) {
         let Ok(read) = other.access.read(other.place).await else { continue };
@@ -152,7 +157,8 @@ async fn read_beside(marked: &[Marked], beside: &[Beside]) -> Result<()> {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "{} and {1} are the same storage: what is written to one is on the other; first run 'softroc drive forget {1}'",
+                    "{} and {1} are the same storage: data written to one appears on the other; \
+                    first run 'softroc drive forget {1}'",
                     one.drive.name, other.drive.name
                 ),
             ));

@@ -1,12 +1,12 @@
-//! Arrays that were deleted. A drive of theirs that was not here then, or did not answer, keeps its label, and so may one that was
-//! replaced long before: it would bring the array back after a restart. So deleted arrays are remembered, and no drive is taken for
-//! a part of one again.
+//! Deleted arrays. A drive that was missing or silent at the deletion keeps its label, and so may a
+//! drive replaced long before. Such a label would restore the array after a restart. Deleted arrays
+//! are therefore remembered, and their remaining drives are not used as members.
 //!
-//! Nothing on such a drive is touched: somebody may have put it away before the array was deleted. Another machine does not know
+//! Such drives are not modified: they may be kept as a copy on purpose. Another host does not know
 //! of the deletion.
 //!
-//! **Invariants.** An array is remembered before the first of its labels that say so is erased. Nobody can know that a drive which
-//! is away never returns: only [`MOST`] bounds the list.
+//! **Invariants.** A deletion is remembered before the first label that records it is erased. A
+//! missing drive may return at any time, so only [`MOST`] bounds the list.
 
 use super::{Drive, Inventory};
 use crate::interface::{Error, ErrorKind, Result};
@@ -14,11 +14,11 @@ use crate::statefile::StateFile;
 use ondisk::{Phase, Uuid};
 use serde::{Deserialize, Serialize};
 
-/// Where they are remembered.
+/// The file of deleted arrays.
 const FILE: StateFile<Remembered> =
     StateFile::toml("deleted-arrays.toml", "the list of deleted arrays").complete();
 
-/// So many are remembered; the oldest goes first.
+/// The maximum number of entries; the oldest is dropped first.
 const MOST: usize = 1024;
 
 /// An array that was deleted.
@@ -26,12 +26,12 @@ const MOST: usize = 1024;
 #[serde(deny_unknown_fields)]
 pub(super) struct DeletedArray {
     array: Uuid,
-    /// Of its volumes, as a sentence has them.
+    /// The names of its volumes, for sentences.
     names: String,
     deleted_unix_s: u64,
 }
 
-/// What the file holds.
+/// The file content.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Remembered {
@@ -40,10 +40,11 @@ struct Remembered {
 }
 
 impl Inventory {
-    /// Remembers that an array was deleted.
+    /// Remembers the deletion of an array.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is known until the controller ends, and no label that says so may be erased.
+    /// When that cannot be stored: it is then known until the controller ends, and no label that
+    /// records the deletion may be erased.
     pub(crate) async fn remember_deleted(&self, array: Uuid, names: String) -> Result<()> {
         let deleted_unix_s = self.env.unix_time();
         {
@@ -55,7 +56,7 @@ impl Inventory {
         self.store_deleted().await
     }
 
-    /// Stores which arrays were deleted: also to find out whether a deletion can be recorded.
+    /// Stores the deleted arrays; also used to check whether a deletion can be recorded.
     ///
     /// # Errors
     /// When that cannot be stored.
@@ -65,7 +66,7 @@ impl Inventory {
         self.events.store_state(&FILE, &Remembered { array }).await
     }
 
-    /// The same where it could not be stored before.
+    /// Retries a failed store.
     pub(super) async fn store_deleted_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             self.events.leave_to_health(self.store_deleted().await);
@@ -77,21 +78,22 @@ impl Inventory {
         self.deleted.borrow().iter().any(|one| one.array == array)
     }
 
-    /// Why a drive is no part of the array that its label names: that was deleted without it.
+    /// Why a drive is no member of the array in its label: the array was deleted without it.
     pub(crate) fn deleted_without(&self, drive: &Drive) -> Option<Error> {
         let label = drive.member_label().filter(|label| label.phase != Phase::Deleted)?;
         let deleted = self.deleted.borrow();
         let one = deleted.iter().find(|one| one.array == label.array)?;
         let sentence = format!(
-            "drive {0} has the label of {1}, deleted here when it was away or did not answer; give it a new use with --destroy-data, or read it with 'softroc rescue {0}'",
+            "drive {0} has the label of {1}, which was deleted while this drive was missing; reuse \
+            it with --destroy-data, or read it with 'softroc rescue {0}'",
             drive.name, one.names
         );
         Some(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    /// Takes in what was remembered before.
+    /// Loads the stored list.
     pub(super) async fn load_deleted(&self) {
-        let lost = "a volume that was deleted may be there again, from a drive that was not here then";
+        let lost = "a deleted volume may reappear from a drive that was missing at its deletion";
         if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
             *self.deleted.borrow_mut() = remembered.array;
         }

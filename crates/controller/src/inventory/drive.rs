@@ -1,4 +1,4 @@
-//! A drive that the controller knows.
+//! A drive known to the controller.
 
 use super::access::{Access, LabelSeen};
 use super::probe::Probe;
@@ -12,16 +12,16 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
 
-/// Set when all shards have everything back that they asked of a drive.
+/// Set when all I/O of the shards on a drive has returned.
 pub(crate) type IsQuiesced = Rc<Cell<bool>>;
 
-/// How long a drive may take to give back what was asked of it before, when it is to be used again.
+/// How long a drive may take to return outstanding I/O before it is used again.
 const QUIESCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often it is looked at meanwhile.
+/// The polling interval meanwhile.
 const QUIESCE_POLL: Duration = Duration::from_millis(10);
 
-/// Waits until it is so, for so long as one waits for a command.
+/// Waits for a condition, at most as long as a command may wait.
 pub(crate) async fn settles(env: &platform::Env, is_so: impl Fn() -> bool) {
     let limit = env.now() + QUIESCE_LIMIT;
     while !is_so() && env.now() < limit {
@@ -29,56 +29,56 @@ pub(crate) async fn settles(env: &platform::Env, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A drive that the controller knows.
+/// A drive known to the controller.
 pub(crate) struct Drive {
-    /// How it is called here: how it was named, with a number behind it where that name is not its own.
+    /// Its name: as given, with a number if that name is taken.
     pub(crate) name: String,
-    /// How it is opened.
+    /// The specification to open it by.
     pub(super) spec: String,
     access: RefCell<Option<Access>>,
-    /// All of it, while it is used as large as it was before it became larger.
+    /// The whole drive, while it is used with its earlier, smaller size.
     pub(super) whole: RefCell<Option<Access>>,
-    /// How large it was when it was used last.
+    /// Its size at the last use.
     pub(super) was: Cell<Option<ByteCount>>,
-    /// Whether an operator has said so.
+    /// Whether an operator gave that size.
     pub(super) is_told: Cell<bool>,
-    /// Whether it could not be read where it ended then: that it did is not forgotten.
+    /// Whether its earlier end could not be read; the earlier size is then kept.
     pub(super) is_unread: Cell<bool>,
-    /// Whether it is to have all of its room from the next start on.
+    /// Whether its full size is used from the next start on.
     pub(super) wants_room: Cell<bool>,
-    /// It was given at the start, and nobody has looked yet whether it was made for a drive.
+    /// It was given at the start, and its file type has not been checked yet.
     pub(super) is_unchecked: Cell<bool>,
-    /// Ways to it that were closed while writes were under way.
+    /// Closed handles with outstanding writes.
     left: RefCell<Vec<Access>>,
-    /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
+    /// For the shards that released it: whether their I/O has returned.
     draining: RefCell<Vec<IsQuiesced>>,
-    /// Why it cannot be used: a kind and a sentence.
+    /// Why it is unusable: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
-    /// The array of another system that it is a member of, when it was last looked at.
+    /// The array of another system that it belongs to, as of the last probe.
     foreign: RefCell<Option<ForeignArray>>,
-    /// The structure that it has, as it was last read or written.
+    /// Its structure, as last read or written.
     pub(super) structure: RefCell<Written>,
-    /// Whether it is known to hold nothing but zeroes where data goes.
+    /// Whether its data area is known to contain only zeros.
     zeroed: Cell<bool>,
     medium_errors: Cell<u64>,
     suspensions: Cell<u64>,
-    /// What was asked of it, for as long as it is known.
+    /// Its I/O counters.
     traffic: Traffic,
-    /// What it held before an import that was not finished.
+    /// Its content before an unfinished import.
     undo: RefCell<Option<Rc<Undo>>>,
-    /// How often SoftROC wrote to it, closed it or took it into use: what was read of it before counts no more.
+    /// The number of metadata writes, closes and uses: it invalidates earlier reads.
     pub(super) epoch: Rc<Cell<u64>>,
-    /// The probe of it that is under way.
+    /// Its running probe.
     pub(super) probe: RefCell<Option<Rc<Probe>>>,
-    /// Whether a probe has ended that nobody waited for any more.
+    /// Whether a probe has ended after its deadline.
     pub(super) is_late: Cell<bool>,
-    /// Whether it was asked for its health and has not answered.
+    /// Whether a health query is outstanding.
     pub(super) is_asked: Cell<bool>,
     pub(super) attention: Rc<Attention>,
-    /// All drives that are registered.
+    /// All registered drives.
     registered: Weak<RefCell<Vec<Rc<Drive>>>>,
-    /// The drive that it is another path to, when it was looked at last.
+    /// The drive that it is a second path to, as of the last probe.
     first_path: RefCell<Option<String>>,
 }
 
@@ -120,17 +120,17 @@ impl Drive {
         }
     }
 
-    /// The drive that it is another path to, when it was looked at last: then it is not used.
+    /// The drive that it is a second path to, as of the last probe: then it is not used.
     pub(crate) fn first_path(&self) -> Option<String> {
         self.first_path.borrow().clone()
     }
 
-    /// It is open, or is no path to a drive that is.
+    /// Sets or clears the drive that it is a second path to.
     pub(super) fn set_first_path(&self, first: Option<String>) {
         self.first_path.replace(first);
     }
 
-    /// A registered drive that is open and is the same storage as this one, which was opened so just now.
+    /// A registered, open drive that is the same storage as this one, which was just opened.
     pub(super) fn find_first_path(&self, access: &Access) -> Option<String> {
         let registered = self.registered.upgrade()?;
         let (registered, info) = (registered.borrow(), access.info());
@@ -144,12 +144,12 @@ impl Drive {
         registered.iter().find(is_first).map(|first| first.name.clone())
     }
 
-    /// The way to it, if it is open.
+    /// Its handle, if it is open.
     pub(crate) fn access(&self) -> Option<Access> {
         self.access.borrow().clone()
     }
 
-    /// Whether it is known to hold nothing but zeroes where data goes.
+    /// Whether its data area is known to contain only zeros.
     pub(crate) fn is_zeroed(&self) -> bool {
         self.zeroed.get()
     }
@@ -158,18 +158,18 @@ impl Drive {
         self.zeroed.set(zeroed);
     }
 
-    /// How often blocks of it could not be read since the controller was started.
+    /// The number of medium errors since the controller was started.
     pub(crate) fn medium_errors(&self) -> u64 {
         self.medium_errors.get()
     }
 
-    /// Blocks of it could not be read: how often that was so by now.
+    /// Counts a medium error; returns the new number.
     pub(crate) fn count_medium_error(&self) -> u64 {
         self.medium_errors.set(self.medium_errors.get() + 1);
         self.medium_errors.get()
     }
 
-    /// How often it was suspended since the controller was started.
+    /// The number of suspensions since the controller was started.
     pub(crate) fn suspensions(&self) -> u64 {
         self.suspensions.get()
     }
@@ -178,12 +178,12 @@ impl Drive {
         self.suspensions.set(self.suspensions.get() + 1);
     }
 
-    /// What was asked of it, by whoever it was.
+    /// The I/O counters of all users.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// What it held before an import that was not finished.
+    /// Its content before an unfinished import.
     pub(crate) fn undo(&self) -> Option<Rc<Undo>> {
         self.undo.borrow().clone()
     }
@@ -192,22 +192,22 @@ impl Drive {
         self.undo.replace(undo);
     }
 
-    /// An array takes it into use: what is being read of it for other purposes counts no more.
+    /// An array takes the drive into use: results of running probes are invalid.
     pub(crate) fn note_use(&self) {
         self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// How often SoftROC wrote to it, closed it or took it into use.
+    /// The number of metadata writes, closes and uses.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.get()
     }
 
-    /// What is known of the structure on it, from now on.
+    /// Sets the known state of its structure.
     pub(crate) fn set_structure(&self, written: Written) {
         self.structure.replace(written);
     }
 
-    /// Why it cannot be used.
+    /// Why it is unusable.
     pub(crate) fn problem(&self) -> Option<Error> {
         match self.is_draining() {
             true => Some(self.not_quiesced()),
@@ -219,7 +219,7 @@ impl Drive {
         *self.problem.borrow_mut() = problem;
     }
 
-    /// What was found where labels lie, when it was last looked at.
+    /// The content of its label area, as of the last probe.
     pub(crate) fn label(&self) -> LabelSeen {
         self.label.borrow().clone()
     }
@@ -238,7 +238,7 @@ impl Drive {
         self.foreign.borrow().clone()
     }
 
-    /// Its label, if it is that of a member of an array, or of a replacement.
+    /// Its label, if it belongs to a member of an array, or to a replacement.
     pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
         match &*self.label.borrow() {
             LabelSeen::Sound(carried) => carried.label().cloned(),
@@ -246,7 +246,7 @@ impl Drive {
         }
     }
 
-    /// What its label calls the drive itself; `None` where it has none.
+    /// The drive's UUID in its label; `None` without one.
     pub(super) fn own_label(&self) -> Option<Uuid> {
         match &*self.label.borrow() {
             LabelSeen::Sound(carried) => Some(carried.content.drive()),
@@ -255,15 +255,15 @@ impl Drive {
         }
     }
 
-    /// What tells it from others for as long as it lives, whatever it holds: of a device its serial number, as device
-    /// numbers are given anew at each start. `None` where nothing does, or while it is not open.
+    /// The permanent identity of the drive, independent of its content: for a device its serial
+    /// number, as device numbers change at each start. `None` without one, or while it is closed.
     pub(crate) fn lasting_identity(&self) -> Option<String> {
         let access = self.access()?;
         let info = access.info();
         let hardware = &info.hardware;
         match (info.kind, &hardware.serial) {
             (DriveKind::BlockDevice, Some(serial)) => {
-                // All partitions of a disk say its serial number.
+                // All partitions of a disk report its serial number.
                 let part = hardware.partition.as_ref().map(|part| format!(" partition {}", part.number));
                 let (model, part) = (hardware.model.as_deref().unwrap_or_default(), part.unwrap_or_default());
                 Some(format!("serial:{model} {serial}{part}"))
@@ -273,54 +273,57 @@ impl Drive {
         }
     }
 
-    /// The same, and of a device that has no serial number how it is opened: another one that is opened so counts as
-    /// this one, which an operator can correct. Known on this machine alone.
+    /// The same; for a device without a serial number, the name to open it by. Another device of
+    /// that name counts as this one, which an operator can correct. Valid on this host only.
     pub(crate) fn identity_here(&self) -> String {
         self.lasting_identity().unwrap_or_else(|| format!("opened as:{}", self.spec))
     }
 
-    /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
+    /// Its size and sector size, for the label; zero while it is closed.
     pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
         let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
         info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
     }
 
-    /// Has the label of a member say how it is called, and how large it is: it may have become larger while it was out.
+    /// Updates a member's name and size in a label: the drive may have become larger while it was
+    /// missing.
     pub(crate) fn describe(&self, member: &mut ondisk::Member) {
         let (size, block) = self.extent();
         member.name.clone_from(&self.name);
         (member.size_bytes, member.block_bytes) = (size.0, block.bytes().0);
     }
 
-    /// The array that its label names.
+    /// The array in its label.
     pub(crate) fn array(&self) -> Option<Uuid> {
         self.member_label().map(|label| label.array)
     }
 
-    /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
+    /// Closes it. The lock against another controller is kept until outstanding writes have
+    /// returned.
     pub(crate) fn close(&self) {
         self.use_by(None, None);
     }
 
-    /// It is used in that way from now on; `whole`: all of it, where that is more. What was written in other ways, and is under way, is remembered.
+    /// Uses this handle from now on; `whole`: the whole drive, if that is larger. Other handles
+    /// with outstanding writes are remembered.
     pub(super) fn use_by(&self, access: Option<&Access>, whole: Option<&Access>) {
         self.note_use();
         self.switch_to(access, whole);
     }
 
-    /// The same as a probe found it.
+    /// The same with the result of a probe.
     pub(super) fn switch_to(&self, access: Option<&Access>, whole: Option<&Access>) {
         let before = [self.access.replace(access.cloned()), self.whole.replace(whole.cloned())];
         let is_writing = |access: &Access| access.writes_under_way() > 0;
         self.left.borrow_mut().extend(before.into_iter().flatten().filter(is_writing));
     }
 
-    /// A way to it that is used no more, and in which something may be under way.
+    /// Remembers a handle that is no longer used but may have outstanding I/O.
     pub(super) fn note_left(&self, access: &Access) {
         self.left.borrow_mut().extend((access.writes_under_way() > 0).then(|| access.clone()));
     }
 
-    /// It is taken from a volume's shards: `is_quiesced` will be set when they have back all that they asked of it.
+    /// It is taken from a volume's shards: `is_quiesced` is set when all their I/O has returned.
     pub(crate) fn note_draining(&self, is_quiesced: &IsQuiesced) {
         let mut draining = self.draining.borrow_mut();
         draining.retain(|other| !other.get());
@@ -329,14 +332,14 @@ impl Drive {
         }
     }
 
-    /// Whether shards that it was taken from have not back all that they asked of it.
+    /// Whether shards that released it have outstanding I/O.
     pub(crate) fn is_draining(&self) -> bool {
         let mut draining = self.draining.borrow_mut();
         draining.retain(|is_quiesced| !is_quiesced.get());
         !draining.is_empty()
     }
 
-    /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
+    /// Whether an earlier write is outstanding: it must not land on newer data (rule (d)).
     pub(crate) fn holds_writes_back(&self) -> bool {
         let mut left = self.left.borrow_mut();
         left.retain(|access| access.writes_under_way() > 0);
@@ -345,13 +348,14 @@ impl Drive {
         writes > 0 || !left.is_empty() || self.is_draining()
     }
 
-    /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
+    /// Waits until its outstanding writes have returned, at most as long as a command may wait.
+    /// Returns whether they have.
     pub(crate) async fn is_quiesced(&self, env: &platform::Env) -> bool {
         settles(env, || !self.holds_writes_back()).await;
         !self.holds_writes_back()
     }
 
-    /// Why it cannot be taken while it is not quiet.
+    /// Why it cannot be used while I/O is outstanding.
     pub(crate) fn not_quiesced(&self) -> Error {
         let sentence = format!(
             "drive {} has outstanding writes; try again when they have returned, or replace the drive or its cable",
@@ -360,12 +364,12 @@ impl Drive {
         Error::new(ErrorKind::Unavailable, sentence)
     }
 
-    /// Whether it lives no longer than this process.
+    /// Whether its content is lost with this process.
     pub(crate) fn is_volatile(&self) -> bool {
         is_volatile(&self.spec)
     }
 
-    /// Why a drive cannot be used that has that where labels lie.
+    /// Why a drive with this content of its label area is unusable.
     pub(super) fn problem_with(&self, label: &LabelSeen, foreign: Option<&ForeignArray>) -> Option<Error> {
         match label {
             LabelSeen::Bad(why) => {
@@ -378,7 +382,8 @@ impl Drive {
             LabelSeen::Headless(headless) => Some(Error::new(
                 ErrorKind::WrongState,
                 format!(
-                    "drive {} belongs to the array {}, and its metadata are lost ({}); register the other drives of that array",
+                    "drive {} belongs to the array {}, and its metadata is lost ({}); register the \
+                    other drives of that array",
                     self.name, headless.array, headless.why
                 ),
             )),
@@ -387,7 +392,7 @@ impl Drive {
     }
 }
 
-/// That a drive's structure is somebody else's, to be read behind its name.
+/// The note that a drive's structure belongs to another system, as text after its name.
 fn describe_foreign(drive: &ondisk::ddf::Drive, array: Option<&ForeignArray>) -> String {
     let name = array.map_or_else(String::new, |array| format!(" '{}'", array.name));
     let whose = match drive.structure.header.group.vendor() {
@@ -398,7 +403,7 @@ fn describe_foreign(drive: &ondisk::ddf::Drive, array: Option<&ForeignArray>) ->
     format!("belongs to the array{name}{whose}; run 'softroc foreign list'")
 }
 
-/// Why a drive cannot be opened, for whoever named it.
+/// Why a drive cannot be opened.
 pub(super) fn unavailable(name: &str, error: &platform::Error) -> Error {
     let kind = match error.kind {
         platform::ErrorKind::InUse => ErrorKind::InUse,
@@ -412,7 +417,7 @@ pub(super) fn unavailable(name: &str, error: &platform::Error) -> Error {
 }
 
 impl Drive {
-    /// What its label says, if it is that of a spare.
+    /// Its label, if it is a spare.
     pub(crate) fn spare(&self) -> Option<SpareLabel> {
         match self.label() {
             LabelSeen::Sound(carried) => match &carried.content {
@@ -423,19 +428,19 @@ impl Drive {
         }
     }
 
-    /// The enclosure it sits in, as the machine tells.
+    /// Its enclosure, as the system reports it.
     pub(crate) fn enclosure(&self) -> Option<String> {
         self.access()?.info().hardware.enclosure.clone()
     }
 
-    /// Whether it rotates; `None` while it is not open.
+    /// Whether it rotates; `None` while it is closed.
     pub(crate) fn rotates(&self) -> Option<bool> {
         Some(self.access()?.info().rotational)
     }
 }
 
 impl Drive {
-    /// Whether it has a medium that can go bad.
+    /// Whether it has a medium that can develop errors.
     pub(crate) fn has_medium(&self) -> bool {
         let kind = self.access().map(|access| access.info().kind);
         !matches!(kind, None | Some(DriveKind::Null | DriveKind::Memory | DriveKind::Volume))

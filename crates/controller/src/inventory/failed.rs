@@ -1,11 +1,11 @@
-//! Drives that failed by their own fault, and are not trusted until an operator says so.
+//! Drives that failed by their own fault: they are not used until an operator clears the failure.
 //!
-//! A drive that cannot write, or does not answer, may do so again after the next power cycle, and fail again when it is
-//! needed. So it is remembered twice: in the label of the array that it failed in ([`ondisk::Label::failed`]), which
-//! comes along to another machine, and here, by the drive's identity, for drives whose array is gone. A drive that an
-//! operator declared failed is remembered likewise. It is no spare and
-//! counts as unused for nobody until an operator clears it. A drive that merely vanished (a cable, a path) is not
-//! remembered: it may come back.
+//! A drive that cannot write, or does not respond, may work again after a power cycle and then fail
+//! again under load. Its failure is therefore stored twice: in the label of its array
+//! ([`ondisk::Label::failed`]), which moves with the array to another host, and here, by the
+//! drive's identity, for drives without an array. A drive that an operator failed is recorded as
+//! well. Until the failure is cleared, the drive is no spare and does not count as unused. A drive
+//! that only vanished (a cable, a path) is not recorded: it may return.
 
 use super::{Drive, Inventory};
 use crate::interface::Result;
@@ -13,11 +13,11 @@ use crate::statefile::StateFile;
 use ondisk::{FailedDrive, Uuid};
 use serde::{Deserialize, Serialize};
 
-/// Where failed drives are remembered.
+/// The file of failed drives.
 const FILE: StateFile<Remembered> =
     StateFile::toml("failed-drives.toml", "the list of failed drives").complete();
 
-/// What the file holds.
+/// The file content.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Remembered {
@@ -26,7 +26,7 @@ struct Remembered {
 }
 
 impl Inventory {
-    /// Why a drive is not trusted: what is remembered of its failure.
+    /// The recorded failure of a drive.
     pub(crate) fn failure_of(&self, drive: &Drive) -> Option<FailedDrive> {
         let failed = self.failed.borrow();
         if failed.is_empty() {
@@ -37,14 +37,14 @@ impl Inventory {
         let uuid = own.or(drive.log_label().map(|label| label.device));
         let is_it = |one: &&FailedDrive| match &identity {
             Some(_) => identity == one.identity || uuid == Some(one.uuid),
-            // It does not open, so that nothing but its name is left to know it by.
+            // The drive does not open, so only its name identifies it.
             None => one.name == drive.name || uuid == Some(one.uuid),
         };
         failed.iter().find(is_it).cloned()
     }
 
-    /// Remembers what failed, until the next restart unless it is [stored](Self::store_failed). What is known already stays
-    /// as it is. Whether there is news.
+    /// Records failures until the next restart, unless they are [stored](Self::store_failed). Known
+    /// failures are unchanged. Returns whether there are new ones.
     pub(crate) fn note_failed(&self, news: &[FailedDrive]) -> bool {
         let mut failed = self.failed.borrow_mut();
         let before = failed.len();
@@ -56,7 +56,7 @@ impl Inventory {
         failed.len() > before
     }
 
-    /// Remembers the failure of a drive that is no member of anything yet.
+    /// Records the failure of a drive that is not a member yet.
     pub(crate) async fn remember_failure(&self, drive: &Drive, uuid: Uuid, why: String, at_unix_s: u64) {
         let identity = drive.access().is_some().then(|| drive.identity_here());
         if self.note_failed(&[FailedDrive { uuid, identity, name: drive.name.clone(), why, at_unix_s }]) {
@@ -64,10 +64,10 @@ impl Inventory {
         }
     }
 
-    /// Forgets that a drive failed.
+    /// Clears a failure.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is as before.
+    /// When that cannot be stored: the failure then remains.
     pub(crate) async fn clear_failed(&self, failure: &FailedDrive) -> Result<()> {
         let before = self.failed.borrow().clone();
         self.failed.borrow_mut().retain(|one| !one.is_of_the_same(failure));
@@ -83,15 +83,15 @@ impl Inventory {
         stored
     }
 
-    /// Takes in what was remembered before.
+    /// Loads the stored list.
     pub(super) async fn load_failed(&self) {
-        let lost = "drives that failed are known by the labels of their arrays alone";
+        let lost = "only labels of arrays record failed drives";
         if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
             *self.failed.borrow_mut() = remembered.drive;
         }
     }
 
-    /// Stores which drives failed: also to find out whether a change can be recorded.
+    /// Stores the failed drives; also used to check whether a change can be recorded.
     ///
     /// # Errors
     /// When that cannot be stored.
@@ -101,7 +101,7 @@ impl Inventory {
         self.events.store_state(&FILE, &Remembered { drive }).await
     }
 
-    /// The same where it could not be stored before.
+    /// Retries a failed store.
     pub(super) async fn store_failed_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             self.events.leave_to_health(self.store_failed().await);

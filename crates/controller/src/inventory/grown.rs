@@ -1,21 +1,31 @@
-//! Drives that are larger than they were: files that were made longer, block devices of machines and volume managers.
+//! Drives that became larger: extended files, extended block devices of virtual machines and volume
+//! managers.
 //!
-//! What SoftROC has on a drive lies at its end, by its size. How large each drive is, is remembered (`drives.toml`). Where a drive is larger than that, and
-//! nothing of SoftROC's is at its end, it is looked for at the end that the drive had. A drive where it is found there is used as large as it was, and the rest of it is
-//! left alone, until an operator wants more ([`Inventory::let_grow`]): then what lies at the earlier end moves to the end.
+//! SoftROC's metadata is at the end of a drive, located by its size. The size of each drive is
+//! stored (`drives.toml`). If a drive is larger, and has no SoftROC metadata at its end, the
+//! metadata is searched at the earlier end. If it is found there, the drive is used with its
+//! earlier size, until an operator wants more ([`Inventory::let_grow`]): then the metadata moves to
+//! the new end.
 //!
 //! # Fault model and invariants
-//! - Nobody uses the drive while that moves: no array that runs, and no write from before is under way.
-//! - What moves lies behind its earlier place altogether. That stays as it is until all of it is durable at the end, and was read there.
-//! - Maps, journals and the witness are there before the structure that names them, and the anchor, without which nothing is found, comes last. Killed or cut off
-//!   before it: the drive is found as large as it was. Afterwards: at its end. What is left at the earlier end then means nothing: it is the label of the same drive.
-//! - Of two labels of one drive the newer one counts: where a move failed, the drive goes on with the earlier one, and whoever uses it makes it newer.
-//! - What a drive that became larger has at its end may be anything that lay there before it was a part of the drive. Another drive's label there, beside a sound one at the
-//!   earlier end, is nothing that can be decided here: neither is used until an operator says so.
-//! - Where the earlier end cannot be read, a member's label at the end counts if it was made for all of the drive, and where the drive ended is not forgotten: once it can be read, what is
-//!   there counts. A spare's label does not say how large its drive is. Where the end
-//!   cannot be read, a sound label at the earlier end counts once an operator has said that the drive ended there.
-//! - A drive whose tail lies in front of its data, as an import leaves it, is not moved: its place is the same, but what names it would be written over.
+//! - The drive is unused during the move: no running array, no outstanding write.
+//! - The new place does not overlap the earlier one, which stays unchanged until the new copy is
+//!   durable and was read back.
+//! - Maps, journals and the witness are written before the structure that names them, and the
+//!   anchor, without which nothing is found, last. Killed or cut off before it: the drive is found
+//!   with its earlier size. Afterwards: at its end. Metadata left at the earlier end then has no
+//!   effect: it is the label of the same drive.
+//! - Of two labels of one drive the newer one counts: after a failed move, the drive continues with
+//!   the earlier one, and its next use makes it newer.
+//! - The new end may contain anything that was there before the extension. Another drive's label
+//!   there, next to a sound one at the earlier end, cannot be decided here: neither is used until
+//!   an operator decides.
+//! - If the earlier end is unreadable, a member's label at the end counts if it was made for the
+//!   full size. The earlier size is kept: once the earlier end is readable, its content counts. A
+//!   spare's label does not record the size of its drive. If the end is unreadable, a sound label
+//!   at the earlier end counts once an operator has given that size.
+//! - A drive with metadata in front of its data, as after an import, is not moved: the place stays
+//!   the same, but the move would overwrite the structure that names it.
 
 use super::access::{Access, LabelSeen};
 use super::drive::Drive;
@@ -28,25 +38,26 @@ use platform::{Env, IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
-/// What moves at a time.
+/// The amount copied at a time.
 const AT_A_TIME: ByteCount = ByteCount(1 << 20);
 
-/// A drive as large as it was, and what was found there.
+/// A drive with its earlier size, and its label there.
 type Earlier = (Option<Access>, LabelSeen);
 
 impl Drive {
-    /// How large it really is, if it is used as large as it was before it became larger.
+    /// Its full size, if it is used with its earlier, smaller size.
     pub(crate) fn grown_to(&self) -> Option<ByteCount> {
         self.whole.borrow().as_ref().map(|whole| whole.info().size)
     }
 
-    /// How large it was when it was used last.
+    /// Sets its size at the last use.
     pub(crate) fn set_earlier_size(&self, size: ByteCount) {
         self.was.set(Some(size));
         self.is_told.set(false);
     }
 
-    /// An operator says how large it was; until it has been looked at, that counts more than what lies at its end. What was known before.
+    /// Sets its earlier size by an operator. Until the next probe, that has priority over the
+    /// metadata at its end. Returns the previous value.
     pub(crate) fn tell_size(&self, was: Option<ByteCount>) -> Option<ByteCount> {
         self.is_told.set(was.is_some());
         let before = self.was.get();
@@ -54,23 +65,23 @@ impl Drive {
         before
     }
 
-    /// What an operator said of how large it was has not helped.
+    /// Reverts the size from the operator, since it was wrong.
     pub(crate) fn take_back_size(&self, before: Option<ByteCount>) {
         self.was.set(before);
         self.is_told.set(false);
     }
 
-    /// How large it was when it was looked at last, and it was clear what it is.
+    /// Its size at the last probe, if it was unambiguous.
     pub(super) fn size_to_remember(&self) -> Option<ByteCount> {
         self.was.get()
     }
 
-    /// What a probe has to know of where the drive ended.
+    /// The data that a probe needs to find the earlier end.
     pub(super) fn ending(&self) -> Ending {
         Ending { name: self.name.clone(), was: self.was.get(), is_told: self.is_told.get() }
     }
 
-    /// Whether it is not clear how large it is used.
+    /// Whether its size in use is ambiguous.
     pub(super) fn is_ambiguous(&self, label: &LabelSeen) -> bool {
         let is_larger =
             self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
@@ -78,29 +89,30 @@ impl Drive {
     }
 }
 
-/// Where a drive ended when it was used last.
+/// The end of a drive at its last use.
 pub(super) struct Ending {
     name: String,
     was: Option<ByteCount>,
-    /// Whether an operator has said so.
+    /// Whether an operator gave that size.
     is_told: bool,
 }
 
-/// How a drive is used, and what its label says.
+/// The size in use, and the label found with it.
 pub(super) struct Settled {
     pub(super) access: Access,
-    /// All of it, where it is used as large as it was before it became larger.
+    /// The whole drive, if it is used with its earlier, smaller size.
     pub(super) whole: Option<Access>,
     pub(super) label: LabelSeen,
-    /// Whether it could not be read where it ended.
+    /// Whether the earlier end could not be read.
     pub(super) is_unread: bool,
 }
 
 impl Ending {
-    /// What counts of a drive that is larger than it was: what was read of it, or what is found where it ended before. Then it is used so.
+    /// Decides which metadata of a larger drive counts: that at its end, or that at its earlier
+    /// end. In the latter case it is used with its earlier size.
     ///
     /// # Errors
-    /// When nobody can tell what it is; and what helps.
+    /// When that cannot be decided, with the remedy.
     pub(super) async fn settle(
         &self,
         env: &Env,
@@ -112,7 +124,7 @@ impl Ending {
         let Some(was) = self.was.filter(|was| *was < access.info().size) else {
             return read.map(|label| as_it_is(access, label, false)).map_err(|error| (error, replace()));
         };
-        // Of a drive that does not answer each look would wait for its time limit.
+        // With a silent drive each probe would wait for its time limit.
         let at_end = match &read {
             Err(error) if error.kind != IoErrorKind::Medium => return Err((*error, replace())),
             Err(error) => match access.read_label_at_end().await {
@@ -132,20 +144,24 @@ impl Ending {
         }
     }
 
-    /// What helps where its end cannot be read, which it may not have had when it was used.
+    /// The remedy if its end, which it may not have had at its last use, is unreadable.
     fn or_as_it_was(&self, was: ByteCount) -> String {
         format!(
-            "replace it or its cable; or, if it became larger, run 'softroc drive rescan {} --was {}' to go on with the label where it ended",
+            "replace it or its cable; or, if it became larger, run 'softroc drive rescan {} --was \
+            {}' to use the label at its previous end",
             self.name, was.0
         )
     }
 
-    /// What is found at the end that it had, if that counts more than what is found at its end: the drive as large as it was, and its label. Without a drive: what is to be
-    /// said of one that has two labels. Also whether it could not be read there. Where its end cannot be read, and an operator said how large it was, only a sound label counts.
+    /// The metadata at the earlier end, if it counts more than that at the end: the drive with its
+    /// earlier size, and its label. Without a drive: the error of a drive with two labels. Also
+    /// returns whether the earlier end was unreadable. If the end is unreadable, and an operator
+    /// gave the size, only a sound label counts.
     ///
     /// # Errors
-    /// When it cannot be read there: nobody can tell then what the drive is. A member's label at its end that was made for all of the drive tells: that drive has the name of
-    /// one that ended there.
+    /// When the earlier end cannot be read: the drive's identity is then unknown, unless a member's
+    /// label at its end was made for its full size. In that case the drive has the name of one that
+    /// ended there.
     async fn look_at_earlier_end(
         &self,
         env: &Env,
@@ -154,7 +170,7 @@ impl Ending {
         at_end: Option<&LabelSeen>,
     ) -> std::result::Result<(Option<Earlier>, bool), IoError> {
         let earlier = whole.beginning(env, was).map_err(|error| {
-            tracing::error!("drive {} cannot be used as large as it was: {error}", self.name);
+            tracing::error!("drive {} cannot be used with its previous size: {error}", self.name);
             IoError::new(IoErrorKind::Gone)
         })?;
         let found = match earlier.read_label_at_end().await {
@@ -173,7 +189,8 @@ impl Ending {
         };
         let counts = match (&found, at_end) {
             (LabelSeen::Sound(found), LabelSeen::Sound(at_end)) => match self.is_told {
-                // A move that was cut off, or that failed: then the drive went on with the earlier one.
+                // An interrupted or failed move; after a failure the drive continued with the
+                // earlier label.
                 _ if found.content.drive() == at_end.content.drive() => {
                     generation(found) > generation(at_end)
                 }
@@ -192,16 +209,18 @@ impl Ending {
         Ok((counts.then_some((Some(earlier), found)), false))
     }
 
-    /// That nobody can tell which of two labels counts.
+    /// The error that two labels exist and neither is certain.
     fn two_labels(&self, was: ByteCount) -> LabelSeen {
         LabelSeen::Bad(format!(
-            "it has one label at its end, and another one where it ended with {} bytes when it was used here last; run 'softroc drive rescan {} --was {0}' to go on with the label where it ended",
+            "it has one label at its end, and another one at its previous end of {} bytes; run \
+            'softroc drive rescan {} --was {0}' to use the label at its previous end",
             was.0, self.name
         ))
     }
 }
 
-/// Whether a member's label says that its drive is so large. One that was moved to its drive's new end says how large that was before, until it is written there for something else.
+/// Whether a member's label was made for a drive of this size. A label that was moved to the new
+/// end keeps the earlier size until it is next written.
 fn is_made_for(label: &LabelSeen, size: ByteCount) -> bool {
     let LabelSeen::Sound(carried) = label else { return false };
     carried.content.label().is_some_and(|label| {
@@ -214,16 +233,16 @@ fn is_made_for(label: &LabelSeen, size: ByteCount) -> bool {
     })
 }
 
-/// Which of two labels of a drive is newer.
+/// The generation of a drive's label; 0 without one.
 fn generation(carried: &Carried) -> u64 {
     carried.content.label().map_or(0, |label| label.generation)
 }
 
 impl Inventory {
-    /// A drive that is in use is to have all of its room from the next start on.
+    /// Requests the full size of a drive in use, from the next start on.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is as before.
+    /// When that cannot be stored: nothing has changed then.
     pub(crate) async fn want_room(&self, drive: &Drive) -> Result<()> {
         let before = drive.wants_room.replace(true);
         let stored = self.store_drives().await;
@@ -233,11 +252,11 @@ impl Inventory {
         stored
     }
 
-    /// A drive that has become larger is used as large as it is from now on: what SoftROC has at its earlier end moves to the end. Of any other drive nothing is
-    /// to be done. Nobody uses the drive.
+    /// Uses the full size of a drive that has become larger: moves SoftROC's metadata from its
+    /// earlier end to the end. Other drives are unchanged. The drive must be unused.
     ///
     /// # Errors
-    /// Why it is used as large as it was.
+    /// Why it is used with its earlier size.
     pub(crate) async fn let_grow(&self, drive: &Rc<Drive>) -> Result<()> {
         let Some(whole) = drive.whole.borrow().clone() else {
             drive.wants_room.set(false);
@@ -245,14 +264,15 @@ impl Inventory {
         };
         let name = &drive.name;
         let wrong = |why: &str| {
-            Error::new(ErrorKind::WrongState, format!("drive {name} is used as large as it was: {why}"))
+            Error::new(ErrorKind::WrongState, format!("drive {name} is used with its previous size: {why}"))
         };
         let (Some(earlier), LabelSeen::Sound(carried)) = (drive.access(), drive.label()) else {
             return Err(wrong("its label cannot be used; run 'softroc drive show' to see why"));
         };
         if earlier.place() != TailPlace::End {
             return Err(wrong(
-                "its label lies in front of its data, since it was imported; replace it by another drive with 'softroc drive replace'",
+                "its label is before its data, since it was imported; replace it by another drive \
+                with 'softroc drive replace'",
             ));
         }
         if drive.undo().is_some() {
@@ -260,7 +280,7 @@ impl Inventory {
                 "its import is not finished; start its array first with 'softroc volume start'",
             ));
         }
-        // What was written to its end in vain may land yet.
+        // A write to its end that failed may land late.
         if drive.holds_writes_back() {
             return Err(drive.not_quiesced());
         }
@@ -270,26 +290,25 @@ impl Inventory {
         };
         if to.start().0 < size.0 {
             let least = ByteCount(size.0 + ondisk::TAIL.0);
-            let why = format!(
-                "what lies at its end moves only where all of it has room; make it {} bytes at least",
-                least.0
-            );
+            let why =
+                format!("its label area needs more space to move; enlarge it to at least {} bytes", least.0);
             return Err(wrong(&why));
         }
         let moved = self.move_to_end(drive, (&earlier, from), (&whole, to), &carried).await;
         moved.map_err(|why| {
-            Error::new(ErrorKind::Failed, format!("drive {name} is used as large as it was: {why}"))
+            Error::new(ErrorKind::Failed, format!("drive {name} is used with its previous size: {why}"))
         })?;
         let text = format!(
-            "drive {name} has {} now, which was {size}: what lies at its end was moved there",
+            "drive {name} has {} now, instead of {size}: its label was moved to its new end",
             whole.info().size
         );
-        let effect = "volumes on it can become larger";
-        self.events.report(EventCode::DriveGrown, name, "it was made larger", effect, text);
+        let effect = "volumes on it can be expanded";
+        self.events.report(EventCode::DriveGrown, name, "it was enlarged", effect, text);
         Ok(())
     }
 
-    /// Carries out what [`let_grow`](Self::let_grow) has checked. A sentence, if it could not be: then the drive is as it was.
+    /// Executes the move that [`let_grow`](Self::let_grow) has checked. Returns a sentence on
+    /// failure: the drive is then unchanged.
     async fn move_to_end(
         &self,
         drive: &Rc<Drive>,
@@ -300,10 +319,10 @@ impl Inventory {
         let said = |error: IoError| {
             format!("its end could not be written ({error}); run 'softroc drive rescan {}' again", drive.name)
         };
-        // What lay there before it was a part of this drive must not be found halfway.
+        // Old content of the new area must not be found halfway.
         whole.erase_marks().await.map_err(said)?;
         copy_tail(earlier, from, whole, to).await.map_err(said)?;
-        let told = whole.site().ok_or("it has no room for a label".to_owned()).and_then(|site| {
+        let told = whole.site().ok_or("it has no space for a label".to_owned()).and_then(|site| {
             let telling = Telling::of_content(&carried.content, &site);
             let told = telling.and_then(|telling| telling.told(&site, carried.content.drive()));
             told.map_err(|error| error.to_string())
@@ -316,10 +335,10 @@ impl Inventory {
             None => self.is_at_end(drive, (whole, carried)).await,
         };
         if let Err(why) = is_there {
-            // The earlier label is the newer one as soon as anything is done with it; until then both say the same.
+            // The next use makes the earlier label newer; until then both are equal.
             if let Err(error) = whole.erase_marks().await {
                 tracing::warn!(
-                    "what was written to the end of drive {} could not be erased: {error}",
+                    "data written to the end of drive {} could not be erased: {error}",
                     drive.name
                 );
             }
@@ -332,14 +351,14 @@ impl Inventory {
         }
         drive.wants_room.set(false);
         if let Err(error) = earlier.erase_marks().await {
-            // Nobody looks for it there any more.
+            // The earlier end is no longer searched.
             tracing::warn!("the earlier label of drive {} could not be erased: {error}", drive.name);
             drive.note_left(earlier);
         }
         Ok(())
     }
 
-    /// Whether what was moved is found at the end of the drive. A sentence, if not.
+    /// Checks that the moved metadata is found at the end of the drive. Returns a sentence if not.
     async fn is_at_end(
         &self,
         drive: &Rc<Drive>,
@@ -356,7 +375,7 @@ impl Inventory {
         }
     }
 
-    /// Drives that are to have all of their room, and are not in use: at a start.
+    /// At a start: uses the full size of unused drives for which it was requested.
     pub(super) async fn let_wanted_grow(&self, drive: &Rc<Drive>) {
         if drive.wants_room.get()
             && drive.access().is_some()
@@ -366,7 +385,7 @@ impl Inventory {
         }
     }
 
-    /// How large drives are, by how they are named, and which are to have all of their room at the next start.
+    /// The sizes of drives by name, and the drives whose full size is used from the next start on.
     pub(super) fn sizes(&self) -> (std::collections::BTreeMap<String, u64>, Vec<String>) {
         let drives = self.drives.borrow();
         let lasting = || drives.iter().filter(|drive| !is_volatile(&drive.spec));
@@ -376,7 +395,7 @@ impl Inventory {
     }
 }
 
-/// Copies all that lies in a tail but for the structure and the anchor.
+/// Copies the metadata area except the structure and the anchor.
 async fn copy_tail(
     earlier: &Access,
     from: Tail,

@@ -1,8 +1,9 @@
-//! Drives are asked for their health. One that expects to fail, or is worn out, is suspected: the reconciler has it copied
-//! to a spare before it fails.
+//! Health queries of drives. A drive that predicts its failure, or is worn out, is suspected: the
+//! reconciler copies it to a spare before it fails.
 //!
-//! What a drive does not tell is not guessed: a drive without a health log is never suspected by this, only by its
-//! errors. A drive that once told that it fails is suspected for as long as the controller runs, whatever it tells later.
+//! Missing information is not guessed: a drive without a health log is suspected only by its
+//! errors. A drive that once predicted its failure stays suspected while the controller runs,
+//! whatever it reports later.
 
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use crate::inventory::Drive;
@@ -14,22 +15,22 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often drives are asked. The usual interval of controllers for this.
+/// The query interval: the usual one of RAID controllers.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(300);
 
-/// When they are asked first after a start: once everything that is there has been found.
+/// The delay of the first query after a start, until all drives are found.
 pub(crate) const FIRST: Duration = Duration::from_secs(10);
 
-/// A drive is worn out when so much of what its vendor rates it for is used up, in percent.
+/// A drive is worn out at this percentage of its vendor's rated endurance.
 const WORN_OUT_PERCENT: u8 = 100;
 
-/// How long the health of a drive is waited for.
+/// The time limit of a health query.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a drive says of its health.
+/// The reply of a drive to a health query.
 type Answer = std::result::Result<DriveHealth, IoError>;
 
-/// What drives say of their health.
+/// The replies of drives to health queries.
 #[derive(Default)]
 struct Answers {
     expected: Cell<usize>,
@@ -37,7 +38,7 @@ struct Answers {
     changed: Signal,
 }
 
-/// What is answered of it.
+/// The description of a drive's health.
 fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> HealthInfo {
     HealthInfo {
         source: health.source.to_string(),
@@ -54,7 +55,7 @@ fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> 
     }
 }
 
-/// Why a drive is to be replaced before it fails, to be read after "it"; `None` if nothing it tells says so.
+/// Why a drive should be replaced before it fails, as text after "it"; `None` without a prediction.
 fn suspicion(health: &DriveHealth) -> Option<String> {
     if health.predicted_failure == Some(true) {
         return Some("predicts its failure".to_owned());
@@ -71,7 +72,8 @@ fn suspicion(health: &DriveHealth) -> Option<String> {
 }
 
 impl Inventory {
-    /// Of these drives the files that are not what they were when they were opened. A device is asked with its health, which costs it a command.
+    /// The files in the list that changed since they were opened. A device is checked with its
+    /// health query, which costs one command.
     pub(crate) async fn changed(&self, mut drives: Vec<Rc<Drive>>) -> Vec<Rc<Drive>> {
         let is_file =
             |drive: &Rc<Drive>| drive.access().is_some_and(|access| access.info().kind == DriveKind::File);
@@ -83,8 +85,9 @@ impl Inventory {
         answers.filter(|(_, answer)| is_changed(answer)).map(|(drive, _)| drive).collect()
     }
 
-    /// Asks drives for their health, all at the same time. What those say that answer within the [limit](LIMIT). A drive that has not answered an
-    /// earlier question is not asked again: it costs one operation, however long it is silent.
+    /// Queries the health of drives, all at the same time. Returns the replies within the
+    /// [limit](LIMIT). A drive with an outstanding query is not queried again: a silent drive costs
+    /// one operation.
     async fn ask_all(
         &self,
         drives: Vec<Rc<Drive>>,
@@ -106,8 +109,8 @@ impl Inventory {
         answers.come.take()
     }
 
-    /// Asks all drives for their health. `suspected` learns of each that is suspected from now on, and why.
-    /// Those that are not what they were when they were opened.
+    /// Queries the health of all drives. `suspected` is called for each newly suspected drive, with
+    /// the reason. Returns the drives that changed since they were opened.
     pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) -> Vec<Rc<Drive>> {
         let mut changed = Vec::new();
         let mut drives = self.drives();
@@ -121,7 +124,7 @@ impl Inventory {
                         suspected(&drive, &why);
                     }
                 }
-                // A member that does not answer is found out by its own work.
+                // A member that does not respond is detected by its own I/O.
                 Err(error) if error.kind == IoErrorKind::NotSupported => {}
                 Err(error) if error.kind == IoErrorKind::Changed => changed.push(drive),
                 Err(error) => tracing::warn!("the health of drive {} cannot be read: {error}", drive.name),
@@ -130,7 +133,7 @@ impl Inventory {
         changed
     }
 
-    /// Takes in what a drive says; why it is suspected from now on, if it was not before.
+    /// Records a drive's health; returns the reason if it is newly suspected.
     fn take_health(&self, drive: &Drive, health: &DriveHealth) -> Option<String> {
         let before = self.health_of(drive).and_then(|health| health.warning);
         let warning = before.clone().or_else(|| suspicion(health));
@@ -139,28 +142,28 @@ impl Inventory {
         warning.filter(|_| before.is_none())
     }
 
-    /// Switches the light that shows where a drive sits.
+    /// Switches the locate LED of a drive's bay.
     ///
     /// # Errors
-    /// When it is not there, or its enclosure has no such light, or does not switch it.
+    /// When the drive is missing, its enclosure has no such LED, or switching fails.
     pub(crate) async fn locate(&self, drive: &Drive, on: bool) -> Result<()> {
         let unavailable =
             |why: String| Error::new(ErrorKind::Unavailable, format!("drive {} {why}", drive.name));
-        let access = drive.access().ok_or_else(|| unavailable("is not there".to_owned()))?;
+        let access = drive.access().ok_or_else(|| unavailable("is missing".to_owned()))?;
         access.member.locate(on).await.result.map(|_| ()).map_err(|error| match error.kind {
-            IoErrorKind::NotSupported => unavailable(
-                "sits in no enclosure that can show where it is; look for its serial number".to_owned(),
-            ),
-            _ => unavailable(format!("cannot be shown: {error}; look at its enclosure")),
+            IoErrorKind::NotSupported => {
+                unavailable("is in no enclosure with a locate LED; find it by its serial number".to_owned())
+            }
+            _ => unavailable(format!("cannot be located: {error}; check its enclosure")),
         })
     }
 
-    /// What a drive told last of its health.
+    /// The last reported health of a drive.
     pub(crate) fn health_of(&self, drive: &Drive) -> Option<HealthInfo> {
         self.health.borrow().get(&drive.name).cloned()
     }
 
-    /// Why a drive is to be replaced before it fails, to be read after its name.
+    /// Why a drive should be replaced before it fails, as text after its name.
     pub(crate) fn suspicion_of(&self, drive: &Drive) -> Option<String> {
         self.health_of(drive)?.warning
     }

@@ -1,11 +1,11 @@
-//! Labels of log devices on drives: written, and taken off.
+//! Labels of log devices: writing and removal.
 //!
 //! # Fault model and invariants
-//! - A drive that is to be a log device first loses everything else that it could be known by, at both ends. Killed there: it
-//!   is nobody's.
+//! - A new log device first loses all other metadata, at both ends. Killed there: the drive is
+//!   unused.
 //! - A change is durable in one copy of the label before the other is written (`ondisk::LogLabel`).
-//! - A write that failed may have landed, or land yet. Until it has returned nothing is written to that drive (rule (d)); and
-//!   the next label has another generation than the one that failed.
+//! - A failed write may have landed, or may land late. Until it has returned, nothing is written to
+//!   that drive (rule (d)); the next label has a different generation from the failed one.
 
 use super::access::{Access, LabelSeen};
 use super::structures::Written;
@@ -27,11 +27,12 @@ impl Drive {
 }
 
 impl Inventory {
-    /// Makes a drive carry the label of a log device: durable when this returns, and what is known of the drive then.
+    /// Writes the label of a log device: durable on return, and the known state of the drive is
+    /// updated.
     ///
     /// # Errors
-    /// When it has not returned what it was asked before, or cannot be written. It may say either then, and the next label
-    /// needs another generation.
+    /// When earlier I/O is outstanding, or the write fails. The drive may then carry either label,
+    /// and the next label needs a new generation.
     pub(crate) async fn write_log_label(&self, drive: &Rc<Drive>, label: LogLabel) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!(
@@ -48,7 +49,7 @@ impl Inventory {
             }
             _ => failed(error.to_string()),
         };
-        let access = drive.access().ok_or_else(|| failed("it is not there".to_owned()))?;
+        let access = drive.access().ok_or_else(|| failed("it is missing".to_owned()))?;
         if !label.fits(access.info().size) {
             return Err(failed("it is too small".to_owned()));
         }
@@ -72,10 +73,10 @@ impl Inventory {
         Ok(())
     }
 
-    /// Takes the label of a log device off a drive: it is nobody's.
+    /// Removes the label of a log device: the drive is then unused.
     ///
     /// # Errors
-    /// When it has not returned what it was asked before, or cannot be written; it may carry the label still.
+    /// When earlier I/O is outstanding, or the write fails; the label may remain.
     pub(crate) async fn erase_log_label(&self, drive: &Rc<Drive>) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!(
@@ -84,7 +85,7 @@ impl Inventory {
             );
             Error::new(ErrorKind::Failed, sentence)
         };
-        let access = drive.access().ok_or_else(|| failed("it is not there".to_owned()))?;
+        let access = drive.access().ok_or_else(|| failed("it is missing".to_owned()))?;
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced());
         }
@@ -95,17 +96,17 @@ impl Inventory {
 }
 
 impl Access {
-    /// Takes off the label of a log device, if there is one, or what is left of one.
+    /// Removes the complete or partial label of a log device.
     ///
     /// # Errors
-    /// When a write fails, or one from before is still under way; some of it may be left.
+    /// When a write fails, or an earlier one is outstanding; a part may be left.
     pub(crate) async fn erase_log(&self) -> std::result::Result<(), IoError> {
         let heads = LogLabel::copies().map(|copy| ByteRange::new(copy.start, BLOCK));
         for head in heads.into_iter().filter(|head| head.end().0 <= self.info().size.0) {
             if self.writes_under_way() > 0 {
                 return Err(IoError::new(IoErrorKind::TimedOut));
             }
-            // What cannot be read may be one.
+            // An unreadable area may contain a label.
             if self.read(head).await.is_ok_and(|bytes| !LogLabel::is_begun(&bytes)) {
                 continue;
             }
@@ -114,8 +115,8 @@ impl Access {
         Ok(())
     }
 
-    /// Takes off everything by which a drive can be known, by whomever: a structure of ours, and both ends, where others
-    /// have theirs.
+    /// Removes all metadata, of SoftROC and of other systems: the structure, and both ends of the
+    /// drive.
     async fn take_everything_off(&self) -> std::result::Result<(), IoError> {
         self.erase().await?;
         let (size, end) = (self.info().size, LogLabel::FRONT);

@@ -1,5 +1,5 @@
-//! Files that were not made for a drive: a document that was named by mistake is refused before it is registered, and
-//! long before anything is written to it.
+//! Rejects files that are not drives: a document that was named by mistake is refused before it is
+//! registered, long before any write.
 
 use super::Drive;
 use super::access::LabelSeen;
@@ -9,18 +9,18 @@ use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset};
 
-/// How much of a file is looked at for text.
+/// The amount of a file that is checked for text.
 const LOOKED_AT: ByteCount = ByteCount(4096);
 
-/// The smallest file that anybody makes for a drive.
+/// The minimum size of a file that serves as a drive.
 const SMALLEST: ByteCount = ByteCount::MIB;
 
 impl Drive {
-    /// Refuses a file without a label that was not made for a drive: its size is no whole number of sectors, it is tiny,
-    /// or it holds text.
+    /// Refuses a file without a label that does not look like a drive: its size is no whole number
+    /// of sectors, it is tiny, or it contains text.
     ///
     /// # Errors
-    /// The reason, and how to make a file that is one.
+    /// The reason, and how to create a suitable file.
     pub(crate) async fn check_made_for_a_drive(self: &Rc<Self>, env: &Env) -> Result<()> {
         let Some(access) = self.access() else { return Ok(()) };
         if access.info().kind != DriveKind::File || !matches!(self.label(), LabelSeen::Blank) {
@@ -28,7 +28,7 @@ impl Drive {
         }
         let (size, odd) = (access.info().size, access.source.odd_bytes());
         let why = if !odd.is_zero() {
-            format!("its {} bytes are no whole number of sectors", size.0 + odd.0)
+            format!("its {} bytes are not a whole number of sectors", size.0 + odd.0)
         } else if size < SMALLEST {
             format!("it has only {size}")
         } else {
@@ -42,18 +42,20 @@ impl Drive {
             }
         };
         let sentence = format!(
-            "file {} was not made for a drive: {why}; make a file drive with 'softroc drive add FILE --create 1G'",
+            "file {} was not created for a drive: {why}; create a file drive with 'softroc drive \
+            add FILE --create 1G'",
             self.name
         );
         Err(Error::new(ErrorKind::Invalid, sentence))
     }
 }
 
-/// Whether these bytes, the first of a file, are text: UTF-8 with no control character but those of lines and tabs.
+/// Whether these first bytes of a file are text: UTF-8 without control characters except those of
+/// lines and tabs.
 fn is_text(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // A character may go on behind what was read.
+        // The last character may be cut off.
         Err(error) if error.error_len().is_none() => match std::str::from_utf8(&bytes[..error.valid_up_to()])
         {
             Ok(text) => text,

@@ -1,16 +1,16 @@
-//! The room of drives: opened, looked at, remembered, asked for their health.
+//! Drives: opens, probes and registers them, and queries their health.
 //!
-//! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
-//! a list of hints where to look, and how large they were: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
-//! which arrays they made (`arrays.toml`) or made once (`deleted-arrays.toml`), by what numbers they are known (`numbers.toml`), and what
-//! they said of their health.
+//! **Owns** the known drives ([`Drive`]); the stored list of their names and sizes (`drives.toml`:
+//! only hints where to look, since the labels are authoritative); failed drives
+//! (`failed-drives.toml`); known and deleted arrays (`arrays.toml`, `deleted-arrays.toml`); numbers
+//! (`numbers.toml`); the drives' health.
 //!
-//! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
-//! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
-//! drive's structure goes through [`structures`], one step durable before the next. A drive that hangs holds up nothing but what is about it
-//! ([`probe`], [`opening`]).
+//! **Invariants.** A drive has one name. A drive with timed-out, outstanding operations is not read
+//! or written for another purpose (rule (d): [`Drive::holds_writes_back`]). Writes to a drive's
+//! structure use [`structures`], one durable step after the other. A drive that hangs delays only
+//! its own operations ([`probe`], [`opening`]).
 //!
-//! **Who may call it**: every room above; it knows of arrays only what a label says.
+//! **Callers**: every module above; of arrays it knows only the labels.
 
 pub(crate) mod access;
 mod apart;
@@ -49,46 +49,46 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use structures::{Written, write_structures};
 
-/// Where the names of drives are remembered.
+/// The file of drive names.
 const FILE: StateFile<Hints> = StateFile::toml("drives.toml", "the list of drives").complete();
 
 #[derive(Serialize, Deserialize, Default)]
 struct Hints {
     drives: Vec<String>,
-    /// How large they are used: what is SoftROC's lies at the end of each.
+    /// The sizes in use: SoftROC's metadata is at the end of each drive.
     #[serde(default)]
     sizes: BTreeMap<String, u64>,
-    /// Those that are to have all of their room from the next start on, where they became larger.
+    /// Drives that became larger and whose full size is used from the next start on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     want_room: Vec<String>,
-    /// The serial number of the controller, for where `numbers.toml` is lost.
+    /// The serial number of the controller, in case `numbers.toml` is lost.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     serial: String,
 }
 
-/// The drives that the controller knows.
+/// The drives known to the controller.
 pub(crate) struct Inventory {
     env: Env,
     events: Rc<Events>,
     attention: Rc<Attention>,
     drives: Rc<RefCell<Vec<Rc<Drive>>>>,
-    /// Drives whose first look after the start is not over.
+    /// Drives whose first probe after the start is running.
     opening: opening::Opening,
-    /// Drives that a command names, and that are not registered.
+    /// Drives that a command names and that are not registered.
     newcomers: RefCell<Vec<opening::Newcomer>>,
-    /// What drives said of their health, by name.
+    /// The last reported health of drives, by name.
     health: RefCell<BTreeMap<String, HealthInfo>>,
     /// Drives that failed by their own fault.
     failed: RefCell<Vec<FailedDrive>>,
-    /// Arrays of which drives were there.
+    /// Arrays with a drive seen before.
     seen: RefCell<Vec<SeenArray>>,
     /// Arrays that were deleted.
     deleted: RefCell<Vec<DeletedArray>>,
-    /// The turn to store these.
+    /// The lock for storing these.
     storing: Credits,
-    /// The numbers by which drives, arrays and volumes are known.
+    /// The numbers of drives, arrays and volumes.
     numbers: RefCell<numbers::Given>,
-    /// The turn to give some.
+    /// The lock for giving numbers.
     numbering: Credits,
 }
 
@@ -111,15 +111,15 @@ impl Inventory {
         })
     }
 
-    /// All of them.
+    /// All registered drives.
     pub(crate) fn drives(&self) -> Vec<Rc<Drive>> {
         self.drives.borrow().clone()
     }
 
-    /// Takes in drives that are new to it, and remembers them.
+    /// Registers new drives, and stores their names.
     ///
     /// # Errors
-    /// When that cannot be stored: then they are not taken in.
+    /// When that cannot be stored: they are not registered then.
     pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) -> Result<()> {
         if new.is_empty() {
             return Ok(());
@@ -133,10 +133,10 @@ impl Inventory {
         stored
     }
 
-    /// Closes drives and forgets them.
+    /// Closes and forgets drives.
     ///
     /// # Errors
-    /// When that cannot be stored: then they are remembered, and not closed.
+    /// When that cannot be stored: they stay registered and open then.
     pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) -> Result<()> {
         let before = self.drives.borrow().clone();
         let is_gone = |drive: &Rc<Drive>| gone.iter().any(|one| Rc::ptr_eq(one, drive));
@@ -151,14 +151,15 @@ impl Inventory {
         Ok(())
     }
 
-    /// Lets go of all of them.
+    /// Closes all drives.
     pub(crate) fn close(&self) {
         for drive in self.drives.borrow().iter() {
             drive.close();
         }
     }
 
-    /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
+    /// Erases a drive's metadata, so that no earlier metadata is found when writing a label is
+    /// interrupted.
     pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), platform::IoError> {
         let access: Access = drive.access().ok_or(platform::IoError::new(platform::IoErrorKind::Gone))?;
         drive.structure.replace(Written::Nothing);
@@ -168,9 +169,11 @@ impl Inventory {
         Ok(())
     }
 
-    /// The names of drives. Where no version of the list can be read, those of the members of arrays that were seen.
+    /// The stored names of drives. If no version of the list is readable: the names of members of
+    /// known arrays.
     async fn load_hints(&self) -> Hints {
-        let lost = "drives of arrays are looked for by the list of arrays; register the others again with 'softroc drive add'";
+        let lost = "drives of known arrays are still found; register the others again with 'softroc drive \
+            add'";
         let loaded = self.events.load_state(&FILE, lost).await;
         match (loaded.value, loaded.trouble) {
             (Some(hints), _) => hints,
@@ -192,7 +195,7 @@ impl Inventory {
         hints
     }
 
-    /// Remembers the names of all drives that outlive this process, and how large they are.
+    /// Stores the names and sizes of all drives that outlive this process.
     ///
     /// # Errors
     /// When that cannot be stored.
@@ -205,7 +208,7 @@ impl Inventory {
         self.events.store_state(&FILE, &hints).await
     }
 
-    /// Stores what could not be stored before.
+    /// Retries failed stores.
     pub(crate) async fn store_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             self.events.leave_to_health(self.store_drives().await);
@@ -216,7 +219,7 @@ impl Inventory {
         self.store_numbers_again().await;
     }
 
-    /// A drive that is not in the inventory yet, with a name of its own.
+    /// A new, unregistered drive with a unique name.
     pub(crate) fn new_drive(&self, spec: &str) -> Rc<Drive> {
         let mut name = spec.to_owned();
         let mut number = 1;
@@ -231,7 +234,7 @@ impl Inventory {
         self.drives.borrow().iter().find(|drive| drive.name == name).cloned()
     }
 
-    /// Another drive of the inventory that is the same drive under another name.
+    /// Another registered drive that is the same storage under another name.
     pub(crate) fn same_drive(&self, drive: &Drive) -> Option<Rc<Drive>> {
         let info = drive.access()?.info().clone();
         let drives = self.drives.borrow();
@@ -245,7 +248,7 @@ impl Inventory {
     pub(crate) async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
         if is_volatile(spec) || spec.contains("://") {
             let sentence =
-                format!("only a new file drive has a size, and '{spec}' is none; leave the size out");
+                format!("only a new file drive has a size, and '{spec}' is not one; leave the size out");
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let size = units::ByteCount(size);
@@ -260,7 +263,8 @@ impl Inventory {
         created.map_err(|error| unavailable(spec, &error))
     }
 
-    /// Takes a label off a drive; whether it is off. Failing that, an event says so.
+    /// Removes a label from a drive; returns whether that succeeded. A failure is reported as an
+    /// event.
     pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) -> bool {
         let Some(access) = drive.access() else { return false };
         match access.erase().await {
@@ -271,7 +275,8 @@ impl Inventory {
             }
             Err(error) => {
                 let text = format!(
-                    "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
+                    "the label of {whose} on drive {} could not be erased: {error}; write zeroes \
+                    over its last 32 MiB",
                     drive.name
                 );
                 let effect = "it has an obsolete label";
@@ -282,10 +287,11 @@ impl Inventory {
         }
     }
 
-    /// Drives here that one array's label calls replaced, and whose own label is still on: a crash came before it was off.
+    /// Present drives that the array's label records as replaced, but that still carry their own
+    /// label after a crash.
     pub(crate) fn leaving(&self, label: &Label) -> Vec<(Uuid, Rc<Drive>)> {
         let is_leaving = |own: &Label| {
-            // One that was used alone since says more than was known here.
+            // A drive that was used alone since has a newer generation than this label.
             let is_older = own.generation < label.generation;
             own.array == label.array && label.leaving.contains(&own.drive) && is_older
         };
@@ -294,22 +300,22 @@ impl Inventory {
         with_label.filter(|(own, _)| is_leaving(own)).map(|(own, drive)| (own.drive, drive.clone())).collect()
     }
 
-    /// Makes a drive carry the label of a spare.
+    /// Writes the label of a spare.
     ///
     /// # Errors
-    /// When it has not returned what it was asked before, or cannot be written.
+    /// When earlier I/O is outstanding, or the write fails.
     pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
         let failed = |why: String| {
-            let sentence = format!("drive {} could not be made a spare: {why}", drive.name);
+            let sentence = format!("drive {} could not become a spare: {why}", drive.name);
             Error::new(ErrorKind::Failed, sentence)
         };
-        let gone = || failed("it is not there, or too small for a label".to_owned());
+        let gone = || failed("it is missing, or too small for a label".to_owned());
         let access = drive.access().ok_or_else(gone)?;
         let site = access.site().ok_or_else(gone)?;
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced());
         }
-        // What it said before must not be found beside it.
+        // Its previous metadata must not be found as well.
         access.erase().await.map_err(|error| failed(error.to_string()))?;
         access.erase_log().await.map_err(|error| failed(error.to_string()))?;
         drive.structure.replace(Written::Nothing);
@@ -324,7 +330,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// The drives that a patrol reads: those that are open and have a medium.
+    /// The drives for a patrol read: those that are open and have a medium.
     pub(crate) fn patrolled(&self) -> Vec<Rc<Drive>> {
         self.drives.borrow().iter().filter(|drive| drive.has_medium()).cloned().collect()
     }

@@ -1,15 +1,15 @@
-//! Numbers by which operators and other programs know things: the serial number of the controller; of a drive its enclosure, its
-//! slot there and its device number; of an array its group number, of a volume its own.
+//! Numbers for operators and other programs: the serial number of the controller; a drive's
+//! enclosure, slot and device number; an array's group number; a volume's number.
 //!
-//! Where no version of the file can be read, numbers are given anew and marked as provisional until an operator removes the old file; the
-//! serial number is taken from the list of drives.
+//! If no version of the file is readable, new numbers are provisional until an operator removes the
+//! old file; the serial number comes from the list of drives. After the loss of the state folder, a
+//! command can restore earlier numbers ([`Inventory::set_numbers`]).
 //!
-//! After the state folder was lost, an order can give numbers back that were given before ([`Inventory::set_numbers`]).
-//!
-//! **Invariants.** A number is stored before it is told, unless it is provisional. A number that was given is not given to anything else, whatever becomes of
-//! what had it: an event may name it. (A slot of an enclosure that says which bay a drive is in is that bay's number, whichever drive
-//! is in it.) A drive keeps its numbers by what tells it from others for as long as it lives ([`Drive::lasting_identity`]), by its
-//! name where nothing does. What lives in memory alone has its numbers until the process ends.
+//! **Invariants.** A number is stored before it is published, unless it is provisional. Numbers are
+//! never reused, since events may refer to them. (A slot of an enclosure that reports bays is the
+//! bay's number, whichever drive is in it.) A drive keeps its numbers by its permanent identity
+//! ([`Drive::lasting_identity`]), or by its name without one. Numbers of memory drives last until
+//! the process ends.
 
 mod rows;
 
@@ -23,26 +23,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Where they are kept.
+/// The file of numbers.
 const FILE: StateFile<Given> =
     StateFile::toml("numbers.toml", "the list of the numbers of drives and volumes").complete();
 
-/// The enclosure of drives that are in none, or do not say in which.
+/// The enclosure number of drives without a known enclosure.
 const NO_ENCLOSURE: u32 = 252;
 
-/// So many of what is gone are remembered, of each kind; the oldest goes first.
+/// The maximum number of removed objects remembered, of each kind; the oldest is dropped first.
 const MOST_GONE: usize = 4096;
 
-/// Revisions begin at that many for each start, so that none of an earlier one is used again.
+/// The revisions reserved for each start, so that none is used twice.
 const REVISIONS_OF_A_START: u64 = 1 << 24;
 
-/// What was given.
+/// The numbers in use.
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Given {
     #[serde(default)]
     serial: String,
-    /// The file with the numbers that were given before, which could not be read: until it is removed, all numbers are provisional.
+    /// The unreadable file with earlier numbers: until it is removed, all numbers are provisional.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     #[serde(default)]
@@ -83,14 +83,15 @@ fn take(next: &mut u32) -> u32 {
 }
 
 impl Given {
-    /// The number of an array or a volume, given now if it has none.
+    /// Numbers an array or a volume, if it has no number yet.
     fn number(rows: &mut Vec<Row>, next: &mut u32, uuid: Uuid) {
         if rows.iter().all(|row| row.uuid != uuid) {
             rows.push(Row { uuid, number: take(next) });
         }
     }
 
-    /// Gives arrays or volumes the numbers of an order. What had one of them, and is not named, gets another one.
+    /// Gives arrays or volumes the numbers of a command. An unnamed object with one of these
+    /// numbers gets another one.
     fn set_rows(rows: &mut [Row], next: &mut u32, to: &[(Uuid, u32)]) {
         for (uuid, number) in to {
             rows.iter_mut().filter(|row| row.uuid == *uuid).for_each(|row| row.number = *number);
@@ -104,7 +105,7 @@ impl Given {
         }
     }
 
-    /// Lets go of what was gone longest, where there is too much of it.
+    /// Forgets the objects that were removed longest ago, if there are too many.
     fn prune(&mut self, arrays: &[(Uuid, Vec<Uuid>)], names: &[&str]) {
         let is_here = |row: &Row| {
             arrays.iter().any(|(array, volumes)| row.uuid == *array || volumes.contains(&row.uuid))
@@ -118,14 +119,14 @@ impl Given {
         self.drive.retain(|row| is_here(row) || !surplus(&mut gone));
     }
 
-    /// What outlives the process.
+    /// The numbers to store.
     fn lasting(&self) -> Given {
         let drive = self.drive.iter().filter(|row| !row.passing).cloned().collect();
         Given { drive, ..self.clone() }
     }
 }
 
-/// Whether one more goes, of so many.
+/// Counts down; returns whether another entry must be dropped.
 fn surplus(left: &mut usize) -> bool {
     let goes = *left > 0;
     *left -= usize::from(goes);
@@ -133,7 +134,8 @@ fn surplus(left: &mut usize) -> bool {
 }
 
 impl Inventory {
-    /// Takes in what was given before, and counts this start. `serial`: the controller's, as the list of drives has it.
+    /// Loads the stored numbers, and counts this start. `serial`: the controller's serial number
+    /// from the list of drives.
     pub(super) async fn load_numbers(&self, serial: &str) {
         let lost = "drives and volumes get provisional numbers";
         let loaded = self.events.load_state(&FILE, lost).await;
@@ -155,13 +157,13 @@ impl Inventory {
         }
         given.starts = given.starts.saturating_add(1);
         if self.store_numbers(&given).await.is_err() {
-            // The next start must not count from where this one did.
+            // The next start must not count from the same value as this one.
             given.starts = given.starts.max(self.starts_by_time());
         }
         self.numbers.replace(given);
     }
 
-    /// Numbers where it is not known which were given.
+    /// Provisional numbers, since the earlier ones are unknown.
     fn provisional(&self, trouble: Trouble) -> Given {
         let unreadable = match trouble.place {
             Place::Aside(name) => name,
@@ -170,12 +172,12 @@ impl Inventory {
         Given { unreadable: Some(unreadable), starts: self.starts_by_time(), ..Given::default() }
     }
 
-    /// More starts than there can have been: one a minute since 1970.
+    /// An upper bound of the number of starts: one a minute since 1970.
     fn starts_by_time(&self) -> u32 {
         u32::try_from(self.env.unix_time() / 60).unwrap_or(u32::MAX)
     }
 
-    /// Gives numbers to what has none yet: the drives that are known, and these arrays with their volumes.
+    /// Numbers all known drives, and these arrays with their volumes, if they have no number yet.
     pub(crate) async fn give_numbers(&self, arrays: &[(Uuid, Vec<Uuid>)]) {
         let _turn = self.numbering.take(1).await;
         let mut given = self.numbers.borrow().clone();
@@ -191,17 +193,18 @@ impl Inventory {
         if given != *self.numbers.borrow() {
             let names: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
             given.prune(arrays, &names);
-            // A number is told when it is stored, unless all are provisional anyway.
+            // A number is published once it is stored, unless all are provisional anyway.
             if self.store_numbers(&given).await.is_ok() || given.unreadable.is_some() {
                 self.numbers.replace(given);
             }
         }
     }
 
-    /// Gives back the numbers of an order. Whether any changed.
+    /// Restores the numbers of a command. Returns whether any changed.
     ///
     /// # Errors
-    /// When two things would have one number, or it cannot be stored: then all have those that they had.
+    /// When two objects would have one number, or it cannot be stored: all numbers are unchanged
+    /// then.
     pub(crate) async fn set_numbers(
         &self,
         set: &SetNumbers,
@@ -229,10 +232,9 @@ impl Inventory {
         self.events.report(
             EventCode::ControllerCommand,
             "controller",
-            "an operator gave numbers back",
-            "drives, arrays and volumes are known by them",
-            "numbers of drives, arrays and volumes were given back, as a saved configuration has them"
-                .to_owned(),
+            "an operator restored numbers",
+            "drives, arrays and volumes have these numbers now",
+            "numbers of drives, arrays and volumes were restored from a saved configuration".to_owned(),
         );
         Ok(true)
     }
@@ -241,7 +243,7 @@ impl Inventory {
         self.events.store_state(&FILE, &given.lasting()).await
     }
 
-    /// Stores the numbers where they could not be stored before.
+    /// Retries a failed store.
     pub(super) async fn store_numbers_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             let _turn = self.numbering.take(1).await;
@@ -255,18 +257,20 @@ impl Inventory {
         self.numbers.borrow().unreadable.is_some()
     }
 
-    /// Why all numbers are provisional, and what to do: a sentence.
+    /// Why all numbers are provisional, with the remedy: a sentence.
     pub(crate) fn provisional_numbers(&self) -> Option<String> {
         let given = self.numbers.borrow();
         given.unreadable.as_ref().map(|file| {
             format!(
-                "all numbers of drives and volumes are provisional, as those that were given before cannot be read; stop the controller, then put a good {} in its place, or remove {file} to keep the new ones",
+                "all numbers of drives and volumes are provisional, as the stored ones cannot be \
+                read; stop the controller, then restore {} from a backup, or remove {file} to keep \
+                the new ones",
                 FILE.name()
             )
         })
     }
 
-    /// The numbers of a drive, or of what was called so when it was there.
+    /// The numbers of a drive, or of a missing drive by its last name.
     pub(crate) fn numbers_of(&self, drive: Option<&Drive>, name: &str) -> Option<DriveNumbers> {
         let given = self.numbers.borrow();
         let row = given.row_of(drive.and_then(Drive::lasting_identity).as_deref(), name)?;
@@ -290,7 +294,7 @@ impl Inventory {
         self.numbers.borrow().serial.clone()
     }
 
-    /// The first revision of this start: higher than any of an earlier one.
+    /// The first revision of this start: higher than any earlier one.
     pub(crate) fn first_revision(&self) -> u64 {
         u64::from(self.numbers.borrow().starts) * REVISIONS_OF_A_START
     }
@@ -300,7 +304,7 @@ fn invalid(sentence: String) -> Error {
     Error::new(ErrorKind::Invalid, sentence)
 }
 
-/// A serial number is written as those that are made here are.
+/// Checks the format of a serial number.
 fn check_serial(serial: Option<&str>) -> Result<()> {
     let is_one = |serial: &str| {
         !serial.is_empty() && serial.len() <= 32 && serial.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -325,7 +329,7 @@ fn distinct<T: Ord>(what: &str, values: impl Iterator<Item = T>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for value in values {
         if !seen.insert(value) {
-            return Err(invalid(format!("the same {what} is there twice; nothing was changed")));
+            return Err(invalid(format!("the same {what} appears twice; nothing was changed")));
         }
     }
     Ok(())

@@ -1,12 +1,14 @@
-//! Drives that are opened: at a start those that are registered, before a command those that it names.
+//! Opens drives: at a start the registered ones, before a command those that it names.
 //!
 //! # Invariants
-//! - At a start all drives are looked at at the same time, each for as long as a drive of its kind may take ([`probe::start_limit`]). A drive that has not
-//!   answered yet is *awaited*: an array that it may belong to is not started without it before that time is over (`lifecycle::assemble`).
-//! - Of two names of one drive the one that is registered first is used: the next drive is looked at when the one before has answered, or has not for
-//!   [`probe::USUAL`].
-//! - A drive that a command names is opened before the command takes the lock of changes. One that does not answer is a *newcomer* until it does: the
-//!   command is refused, and finds the drive open when it is given again. A newcomer that no command takes is closed after a while.
+//! - At a start all drives are probed at the same time, each up to the limit of its kind
+//!   ([`probe::start_limit`]). A drive without a response is *awaited*: an array that it may belong
+//!   to does not start without it before that limit (`lifecycle::assemble`).
+//! - Of two names of one drive the one registered first is used: the next probe starts after the
+//!   response of the previous drive, or after [`probe::USUAL`].
+//! - A drive that a command names is opened before the command takes the lock for changes. A drive
+//!   that does not respond becomes a *newcomer*: the command is refused, and finds the drive open
+//!   when it is repeated. A newcomer that no command uses is closed after a while.
 
 use super::probe;
 use super::{Drive, Inventory, is_volatile};
@@ -19,22 +21,22 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// How long a start waits for drives before it starts the arrays that are complete.
+/// How long a start waits for drives before it starts the complete arrays.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
-/// First looks that are not over.
+/// First probes that are running.
 #[derive(Default)]
 pub(super) struct Opening {
     awaited: RefCell<Vec<Rc<Drive>>>,
-    /// How many first looks are over.
+    /// The number of completed first probes.
     ended: Cell<u64>,
     changed: Signal,
 }
 
-/// A drive that a command names, and that is not registered.
+/// An unregistered drive that a command names.
 pub(super) struct Newcomer {
     drive: Rc<Drive>,
-    /// Whether it was there, and answered, when newcomers were looked through last.
+    /// Whether it was present and had responded at the last check of newcomers.
     is_old: Cell<bool>,
 }
 
@@ -45,8 +47,8 @@ impl Newcomer {
 }
 
 impl Inventory {
-    /// Begins to open the drives that are registered, and those given. Returns when all have answered, or after a moment: then
-    /// [some are awaited](Self::awaited).
+    /// Begins to open registered and given drives. Returns when all have responded, or after a
+    /// moment: then [some are awaited](Self::awaited).
     pub(crate) async fn open_known_drives(self: &Rc<Self>, given: &[String]) {
         self.load_failed().await;
         self.load_seen().await;
@@ -74,7 +76,7 @@ impl Inventory {
         self.events.leave_to_health(self.store_drives().await);
     }
 
-    /// The first look at a drive.
+    /// The first probe of a drive.
     async fn first_look(self: Rc<Self>, drive: Rc<Drive>) {
         drive.look_within(&self.env, probe::start_limit(&drive.spec)).await;
         self.let_wanted_grow(&drive).await;
@@ -84,33 +86,33 @@ impl Inventory {
         self.opening.changed.notify(&self.env);
     }
 
-    /// Drives that were registered at the start and have not answered yet.
+    /// Drives that were registered at the start and have not responded yet.
     pub(crate) fn awaited(&self) -> Vec<Rc<Drive>> {
         self.opening.awaited.borrow().clone()
     }
 
-    /// Whether a drive is one of them.
+    /// Whether a drive is awaited.
     pub(super) fn is_awaited(&self, drive: &Rc<Drive>) -> bool {
         self.opening.awaited.borrow().iter().any(|other| Rc::ptr_eq(other, drive))
     }
 
-    /// How many drives have answered since the start, or are not awaited any more.
+    /// The number of drives that have responded since the start, or are not awaited any more.
     pub(crate) fn answers(&self) -> u64 {
         self.opening.ended.get()
     }
 
-    /// Waits until there are more [answers](Self::answers) than those that the caller has taken in.
+    /// Waits until there are more [responses](Self::answers) than the caller has processed.
     pub(crate) async fn next_answer(&self, taken_in: u64, goes_on: impl Fn() -> bool) {
         let is_more = || self.opening.ended.get() > taken_in || !goes_on();
         self.opening.changed.wait_until(&self.env, is_more).await;
     }
 
-    /// Has those look again whether they go on that wait for an answer.
+    /// Wakes tasks that wait for a response, so that they check whether to continue.
     pub(crate) fn wait_no_longer(&self) {
         self.opening.changed.notify(&self.env);
     }
 
-    /// Looks at drives, all at the same time.
+    /// Probes drives, all at the same time.
     pub(crate) async fn look_at(&self, drives: Vec<Rc<Drive>>) {
         let look = |drive: Rc<Drive>| {
             let env = self.env.clone();
@@ -122,7 +124,7 @@ impl Inventory {
         }
     }
 
-    /// A drive of that name that is not registered: the newcomer, if a command has named it before.
+    /// An unregistered drive of that name: the newcomer, if an earlier command named it.
     pub(crate) fn unregistered(&self, name: String, spec: &str) -> Rc<Drive> {
         let newcomers = self.newcomers.borrow();
         let same =
@@ -133,7 +135,7 @@ impl Inventory {
         )
     }
 
-    /// A drive that a command is going to name, and that is not registered.
+    /// An unregistered drive that a command is going to name.
     pub(crate) fn newcomer(&self, spec: &str) -> Rc<Drive> {
         let drive = self.unregistered(spec.to_owned(), spec);
         let is_new = self.newcomers.borrow().iter().all(|newcomer| !Rc::ptr_eq(&newcomer.drive, &drive));
@@ -143,7 +145,7 @@ impl Inventory {
         drive
     }
 
-    /// Closes newcomers that have answered and were not taken by a command since this was called last.
+    /// Closes newcomers that have responded and were not used since the previous call.
     pub(crate) fn drop_newcomers(&self) {
         self.newcomers.borrow_mut().retain(|newcomer| {
             let stays = newcomer.drive.is_probed() || !newcomer.is_old.replace(true);
@@ -154,15 +156,15 @@ impl Inventory {
         });
     }
 
-    /// A command is done: drives that were looked at for it and that it has not registered are [let go](Self::let_newcomer_go), so that
-    /// others can use them.
+    /// After a command: [releases](Self::let_newcomer_go) the drives that were probed for it and
+    /// not registered, so that others can use them.
     pub(crate) fn let_untaken_go(&self, looked: &[Rc<Drive>]) {
         let is_registered = |drive: &Rc<Drive>| self.drives.borrow().iter().any(|one| Rc::ptr_eq(one, drive));
         looked.iter().filter(|drive| !is_registered(drive)).for_each(|drive| self.let_newcomer_go(drive));
     }
 
-    /// Whether a drive that was given at the start stays registered: not if it is a file that was not made for a drive. It may be opened long after
-    /// the start.
+    /// Whether a drive that was given at the start stays registered: not if it is a file that is
+    /// not a drive. It may be opened long after the start.
     pub(crate) async fn keeps_given(&self, drive: &Rc<Drive>) -> bool {
         if drive.access().is_none() || !drive.is_unchecked.replace(false) {
             return true;
@@ -175,7 +177,8 @@ impl Inventory {
         false
     }
 
-    /// A drive that a command named is not registered: it is closed, but for one that has not answered yet, which the command may find when it is given again.
+    /// Closes an unregistered drive of a command, unless it has not responded yet: a repeated
+    /// command may find it then.
     pub(super) fn let_newcomer_go(&self, drive: &Rc<Drive>) {
         let mut newcomers = self.newcomers.borrow_mut();
         let is_it = |newcomer: &Newcomer| Rc::ptr_eq(&newcomer.drive, drive);
@@ -186,8 +189,8 @@ impl Inventory {
     }
 }
 
-/// That a drive is being opened.
+/// The error that a drive is being opened.
 fn opening(drive: &Drive) -> Error {
-    let sentence = format!("drive {} is being opened and has not answered yet", drive.name);
+    let sentence = format!("drive {} is being opened and has not responded yet", drive.name);
     Error::new(ErrorKind::Unavailable, sentence)
 }

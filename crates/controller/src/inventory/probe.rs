@@ -1,20 +1,24 @@
-//! Probes: a drive is opened and its label is read, with a deadline.
+//! Probes: open a drive and read its label, with a deadline.
 //!
-//! A drive may hang in `open()`, in a read or in a flush, for any time. A probe is a task of its own, so that only this task hangs. A caller waits
-//! for the probe until a deadline; then the drive has a problem ("it does not answer"), and the caller goes on.
+//! A drive may hang in `open()`, in a read or in a flush, for any time. A probe is a separate task,
+//! so only this task hangs. A caller waits for the probe until a deadline; then the drive has a
+//! problem ("it does not answer"), and the caller continues.
 //!
 //! # Invariants
-//! - A drive has at most one probe. A caller joins the probe that is under way; it does not begin another one. So a drive that hangs for ever
-//!   costs one task, and one thread where the system's `open()` hangs.
-//! - A probe changes nothing of the drive's state. Its result is taken in in one step ([`Drive::look_within`] and the end of the probe), and only if the
-//!   drive's *epoch* is what it was when the probe began. SoftROC raises the epoch when it writes to the drive other than data of hosts
-//!   ([`Access::write`]), when it closes the drive, and when an array takes the drive into use. A result from before is dropped, and what the probe opened is closed.
-//! - A result that comes after the deadline is taken in all the same, and the reconciler is notified ([`Drive::take_late`]): a drive that takes long to
-//!   spin up is found without another command.
-//! - No caller waits twice for a drive that is silent: the deadline counts from the beginning of the probe.
+//! - A drive has at most one probe. A caller joins a running probe instead of starting another one.
+//!   A hanging drive therefore costs one task, and one thread if the system's `open()` hangs.
+//! - A probe does not change the drive's state. Its result is applied in one step
+//!   ([`Drive::look_within`] and the end of the probe), and only if the drive's *epoch* is
+//!   unchanged since the probe began. SoftROC raises the epoch when it writes metadata to the drive
+//!   ([`Access::write`]), when it closes the drive, and when an array takes it into use. An older
+//!   result is dropped, and the opened handle is closed.
+//! - A result after the deadline is applied as well, and the reconciler is notified
+//!   ([`Drive::take_late`]): a drive with a long spin-up is found without another command.
+//! - No caller waits twice for a silent drive: the deadline counts from the beginning of the probe.
 //!
 //! # Fault model
-//! Anything that a probe asks may take for ever, fail, or return after the drive was written, closed, or used by an array.
+//! Any operation of a probe may take for ever, fail, or return after the drive was written, closed,
+//! or used by an array.
 
 use super::access::{Access, LabelSeen};
 use super::drive::{Drive, unavailable};
@@ -29,16 +33,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long a command waits for a drive that it looks at: the command is answered within three seconds.
+/// How long a command waits for a drive that it probes; replies are due within three seconds.
 const COMMAND_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a start waits for a drive of this machine: a hard disk takes up to 30 s to spin up.
+/// How long a start waits for a local drive: a hard disk takes up to 30 s to spin up.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The same for a drive that another machine serves.
+/// The same for a network drive.
 const START_LIMIT_REMOTE: Duration = Duration::from_secs(10);
 
-/// A drive that is ready has answered after so long.
+/// The typical response time of a drive that is ready.
 pub(super) const USUAL: Duration = Duration::from_millis(50);
 
 /// How long a start waits for a drive of that name.
@@ -46,20 +50,21 @@ pub(super) fn start_limit(spec: &str) -> Duration {
     if spec.contains("://") { START_LIMIT_REMOTE } else { START_LIMIT }
 }
 
-/// A probe that is under way, or that has just ended.
+/// A running probe, or one that has just ended.
 pub(super) struct Probe {
     began: Instant,
     /// The epoch of the drive when it began.
     epoch: u64,
-    /// Set at the end: whether the result was taken in.
+    /// Set at the end: whether the result was applied.
     outcome: Cell<Option<bool>>,
     over: Signal,
-    /// Whether a caller has gone on without the result.
+    /// Whether a caller has continued without the result.
     is_late: Cell<bool>,
 }
 
 impl Probe {
-    /// Waits for the end, until a time that counts while the process runs. Whether the result was taken in; `None`: it is not over.
+    /// Waits for the end, until a time that counts while the process runs. Returns whether the
+    /// result was applied; `None`: it is still running.
     async fn outcome(&self, env: &Env, until: Instant) -> Option<bool> {
         while self.outcome.get().is_none() && env.now_running() < until {
             let left = until - env.now_running();
@@ -69,7 +74,7 @@ impl Probe {
     }
 }
 
-/// What a probe asks: all that it needs of the drive, as it was when the probe began.
+/// The state of the drive that a probe needs, as of its beginning.
 struct Question {
     env: Env,
     name: String,
@@ -80,21 +85,22 @@ struct Question {
     ending: Ending,
 }
 
-/// What a probe found.
+/// The result of a probe.
 enum Found {
-    /// The drive cannot be opened, or not be read where its label would be.
+    /// The drive cannot be opened, or its label area cannot be read.
     Unusable(Error),
-    /// The drive is open, and this is where its label would be.
+    /// The drive is open; the content of its label area.
     Label(Box<Label>),
 }
 
 struct Label {
-    /// How the drive is used from now on, if not as before: the way to it, and all of it where that is more.
+    /// The new handles of the drive, if they changed: the one in use, and the whole drive if that
+    /// is larger.
     ways: Option<(Access, Option<Access>)>,
     /// The kind of the drive, if the probe opened it.
     opened: Option<DriveKind>,
     label: LabelSeen,
-    /// The array of another system that the drive is a member of.
+    /// The array of another system that the drive belongs to.
     foreign: Option<ForeignArray>,
     undo: Option<Rc<Undo>>,
     /// Whether the earlier end of the drive could not be read.
@@ -107,8 +113,8 @@ impl Question {
         opened.map_err(|error| unavailable(&self.name, &error))
     }
 
-    /// The way to the drive that is open, unless its name leads to something else by now: to a file that was made again under that name, or to another
-    /// device. What was opened is used by nobody.
+    /// The open handle, which is not in use; `None` if the drive's name now refers to another file
+    /// or device.
     async fn held_still(&self) -> Option<Access> {
         let held = self.held.clone()?;
         let changed = held.source.look().await.is_err_and(|error| error.kind == IoErrorKind::Changed);
@@ -128,7 +134,7 @@ impl Question {
         };
         let mut read = access.read_label().await;
         if !opened && read.as_ref().is_err_and(|error| error.kind == IoErrorKind::Gone) {
-            // The connection or file that was open ended when the drive went away. The drive may be back.
+            // The open connection or file ended when the drive went away. The drive may be back.
             access = self.open().await?;
             opened = true;
             read = access.read_label().await;
@@ -143,7 +149,7 @@ impl Question {
             Error::new(ErrorKind::Unavailable, sentence)
         })?;
         let has_structure = !matches!(settled.label, LabelSeen::Blank | LabelSeen::Bad(_));
-        // The journals of a log device may look like an undo log.
+        // The journals of a log device may resemble an undo log.
         let undo = match &settled.label {
             LabelSeen::Log(_) => None,
             _ => settled.access.read_undo(has_structure).await.map(Rc::new),
@@ -157,17 +163,17 @@ impl Question {
 }
 
 impl Drive {
-    /// Opens the drive, unless it is open, and reads its label: for a command.
+    /// Opens the drive if it is closed, and reads its label: for a command.
     pub(crate) async fn look(self: &Rc<Self>, env: &Env) {
         self.look_within(env, COMMAND_LIMIT).await;
     }
 
-    /// The same, with a deadline. Nothing is read while an earlier write to the drive may still land. Where the drive cannot be looked at, its
-    /// [problem](Drive::problem) says why.
+    /// The same, with a deadline. Nothing is read while an earlier write may still land. After a
+    /// failure, the [problem](Drive::problem) of the drive gives the reason.
     pub(crate) async fn look_within(self: &Rc<Self>, env: &Env, limit: Duration) {
         let deadline = env.now_running() + limit;
         if !self.is_quiesced(env).await {
-            // A drive that is draining says so by itself, as long as it is.
+            // A draining drive sets its own problem.
             if !self.is_draining() {
                 self.set_problem(Some(self.not_quiesced()));
             }
@@ -178,7 +184,7 @@ impl Drive {
             let until = deadline.min(probe.began + limit);
             match probe.outcome(env, until).await {
                 Some(true) => return,
-                // Its result was dropped: the drive was written or closed meanwhile.
+                // The result was dropped: the drive was written or closed meanwhile.
                 Some(false) if env.now_running() < deadline => {}
                 _ => {
                     probe.is_late.set(true);
@@ -188,7 +194,7 @@ impl Drive {
         }
     }
 
-    /// The probe that is under way; a new one if there is none.
+    /// The running probe; a new one if there is none.
     fn begin_probe(self: &Rc<Self>, env: &Env) -> Rc<Probe> {
         if let Some(probe) = &*self.probe.borrow() {
             return probe.clone();
@@ -218,7 +224,7 @@ impl Drive {
         probe
     }
 
-    /// Takes in what a probe found, unless the drive was written or closed since the probe began.
+    /// Applies the result of a probe, unless the drive was written or closed since the probe began.
     fn end_probe(&self, env: &Env, probe: &Rc<Probe>, found: Found) {
         self.probe.replace(None);
         let counts = probe.epoch == self.epoch.get();
@@ -271,8 +277,8 @@ impl Drive {
         self.set_undo(undo);
     }
 
-    /// Waits for what is read of the drive beyond its label, as long as a command waits. `None`: the drive has not answered; its
-    /// [problem](Drive::problem) says so.
+    /// Waits for further reads of the drive, as long as a command may wait. `None`: the drive has
+    /// not responded, as its [problem](Drive::problem) says.
     pub(crate) async fn in_time<T: 'static>(
         self: &Rc<Self>,
         env: &Env,
@@ -294,7 +300,8 @@ impl Drive {
         found
     }
 
-    /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is overwritten.
+    /// The content of the drive besides its SoftROC label: for the operator, before it is
+    /// overwritten.
     ///
     /// # Errors
     /// When its ends cannot be read in time.
@@ -308,26 +315,27 @@ impl Drive {
         found.unwrap_or(Err(IoError::new(IoErrorKind::TimedOut)))
     }
 
-    /// What is known of the drive has changed, and no command takes that in: the reconciler does.
+    /// Notes a change of the drive that no command processes, for the reconciler.
     pub(crate) fn note_late(&self) {
         self.is_late.set(true);
         self.attention.look_after();
     }
 
-    /// Whether the result of a probe came after its deadline, since this was asked last.
+    /// Whether a probe ended after its deadline since the previous call.
     pub(crate) fn take_late(&self) -> bool {
         self.is_late.replace(false)
     }
 
-    /// Whether a probe of the drive is under way.
+    /// Whether a probe is running.
     pub(crate) fn is_probed(&self) -> bool {
         self.probe.borrow().is_some()
     }
 
-    /// That the drive does not answer.
+    /// The error that the drive does not respond.
     fn silent(&self, limit: Duration) -> Error {
         let sentence = format!(
-            "drive {} has not answered within {} s; SoftROC goes on waiting for it and uses it when it answers; check its cable, its server or its path",
+            "drive {} has not responded within {} s; SoftROC keeps waiting and uses it when it \
+            responds; check its cable, its server or its path",
             self.name,
             limit.as_secs()
         );

@@ -1,10 +1,12 @@
-//! Arrays that were seen: remembered beside the drives, so that one of which no drive is there any more is listed as missing and
-//! never silently gone.
+//! Known arrays, stored in the state folder: an array without any drive is listed as missing
+//! instead of vanishing silently.
 //!
-//! What is kept is what an array is, not how it stands: its volumes and its drives by name and identity. The truth is on the
-//! drives: as soon as one of them is there, its label is all that counts.
+//! The list stores the identity of an array, not its state: the names and identities of its volumes
+//! and drives. The drives are authoritative: as soon as one of them is present, only its label
+//! counts.
 //!
-//! **Invariants.** An array that was deleted is forgotten before the last label that says so is erased.
+//! **Invariants.** A deleted array is removed from the list before the last label that records the
+//! deletion is erased.
 
 use super::{Inventory, is_volatile};
 use crate::interface::Result;
@@ -12,23 +14,23 @@ use crate::statefile::StateFile;
 use ondisk::{Label, MemberState, Runs, Uuid};
 use serde::{Deserialize, Serialize};
 
-/// Where arrays are remembered.
+/// The file of known arrays.
 const FILE: StateFile<Remembered> = StateFile::toml("arrays.toml", "the list of arrays");
 
-/// An array that is there is noted to be so at least so often.
+/// How often the presence of an array is noted.
 const NOTED_EVERY_S: u64 = 3600;
 
-/// An array as it is remembered.
+/// A known array.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeenArray {
-    /// When one of its drives was there, as far as was noted.
+    /// When one of its drives was last present, as far as noted.
     pub(crate) last_seen_unix_s: u64,
-    /// What it was, without what changes as it is used.
+    /// Its label, without parts that change during use.
     pub(crate) label: Label,
 }
 
-/// What the file holds.
+/// The file content.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Remembered {
@@ -36,7 +38,7 @@ struct Remembered {
     array: Vec<SeenArray>,
 }
 
-/// What an array is, without how it stands.
+/// The identity of an array, without its state.
 fn what_it_is(mut label: Label) -> Label {
     (label.generation, label.confirmed, label.clean, label.shut_down) = (0, 0, false, false);
     label.drive = Uuid::default();
@@ -56,22 +58,22 @@ fn what_it_is(mut label: Label) -> Label {
 }
 
 impl Inventory {
-    /// The arrays that are remembered.
+    /// The known arrays.
     pub(crate) fn arrays_seen(&self) -> Vec<SeenArray> {
         self.seen.borrow().clone()
     }
 
-    /// When some drive of an array was there, as far as was noted.
+    /// When a drive of an array was last present, as far as noted.
     pub(crate) fn last_seen(&self, array: Uuid) -> Option<u64> {
         self.seen.borrow().iter().find(|seen| seen.label.array == array).map(|seen| seen.last_seen_unix_s)
     }
 
-    /// Remembers arrays of which drives are there now. Those in memory alone end with the process.
+    /// Remembers arrays with a drive present. Memory-only arrays end with the process.
     pub(crate) async fn remember_arrays(&self, labels: Vec<Label>) {
         let now = self.env.unix_time();
         let mut is_news = false;
         for label in labels.into_iter().map(what_it_is) {
-            // One that is being deleted is still among the arrays.
+            // An array that is being deleted is still in the list of arrays.
             let is_deleted = self.is_deleted(label.array);
             if is_deleted || label.member.iter().all(|member| is_volatile(&member.name)) {
                 continue;
@@ -90,15 +92,15 @@ impl Inventory {
             }
         }
         if is_news {
-            // Their labels know them.
+            // Their labels are authoritative.
             self.events.leave_to_health(self.store_seen().await);
         }
     }
 
-    /// Forgets an array: it was deleted, or an operator knows that it is gone.
+    /// Forgets an array: it was deleted, or an operator forgot it.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is as before.
+    /// When that cannot be stored: nothing has changed then.
     pub(crate) async fn forget_array(&self, array: Uuid) -> Result<()> {
         let Some(at) = self.seen.borrow().iter().position(|seen| seen.label.array == array) else {
             return Ok(());
@@ -111,27 +113,27 @@ impl Inventory {
         stored
     }
 
-    /// Writes down when arrays were seen, which is known better than it was noted.
+    /// Stores when arrays were last present, with the newest times.
     ///
     /// # Errors
     /// When that cannot be stored.
     pub(crate) async fn store_seen(&self) -> Result<()> {
-        // One after the other: an older list must not be stored over a newer one.
+        // Under a lock: an older list must not be stored over a newer one.
         let _turn = self.storing.take(1).await;
         let array = self.seen.borrow().clone();
         self.events.store_state(&FILE, &Remembered { array }).await
     }
 
-    /// The same where it could not be stored before.
+    /// Retries a failed store.
     pub(super) async fn store_seen_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             self.events.leave_to_health(self.store_seen().await);
         }
     }
 
-    /// Takes in what was remembered before.
+    /// Loads the stored list.
     pub(super) async fn load_seen(&self) {
-        let lost = "arrays of which no drive is there are not listed";
+        let lost = "arrays without a present drive are not listed";
         if let Some(remembered) = self.events.load_state(&FILE, lost).await.value {
             *self.seen.borrow_mut() = remembered.array;
         }

@@ -1,13 +1,14 @@
-//! Structures written to drives: several drives at once, step by step.
+//! Writes structures to drives: several drives at once, step by step.
 //!
 //! # Fault model and invariants
-//! - A power cut or a kill anywhere in an update leaves what a drive said before, or what it is to say (`ondisk::ddf`).
-//!   Each step is durable before the next begins: every write is, so nothing has to be flushed.
-//! - A drive on which a write failed is in between. What it says is read again before anything is written to it: the copy
-//!   that is sound must not be the one that is written first.
-//! - A write that timed out may land yet. Until it has returned nothing is written to that drive: it could land on the copy
-//!   that is sound by then.
-//! - What is left as it is, since the drive says it already, was written durably, or was flushed before it was read.
+//! - A power cut or kill during an update leaves the old or the new structure (`ondisk::ddf`).
+//!   Every write is durable before the next step, so no flush is needed.
+//! - After a failed write, the structure of a drive is read again before the next write: the sound
+//!   copy must not be overwritten first.
+//! - A write that timed out may land late, even on the copy that is sound by then. Until it has
+//!   returned, nothing is written to that drive.
+//! - Blocks that are already up to date were written durably, or were flushed before they were
+//!   read.
 
 use super::access::{Ios, join};
 use crate::inventory::Drive;
@@ -19,21 +20,21 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::ByteCount;
 
-/// What is known of the structure on a drive.
+/// The known state of the structure on a drive.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    /// It has none that an update could follow.
+    /// The drive has no structure that could be updated.
     Nothing,
-    /// It lost both copies, and has its anchor and its witness.
+    /// Both copies are lost; its anchor and its witness exist.
     Headless,
-    /// It has this one.
+    /// This structure.
     This(Rc<ddf::Drive>),
     /// A write to it failed.
     Unsure,
 }
 
 impl Written {
-    /// What is known where that was found.
+    /// The known state for this content of the label area.
     pub(crate) fn of(label: &LabelSeen) -> Written {
         match label {
             LabelSeen::Sound(carried) => carried.drive.clone().map_or(Written::Headless, Written::This),
@@ -43,17 +44,17 @@ impl Written {
     }
 }
 
-/// Steps under way on a drive.
+/// Steps in progress on a drive.
 struct Underway {
     number: usize,
     drive: Rc<Drive>,
     steps: std::vec::IntoIter<Step>,
-    /// What it says when they are done.
+    /// The state after these steps.
     then: Written,
 }
 
 impl Underway {
-    /// The writes up to the next flush, started.
+    /// Starts the writes up to the next flush.
     fn start(&mut self) -> Ios {
         let access = self.drive.access();
         let mut ios: Ios = Vec::new();
@@ -70,13 +71,13 @@ impl Underway {
     }
 }
 
-/// Makes drives carry what they are to carry: first those that are new, so that no drive names one that does not know it
-/// yet; then all others at once. Which failed, by number.
+/// Writes new structures: first to new drives, so that no drive names one without a structure; then
+/// to all others at once. Returns the failures, by number.
 pub(crate) async fn write_structures(updates: Vec<(usize, Rc<Drive>, Told)>) -> BTreeMap<usize, IoError> {
     let mut failed = BTreeMap::new();
     let (mut new, mut known) = (Vec::new(), Vec::new());
     for (number, drive, told) in updates {
-        // One that is written anew is known by what others say now.
+        // A drive without a structure, or with both copies lost, counts as new.
         let is_new = matches!(*drive.structure.borrow(), Written::Nothing | Written::Headless);
         let underway = if is_new { &mut new } else { &mut known };
         match steps(&drive, &told).await {
@@ -95,11 +96,11 @@ pub(crate) async fn write_structures(updates: Vec<(usize, Rc<Drive>, Told)>) -> 
     failed
 }
 
-/// Repairs a drive's structure: what is damaged in one copy, or was cut off before it reached that, is written anew from
-/// the other; where both are damaged, both are, from what the drive says. What it has then.
+/// Repairs a drive's structure: a damaged or outdated copy is rewritten from the other one; if both
+/// are damaged, both are rewritten from the known content. Returns the resulting structure.
 ///
 /// # Errors
-/// When a write fails; a sound copy was left alone.
+/// When a write fails; a sound copy is unchanged.
 pub(crate) async fn repair(
     drive: &Rc<Drive>,
     content: &Content,

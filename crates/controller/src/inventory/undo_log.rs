@@ -1,15 +1,16 @@
-//! Undo logs on drives: written before an import, read when a drive is looked at, put back where the import was cut off.
+//! Undo logs on drives: written before an import, read when a drive is probed, restored after an
+//! interrupted import.
 
 use super::access::Access;
 use ondisk::{BLOCK, Part, Tail, TailPlace, Undo, UndoHead, to_keep};
 use platform::{IoError, IoErrorKind};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The most that is written at once.
+/// The maximum amount written at once.
 const PIECE: usize = 1 << 20;
 
 impl Access {
-    /// What has to be kept of the drive before it is imported.
+    /// The parts of the drive to save before an import.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -25,7 +26,7 @@ impl Access {
         Ok(parts)
     }
 
-    /// Writes an undo log: the head when the rest is durable.
+    /// Writes an undo log: the head is written once the rest is durable.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -39,8 +40,9 @@ impl Access {
         self.write_all(tail.undo_head().start, &head).await
     }
 
-    /// The undo log of an import that was not finished. One that is damaged, or cannot be read, is none. A drive that has a
-    /// structure has it where its tail is; on one that has none it may be at any place of a tail, and says where that is.
+    /// The undo log of an unfinished import. A damaged or unreadable one is ignored. On a drive
+    /// with a structure it is in the metadata area (tail); otherwise it may be at any possible
+    /// location, and records it.
     pub(crate) async fn read_undo(&self, has_structure: bool) -> Option<Undo> {
         let here = self.place();
         let mut places = TailPlace::ALL.to_vec();
@@ -70,10 +72,11 @@ impl Access {
         self.write_all(tail.undo_head().start, &vec![0; BLOCK.as_usize()]).await
     }
 
-    /// Puts back what an undo log kept, and removes the log. What SoftROC wrote goes first.
+    /// Restores the content saved in an undo log, and removes the log. SoftROC's metadata is erased
+    /// first.
     ///
     /// # Errors
-    /// When it cannot be written; the log is still there then.
+    /// When it cannot be written; the log remains then.
     pub(crate) async fn undo(&self, undo: &Undo) -> Result<(), IoError> {
         self.erase_marks().await?;
         for (at, bytes) in &undo.parts {
@@ -82,7 +85,7 @@ impl Access {
         self.forget_undo().await
     }
 
-    /// Whether the drive still holds what the log kept.
+    /// Whether the drive still has the content saved in the log.
     pub(crate) async fn is_as_kept(&self, undo: &Undo) -> bool {
         for (at, bytes) in &undo.parts {
             let is = self.read(ByteRange::new(*at, ByteCount::of(bytes))).await;

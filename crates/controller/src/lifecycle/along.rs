@@ -1,5 +1,6 @@
-//! What an array's other volumes do when drives are added to it or removed: a label has one list of drives, so that all of them come to as many,
-//! one after the other, each with the level, the strip and the size that it has.
+//! The reshape of an array's other volumes when drives are added or removed. A label has one list
+//! of drives, so all volumes move to the new number of drives, one at a time, each with its level,
+//! strip and size.
 
 use crate::arrays::array::Array;
 use crate::arrays::arriving::name_once;
@@ -14,38 +15,40 @@ use layout::{Geometry, Level, Shape};
 use ondisk::{FollowsLabel, Label, Member, VolumeLabel};
 use units::{ByteCount, DriveCount};
 
-/// Levels that may be proposed for a volume that cannot keep its own, the likest first.
+/// Levels suggested for a volume that cannot keep its own, best first.
 const INSTEAD: [Level; 3] = [Level::Raid10, Level::Raid6, Level::Raid5];
 
-/// A volume that moves along: as it is, and its way.
+/// A volume of the same reshape: its label and its layouts.
 pub(super) struct Along {
     pub(super) of: VolumeLabel,
     pub(super) from: Geometry,
     pub(super) way: Way,
 }
 
-/// Whether the array's other volumes move along.
+/// Whether the array's other volumes are reshaped as well.
 pub(super) fn moves_along(order: &ReshapeVolume) -> bool {
     !order.add.is_empty() || !order.remove.is_empty()
 }
 
-/// What becomes of the room that volumes gain which move along: a sentence.
+/// The note on the reshape of the other volumes, and on their additional space: a sentence.
 pub(super) fn note_of_others(along: &[Along]) -> Option<String> {
     let names: Vec<String> = along.iter().map(|other| format!("'{}'", other.of.name)).collect();
     let gains = |other: &&Along| other.way.geometry.capacity() > other.way.capacity;
-    let more = along.iter().find(gains).map(|other| {
-        format!("; there is more room for them then, which 'softroc volume expand {}' gives", other.of.name)
-    });
+    let more = along
+        .iter()
+        .find(gains)
+        .map(|other| format!("; 'softroc volume expand {}' then uses their additional space", other.of.name));
     let them = if names.len() == 1 {
-        "moves along after it, and keeps its"
+        "is reshaped after it, and keeps its"
     } else {
-        "move along after it, one after the other, and keep their"
+        "are reshaped after it, one after the other, and keep their"
     };
     (!names.is_empty()).then(|| format!("{} {them} size{}", names.join(", "), more.unwrap_or_default()))
 }
 
 impl Lifecycle {
-    /// The array's newest label, with the drives that come, and with what is ahead of each of its volumes by an order; nothing is on its way in it.
+    /// The array's newest label with the new drives and the queued reshape of each volume; no
+    /// reshape has begun in it.
     pub(super) fn ordered_label(
         &self,
         (order, kept): (&ReshapeVolume, usize),
@@ -77,7 +80,8 @@ impl Lifecycle {
         next
     }
 
-    /// The ways of the volumes that move along. All of an order is tried here, move after move: what each of them finds is what those before it leave.
+    /// The reshapes of the other volumes. All reshapes of a command are simulated in order: each
+    /// one starts from the result of the previous ones.
     pub(super) fn ways_along(
         &self,
         order: &ReshapeVolume,
@@ -104,7 +108,7 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-/// A volume cannot move along: what it is, and the nearest way.
+/// The error that a volume cannot take part: the reason, and the nearest alternative.
 fn cannot_come(
     order: &ReshapeVolume,
     (label, of): (&Label, &VolumeLabel),
@@ -132,16 +136,17 @@ fn cannot_come(
             let room = from.and_then(|from| has_room(&shape, &from)).unwrap_or_default();
             let command = command(&named, Some(room));
             format!(
-                "make what is on it so small (a file system first), and have that volume lead: run '{command}'"
+                "shrink its content (a file system first), and reshape that volume instead: run \
+                '{command}'"
             )
         }
         (None, Some(level)) => {
             let command = command(&ReshapeVolume { level: Some(level.name().to_owned()), ..named }, None);
-            format!("have that volume lead, to another level, and '{first}' move along: run '{command}'")
+            format!("reshape that volume to another level; '{first}' follows: run '{command}'")
         }
         (None, None) => {
             format!("copy it to a volume on other drives, and then run 'softroc volume delete {name}'")
         }
     };
-    invalid(format!("'{name}' lies on the same drives and has to move along, and cannot: {why}; {nearest}"))
+    invalid(format!("'{name}' on the same drives must be reshaped as well, and cannot be: {why}; {nearest}"))
 }

@@ -1,26 +1,28 @@
-//! Arrays started and stopped.
+//! Starts and stops arrays.
 //!
-//! # The order of things at a start
-//! 1. Labels are read and reconciled; the maps of all current members are read and united.
-//! 2. Where drives are missing that could have served a volume without those that are here, nobody has recorded them as
-//!    out, and the array was not cleanly shut down (or its policy says so), an operator has to say that they were not
-//!    used: otherwise two histories would begin here. A volume
-//!    with parity that is both degraded and marked is not started without the operator: where a write was
-//!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
-//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. Where the operator
-//!    orders it, the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
-//!    (`engine`, forced regions). The order is about no drive that goes out later, and lasts until the array stops.
-//!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
-//! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
-//! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
-//!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing,
-//!    also one that was to come by a move that is taken back, two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
-//!    the start had not been, and as often as one likes: the first step, which confirms what was left, is short.
-//! 5. Only then are the shards given the volumes; marked regions are resynced at once.
+//! # Order at a start
+//! 1. Labels are read and reconciled; the maps of all current members are merged.
+//! 2. Split brain: an operator must confirm that the missing drives were not used elsewhere if they
+//!    could serve a volume alone, are not recorded as missing or failed, and the array was not
+//!    cleanly shut down (or its policy requires it). Write hole: a parity volume that is degraded
+//!    and marked is not started without an operator either: after an interrupted write, stale
+//!    parity gives wrong data for the missing drive. (Mirrors are safe: each copy holds all
+//!    acknowledged writes.) The array's other volumes start. With `--accept-stale-parity`, the
+//!    regions stay unsynced and marked, but their parity counts for missing drives (`engine`,
+//!    forced regions). It covers no drive that fails later, and lasts until the array stops. A
+//!    volume with a journal needs no operator: the journal is replayed (`journal`). Killed here:
+//!    the next start repeats it.
+//! 3. The merged map is written to all members, both copies. Killed here: the same marks again.
+//! 4. The labels record the drives in use, missing drives as failed; a second write confirms the
+//!    first, so that a copy of a drive from before the start is recognised. If a drive is missing,
+//!    even one added by a reshape that is rolled back, two long steps follow, each confirming the
+//!    previous one, so that no label on it is as new. Killed here: as if the start had not
+//!    happened, any number of times: the first step, which confirms the state found, is short.
+//! 5. The shards get the volumes; marked regions are resynced at once.
 //!
-//! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for regions
-//! still to be resynced; the label says clean if none is left, and shut down if some are. Killed anywhere: marks are
-//! left, and resynced.
+//! At a stop, the shards finish outstanding I/O, and every drive is flushed. Marks are cleared
+//! except for unsynced regions. The label says clean without marks, otherwise shut down. After a
+//! kill, marks remain and are resynced.
 
 use crate::arrays::array::{Array, SlotContent, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
@@ -45,11 +47,12 @@ fn wrong(sentence: impl Into<String>) -> Error {
 }
 
 impl Lifecycle {
-    /// At the start of the controller: starts every array that can be started without asking, but those in `tried`, which have been. An array waits for
-    /// [drives that have not answered](crate::inventory::Inventory::awaited), unless it is complete without them: one of them may have a newer
-    /// history than the drives that are here. Whether all arrays have been tried.
+    /// At the start of the controller: starts every array that needs no confirmation, except those
+    /// in `tried`. An array waits for [drives that have not
+    /// responded](crate::inventory::Inventory::awaited), unless it is complete without them: one of
+    /// them may have a newer history. Returns whether all arrays have been tried.
     pub(crate) async fn start_all(self: &Rc<Self>, tried: &mut BTreeSet<Uuid>) -> bool {
-        // Before labels are taken in: the next try reads the label of a drive that answers
+        // Taken before labels are read: the next attempt reads the label of a drive that responds
         // meanwhile.
         let awaited = self.inventory.awaited();
         self.take_in_labels().await;
@@ -61,7 +64,8 @@ impl Lifecycle {
             let waits_for = self.waits_for(&array, &awaited);
             if !waits_for.is_empty() {
                 let sentence = format!(
-                    "{} waits for drives that have not answered since the start of the controller: {}",
+                    "{} waits for drives that have not responded since the start of the \
+                    controller: {}",
                     array.names(),
                     waits_for.join(", ")
                 );
@@ -75,7 +79,7 @@ impl Lifecycle {
         awaited.is_empty()
     }
 
-    /// The drives that an array waits for: all whose first look is not over, unless the array is
+    /// The drives that an array waits for: all whose first probe is not over, unless the array is
     /// complete. Device names change between starts, so any of these drives may be a member. A
     /// complete array waits for its own drives alone: metadata may be moving to their new end.
     pub(super) fn waits_for(&self, array: &Array, awaited: &[Rc<Drive>]) -> Vec<String> {
@@ -94,20 +98,20 @@ impl Lifecycle {
     }
 
     /// Refuses to start an array while the metadata of one of its drives may be moving to its new
-    /// end: the drive is open, and its first look is not over. Nothing else may be written to it.
+    /// end: the drive is open, and its first probe is running. Nothing else may be written to it.
     fn check_nothing_moves(&self, array: &Array) -> Result<()> {
         let awaited = self.inventory.awaited();
         let mut own = drives_of(array, &awaited).into_iter();
         let Some(drive) = own.find(|drive| drive.access().is_some()) else { return Ok(()) };
         let sentence = format!(
-            "{} cannot be started yet: drive {} is being looked at for the first time since the start; try again in a moment",
+            "{} cannot be started yet: drive {} is being identified; try again in a moment",
             array.names(),
             drive.name
         );
         Err(Error::new(ErrorKind::Unavailable, sentence))
     }
 
-    /// Reports the volumes of an array that are not served after its start.
+    /// Reports the volumes that are not served after the start of their array.
     pub(super) fn report_not_started(&self, array: &Array, error: Option<Error>) {
         for volume in array.known_volumes().iter().filter(|volume| !volume.is_served()) {
             let why = volume.refusal().or_else(|| error.as_ref().map(|error| error.message.clone()));
@@ -122,12 +126,12 @@ impl Lifecycle {
         }
     }
 
-    /// Starts an array that was scanned, with all of its volumes that can be started. `order`: what an
-    /// operator has said.
+    /// Starts a scanned array, with all of its volumes that can be started. `order`: the operator's
+    /// confirmations.
     ///
     /// # Errors
-    /// Why none of its volumes is started; nothing was changed then, unless a drive failed. Why one of them is not,
-    /// is noted with it.
+    /// Why no volume is started; nothing has changed then, except that a drive may have failed. If
+    /// only some volumes are not started, each records its reason.
     pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         let started = self.try_start(array, order).await;
         if let Err(error) = &started {
@@ -161,21 +165,21 @@ impl Lifecycle {
             array.known_volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
-            // Each says why itself is not.
+            // Each volume has its own reason.
             let mut refusals = Vec::new();
             for volume in array.volumes() {
                 let refusal = self.arrays.judge(array, &volume, order).err();
                 volume.set_refusal(refusal.as_ref().map(|error| error.message.clone()));
                 refusals.extend(refusal);
             }
-            return Err(refusals.pop().unwrap_or_else(|| wrong("there is no volume to be started")));
+            return Err(refusals.pop().unwrap_or_else(|| wrong("there is no volume to start")));
         }
         if unknown > 0 {
             let text = format!(
                 "the write-intent map of {} cannot be read in {unknown} blocks: all regions of these blocks are resynced",
                 array.names()
             );
-            let effect = "more regions are resynced than were written";
+            let effect = "more regions are resynced than necessary";
             self.events.report(
                 EventCode::ArrayMapUnreadable,
                 &array.name(),
@@ -189,44 +193,44 @@ impl Lifecycle {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        // Marks of regions that are not started with stay: what they stand for is still to be judged.
+        // Marks of volumes that are not started stay: their regions are not resynced yet.
         array.distrust_marked();
         self.arrays.begin(array);
         let outcome = self.attach_volumes(array, order, was_shut_down).await;
         match &outcome {
-            // One that was full before the last stop, and had no time to take its slot.
+            // Its replacement was complete before the last stop, but had not taken the slot.
             Ok(()) => self.arrays.promote_complete(array).await,
             Err(_) => self.arrays.detach(array).await,
         }
         outcome
     }
 
-    /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
-    /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
+    /// Whether missing drives without a recorded failure could have served a volume of the array
+    /// alone: a sentence. Both sides may then hold writes that the other lacks.
     ///
-    /// After a clean shutdown the missing drives took part in all that was written, and only an operator, or a start that
-    /// missed the drives which are here now, can have used them since: the array starts, unless its policy says to ask, or
-    /// an old copy of a missing drive tells that the drive itself is somewhere else.
-    /// Should both sides have been used, they are found to be apart when they meet.
+    /// After a clean shutdown the missing drives have all writes. Only an operator, or a start
+    /// without the present drives, can have used them since. The array therefore starts, unless its
+    /// policy requires confirmation, or an old copy of a missing drive shows that the drive is used
+    /// elsewhere. If both sides were used, this is detected when they are connected together.
     fn elsewhere(&self, array: &Array, order: StartOrder) -> Option<String> {
         let (label, places) = (array.label(), array.places());
         let is_missing = |slot: &usize| {
             let place = &places[*slot];
-            // Where an old copy is in the place of a drive that is used, that drive is somewhere else.
+            // An old copy in the slot of a used drive shows that the drive itself is elsewhere.
             let generation = || place.drive.as_ref()?.member_label().map(|own| own.generation);
             let is_old = || generation().is_some_and(|generation| generation < label.confirmed);
             place.role == Role::Missing
                 || place.role == Role::Stale && label.member[*slot].is_online() && is_old()
         };
         let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
-        // An old copy in the place of a drive tells that the drive is at work somewhere else.
+        // An old copy in the slot of a drive shows that the drive is in use elsewhere.
         let is_elsewhere = || missing.iter().any(|slot| places[*slot].role == Role::Stale);
         let asks = label.policy.start_degraded == StartDegraded::Ask;
         if label.was_shut_down() && !asks && !is_elsewhere() {
             return None;
         }
         let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
-        // Those that are still to be rebuilt cannot serve without the others.
+        // Drives that are still being rebuilt cannot serve alone.
         let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
         let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
         let named = |slots: &mut dyn Iterator<Item = usize>| {
@@ -241,15 +245,18 @@ impl Lifecycle {
         let too = if order.forced.is_some() { " --accept-stale-parity" } else { "" };
         let why = match label.was_shut_down() {
             true if asks => "its policy start-degraded is 'ask'",
-            true => "an old copy is in the place of a drive",
+            true => "an outdated copy is in the slot of a drive",
             false => "it was not cleanly shut down",
         };
         Some(format!(
-            "'{name}' is not started automatically: {why}, and {gone} could have served it alone since. The drives here ({here}) have recorded {generation} changes of state; {gone} took part up to change {confirmed}, and writes after that are not known here. Connect {it}; or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
+            "'{name}' is not started automatically: {why}, and {gone} could have served it alone \
+            since. The present drives ({here}) have recorded {generation} changes of state; {gone} \
+            took part up to change {confirmed}, and later writes are unknown here. Connect {it}; \
+            or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
         ))
     }
 
-    /// Reads and unites the maps of all current members. How many blocks nobody can tell.
+    /// Reads and merges the maps of all current members. Returns the number of unreadable blocks.
     async fn read_maps(&self, array: &Array) -> u32 {
         let regions = array.label().regions();
         let mut maps: Vec<Copies> = Vec::new();
@@ -261,12 +268,13 @@ impl Lifecycle {
             }
         }
         let (mut map, unknown) = IntentMap::unite(array.uuid, regions, &maps);
-        // Marks mean nothing where there is no volume, or none with redundancy; nor where one on its way has no stripe in use.
+        // Marks are irrelevant in regions without a redundant volume, and where a reshaping volume
+        // has no stripe in use.
         let marked: Vec<u32> = map.iter().collect();
         let mut saved = RegionSet::EMPTY;
         for region in marked {
             let volume = array.volume_of(region);
-            // What is saved was whole before anything relied upon it, but on drives that were away.
+            // A saved window was in sync before it was used, except on missing drives.
             let saves = volume.as_ref().is_some_and(|volume| volume.label().saves());
             if saves {
                 saved.insert_all(&RegionSet::from_runs([[region, region + 1]]));
@@ -280,13 +288,14 @@ impl Lifecycle {
         if !self.arrays.read_record(array).await {
             let regions = array.take_all_for_initialised();
             let text = format!(
-                "no drive can tell which stripes of {} are initialised: {} are resynced, and blocks that no host has written may read as anything",
+                "no drive records which stripes of {} are initialised: {} are resynced, and \
+                unwritten blocks may have any content",
                 array.names(),
                 counted(regions.len(), "region")
             );
             let (cause, effect) = (
-                "the record of them cannot be read, or an earlier version left it out of the label",
-                "redundancy is missing there until the resync is complete",
+                "their record cannot be read, or an earlier version omitted it from the label",
+                "these regions have no redundancy until the resync is complete",
             );
             self.events.report(EventCode::ArrayMapUnreadable, &array.name(), cause, effect, text);
             for region in regions {
@@ -297,16 +306,18 @@ impl Lifecycle {
         unknown
     }
 
-    /// The last step of a start: every volume that may be is served. An error is that of the last one, if none is.
+    /// The last step of a start: serves every volume that is ready. Returns the last error if none
+    /// is served.
     async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_shut_down: bool) -> Result<()> {
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.known_volumes() {
             let _turn = array.starting_turn().await;
             if volume.is_served() {
-                outcome = Ok(()); // Somebody else has started it meanwhile.
+                outcome = Ok(()); // Another task has started it meanwhile.
                 continue;
             }
-            // A drive may have failed just now, or come back so that the volume can be started after all.
+            // A drive may have failed just now, or returned so that the volume can be started after
+            // all.
             let replayed = self.arrays.replay_late(array, &volume).await;
             let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, order)) {
                 Ok(()) => {
@@ -338,7 +349,8 @@ impl Lifecycle {
         (next.clean, next.shut_down) = (false, false);
         let named = next.member.len();
         let taken_back = self.arrays.take_back_unbegun(array, &mut next);
-        // A drive that is a member no more, and is not here, may have heard of attempts to go on that no other did.
+        // A missing drive that is no longer a member may know of attempts that no other drive
+        // knows.
         let knows_more = taken_back.0.len() < named - next.member.len();
         let mut places = array.places();
         let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
@@ -361,13 +373,13 @@ impl Lifecycle {
         gone.extend(failing(errors, "writing its map"));
         let known: Vec<usize> = gone.iter().map(|failing| failing.slot).collect();
         let failed = failed.into_iter().filter(|(slot, _)| !known.contains(slot)).collect();
-        gone.extend(failing(failed, "finishing what was interrupted"));
-        // The records of one that cannot do without what failed just now still count.
+        gone.extend(failing(failed, "finishing interrupted writes"));
+        // The records of a volume that needs the newly failed drives still count.
         let out = ondisk::slots(gone.iter().map(|failing| failing.slot)).union(&array.out());
         let started: Vec<Rc<Volume>> = {
             let is_ready = |volume: &Rc<Volume>| {
                 array.readiness(volume) != Readiness::Offline
-                    // Parts that were just taken back are none any more.
+                    // Parts of a reshape that was just rolled back are not volumes any more.
                     && next.volume_of(volume.uuid()).is_some()
                     && volume.lost().is_empty()
                     && array.can_spare(volume, &out)
@@ -393,8 +405,9 @@ impl Lifecycle {
         true
     }
 
-    /// What follows from what a start has recorded: who is back, and what was taken back of a move that had not begun. Drives that were
-    /// replaced, and whose label a crash left on them: which of them have none any more.
+    /// Completes a start: handles returned drives and a reshape that was rolled back before it
+    /// began. Returns the replaced drives, still labelled after a crash, whose labels are now
+    /// removed.
     async fn follow_start(
         &self,
         array: &Array,
@@ -409,7 +422,7 @@ impl Lifecycle {
             self.inventory.take_label_off(&drive, &array.names()).await;
         }
         let mut off = Vec::new();
-        // Where anything is missing, what such a drive holds may be all that there is of something.
+        // While members are missing or stale, such a drive may hold the only copy of some data.
         let is_whole = array.out().is_empty() && array.not_current().is_empty();
         let leaving = if is_whole { self.inventory.leaving(&array.label()) } else { Vec::new() };
         for (uuid, drive) in leaving {
@@ -429,12 +442,13 @@ impl Lifecycle {
         }
     }
 
-    /// Stops an array in order. Whether everything is on its drives and no region is left marked.
+    /// Stops an array cleanly. Returns whether all data is on its drives and no region is marked.
     async fn stop_array(&self, array: &Rc<Array>) -> bool {
         if !array.is_running() {
             return false;
         }
-        // What finishes its writes is still missing: of that volume nothing was stopped in order.
+        // The log of this volume is missing, so its interrupted writes are not replayed: it is not
+        // cleanly stopped.
         let waits = |volume: &Rc<Volume>| {
             !volume.is_served() && self.arrays.check_log_is_here(array, volume).is_err()
         };
@@ -452,7 +466,7 @@ impl Lifecycle {
         self.arrays.commit(array, label, Vec::new()).await && is_clean
     }
 
-    /// Every array is stopped in order; `stopped` is told of each. Notes, a sentence each.
+    /// Stops every array cleanly; `stopped` is called after each. Returns notes, a sentence each.
     pub(crate) async fn stop_all(&self, stopped: impl Fn()) -> Vec<String> {
         let mut notes = Vec::new();
         for array in self.arrays.all().into_iter().filter(|array| array.is_running()) {
@@ -469,18 +483,18 @@ impl Lifecycle {
     }
 }
 
-/// What a start makes of the drives that it found: the label gets their names and sizes. Returned are slots whose drive is not
-/// there any more, and slots whose drive was absent before and is as it should be.
+/// Applies the found drives to the label: names and sizes. Returns the slots whose drive is now
+/// missing, and the slots whose drive returned and is current.
 fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> (Vec<Failing>, Vec<usize>) {
     let mut gone = Vec::new();
     let mut readmitted = Vec::new();
     for (slot, place) in places.iter_mut().enumerate() {
         match (&place.role, &place.drive) {
             (Role::Current, Some(_)) => place.reason = None,
-            // It was absent at an earlier start and nothing was written since: it is as it should be.
+            // It was missing at an earlier start, and nothing was written since: it is current.
             (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => readmitted.push(slot),
             _ if next.member[slot].is_online() => {
-                let what = "it was not found, or holds an old copy".to_owned();
+                let what = "it was not found, or has an outdated copy".to_owned();
                 gone.push(Failing { slot, cause: Cause::Missing, what, is_lasting: false });
             }
             _ => {}
@@ -492,9 +506,9 @@ fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> 
     (gone, readmitted)
 }
 
-/// Replacements that are there stay in the label.
+/// Keeps present replacements in the label.
 fn keep_replacements(array: &Array, next: &mut Label, places: &[SlotContent]) {
-    // A replacement may have missed what was being written; one that is not there is not waited for.
+    // A replacement may have missed interrupted writes; a missing one is not waited for.
     let marked: RegionSet = array.marked().into_iter().map(RegionIndex).collect();
     for (member, place) in next.member.iter_mut().zip(places) {
         let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
@@ -505,7 +519,7 @@ fn keep_replacements(array: &Array, next: &mut Label, places: &[SlotContent]) {
     }
 }
 
-/// Those of some drives that have a place in an array, or are being filled for one.
+/// The drives of the list that are members of the array or being filled for it.
 fn drives_of<'d>(array: &Array, drives: &'d [Rc<Drive>]) -> Vec<&'d Rc<Drive>> {
     let places = array.places();
     let own = || places.iter().flat_map(|place| [&place.drive, &place.replacement]).flatten();

@@ -1,4 +1,4 @@
-//! The drives that a command names: opened, and looked at whether they may be taken.
+//! The drives that a command names: opens them, and checks whether they may be used.
 
 use crate::interface::{Command, Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
@@ -13,16 +13,16 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-/// What drives are to be taken for.
+/// The purpose of the drives.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
-    /// What they hold may be lost.
+    /// Whether their content may be lost.
     pub(super) destroy: bool,
-    /// They are to be log devices: those that are keep what is on them.
+    /// Whether they become log devices; existing log devices then keep their content.
     pub(super) as_log: bool,
 }
 
-/// What a log device holds, within a sentence.
+/// The content of a log device, within a sentence.
 fn describe_log(label: &LogLabel) -> String {
     let names: Vec<&str> = label.place.iter().map(|place| place.name.as_str()).collect();
     match names.is_empty() {
@@ -31,10 +31,10 @@ fn describe_log(label: &LogLabel) -> String {
     }
 }
 
-/// A drive that is to be taken.
+/// A drive that a command is going to use.
 pub(crate) struct Candidate {
     pub(crate) drive: Rc<Drive>,
-    /// Whether the inventory did not know it before.
+    /// Whether it is not registered yet.
     pub(super) is_new: bool,
     pub(crate) size: ByteCount,
     pub(crate) sector: SectorSize,
@@ -42,18 +42,18 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether another one lies on the same disk, and is lost with it.
+    /// Whether another candidate is on the same disk, so that both fail together.
     pub(super) fn is_on_same_disk(&self, other: &Candidate) -> bool {
         let (own, its) = (self.drive.access(), other.drive.access());
         own.zip(its).is_some_and(|(own, its)| own.info().is_on_same_disk(its.info()))
     }
 
-    /// The disk that it is a partition of.
+    /// The disk, if the drive is a partition.
     fn disk(&self) -> Option<String> {
         Some(self.drive.access()?.info().hardware.partition.as_ref()?.disk.clone())
     }
 
-    /// What a new volume has to know of it.
+    /// The properties needed for a new volume.
     pub(super) fn measure(&self) -> Measure<'_> {
         let Candidate { drive, size, sector, rotational, .. } = self;
         Measure { name: &drive.name, size: *size, sector: *sector, rotational: *rotational }
@@ -61,7 +61,8 @@ impl Candidate {
 }
 
 impl Lifecycle {
-    /// The drives that a command is going to look at: those that it names, and all that are free where it asks what they hold.
+    /// The drives that a command needs to probe: those that it names, and all unused ones if it
+    /// asks for their content.
     pub(crate) fn drives_to_look_at(&self, command: &Command) -> Vec<Rc<Drive>> {
         let (named, looks_at_all): (Vec<&String>, bool) = match command {
             Command::DriveAdd { drive, size_bytes: None } => (vec![drive], true),
@@ -93,8 +94,8 @@ impl Lifecycle {
         drives
     }
 
-    /// Opens and checks every drive; what was opened is in `candidates` even when one is refused. `destroy`: what
-    /// they hold may be lost.
+    /// Opens and checks every drive; `candidates` receives the opened ones even if one is refused.
+    /// `destroy`: their content may be lost.
     pub(crate) async fn check_candidates(
         &self,
         specs: &[String],
@@ -104,7 +105,7 @@ impl Lifecycle {
         self.check_taken(specs, Taken { destroy, as_log: false }, candidates).await
     }
 
-    /// The same, for what they are to be.
+    /// The same for a purpose.
     pub(super) async fn check_taken(
         &self,
         specs: &[String],
@@ -168,7 +169,8 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Refuses a drive whose label another drive has that is in use: whatever may be lost of it, it may be the same storage under another name.
+    /// Refuses a drive with the label of a drive in use, even if its content may be lost: it may be
+    /// the same storage under another name.
     fn check_not_used_already(&self, spec: &str, drive: &Rc<Drive>) -> Result<()> {
         let is_used = |other: &Rc<Drive>| !Rc::ptr_eq(other, drive) && self.arrays.is_in_use(other);
         let member = drive.member_label().and_then(|own| {
@@ -199,7 +201,7 @@ impl Lifecycle {
         }
     }
 
-    /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
+    /// Refuses a member of an array, unless the array is stopped and may be lost.
     fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
         if self.arrays.is_log_device(drive) {
             let sentence = format!(
@@ -232,7 +234,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Refuses a drive that holds something, unless that may be lost.
+    /// Refuses a drive with content, unless that may be lost.
     async fn check_content(&self, spec: &str, drive: &Rc<Drive>, taken: Taken) -> Result<()> {
         if taken.destroy {
             return Ok(());
@@ -261,16 +263,16 @@ impl Lifecycle {
                     );
                     return Err(Error::new(ErrorKind::InUse, sentence));
                 }
-                // An array that was never finished, or deleted: nothing is lost.
+                // An unfinished or deleted array: no data is lost.
                 Content::Member(_) => {}
             },
-            // What is on it is kept.
+            // Its content is kept.
             LabelSeen::Log(_) if taken.as_log => return Ok(()),
             LabelSeen::Log(label) => return holds(describe_log(&label)),
             LabelSeen::Headless(headless) => {
                 return holds(format!("a part of the array {}, and its metadata are lost", headless.array));
             }
-            // What it is is told below, in the words for any metadata.
+            // The description of other metadata below covers it.
             LabelSeen::Foreign(_) | LabelSeen::Blank => {}
         }
         match drive.findings(&self.env, matches!(drive.label(), LabelSeen::Sound(_))).await {
@@ -278,15 +280,15 @@ impl Lifecycle {
             Ok(findings) => holds(findings.join(" and ")),
             Err(error) => Err(Error::new(
                 ErrorKind::Unavailable,
-                format!("what drive {spec} holds cannot be read ({error}); choose another drive"),
+                format!("the content of drive {spec} cannot be read ({error}); choose another drive"),
             )),
         }
     }
 
-    /// A drive that the inventory has under that name; memory drives are always new.
+    /// A registered drive of that name; memory drives are always new.
     fn known_drive(&self, spec: &str, candidates: &[Candidate]) -> Result<Option<Rc<Drive>>> {
         if is_volatile(spec) {
-            // `mem:1G#2` is the name that was given to the second of them.
+            // `mem:1G#2` is the name of the second such drive.
             let is_free = |drive: &Rc<Drive>| {
                 let taken = candidates.iter().any(|other| other.drive.name == drive.name);
                 !taken && drive.is_zeroed() && self.arrays.place_of(drive).is_none()
@@ -312,22 +314,23 @@ impl Lifecycle {
         self.inventory.unregistered(spec.to_owned(), spec)
     }
 
-    /// Takes drives that a command named into the inventory, and remembers them: before anything is written to them, for
-    /// after a crash nobody else would know where to look for it.
+    /// Registers drives that a command named, and stores their names. This precedes all writes to
+    /// them: after a crash, their labels would not be found otherwise.
     ///
     /// # Errors
-    /// When that cannot be stored: then they are not taken.
+    /// When the names cannot be stored; the drives are not registered.
     pub(crate) async fn adopt(&self, candidates: &[Candidate]) -> Result<()> {
-        // Two memory drives asked for by one name are two drives.
+        // Two memory drives requested by one name are two drives.
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
         self.inventory.add(new).await
     }
 
-    /// The same for drives that get new labels: none of them may be another one under a second name.
+    /// The same for drives that get new labels: no two of them may be the same storage.
     ///
     /// # Errors
-    /// When two are the same, or that cannot be found out; when it cannot be stored.
+    /// When two are the same storage, or that cannot be determined; when the names cannot be
+    /// stored.
     pub(crate) async fn adopt_apart(&self, candidates: &[Candidate]) -> Result<()> {
         self.adopt(candidates).await?;
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
@@ -338,18 +341,19 @@ impl Lifecycle {
         self.inventory.tell_apart(&drives, &beside).await
     }
 
-    /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
+    /// After a refusal: closes and forgets drives that were opened for this command.
     pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<&Rc<Drive>> = new.map(|candidate| &candidate.drive).collect();
         if let Err(error) = self.inventory.remove(&new).await {
-            // They stay registered, and hold nothing of ours.
+            // They stay registered, without a label.
             tracing::warn!("drives that were not taken stay registered: {error}");
         }
     }
 }
 
-/// That drives are partitions of one disk: a sentence for each pair of neighbours, where drives are lost together.
+/// Notes that drives are partitions of one disk and fail with it: a sentence for each further
+/// partition.
 pub(super) fn on_one_disk(candidates: &[Candidate]) -> Vec<String> {
     let is_with = |at: usize| {
         let disk = candidates[at].disk()?;

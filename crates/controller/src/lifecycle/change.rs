@@ -1,4 +1,5 @@
-//! Drives taken out; volumes renamed, and started by order.
+//! Fails, suspends and takes drives offline; renames volumes; starts volumes on an operator's
+//! command.
 
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
@@ -18,8 +19,10 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// What there is to do where a drive holds what no other has.
-const NOT_SUSPENDED: &str = "; a drive that holds the last copy of anything cannot be suspended: wait for its tasks ('softroc task list'), or until drives that are out are back, and try again";
+/// The advice if a drive holds the only copy of data.
+const NOT_SUSPENDED: &str = "; a drive with the only copy of data cannot be suspended: wait for \
+    its tasks ('softroc task list'), or until drives that are out of service are back, and try \
+    again";
 
 fn not_recorded(array: &Array, drive: &str) -> Error {
     let sentence = format!(
@@ -29,21 +32,21 @@ fn not_recorded(array: &Array, drive: &str) -> Error {
     Error::new(ErrorKind::Failed, sentence)
 }
 
-/// An order to take a drive out of its array.
+/// A command that takes a drive out of its array.
 pub(crate) struct TakeOut {
     /// Its name, or `VOLUME:SLOT`.
     pub(crate) drive: String,
-    /// Whether it counts as failed, as offline or as suspended.
+    /// Whether it becomes failed, offline or suspended.
     pub(crate) cause: Cause,
-    /// Also where data cannot be read without it.
+    /// Also if data becomes unreadable without it.
     pub(crate) accept_data_loss: bool,
-    /// What an operator was told that it costs, and accepted: it is refused where it costs more.
+    /// The costs that the operator accepted: the command is refused if they are higher.
     pub(crate) accepted: Option<Vec<DriveCost>>,
-    /// Only say what it would cost.
+    /// Only report the costs.
     pub(crate) dry_run: bool,
 }
 
-/// What it costs the volumes of an array to take out the drive of a slot: those that lose something, with a sentence for each.
+/// The costs of removing a slot's drive, for each affected volume, with a sentence for each.
 fn costs_of(array: &Array, slot: usize, drive: &str) -> Vec<(DriveCost, String)> {
     let lost = DriveSet::EMPTY.with(DriveIndex(slot as u16));
     let mut costs = Vec::new();
@@ -56,7 +59,7 @@ fn costs_of(array: &Array, slot: usize, drive: &str) -> Vec<(DriveCost, String)>
             last_redundancy: now.more().at_least.0 > 0 && then.more().at_least.0 == 0,
         };
         if cost.loses_data() {
-            let text = format!("'{name}' would lose data: some of what is on drive {drive} is not redundant");
+            let text = format!("'{name}' would lose data: drive {drive} has data without redundancy");
             costs.push((cost, text));
         } else if cost.last_redundancy {
             let text = format!(
@@ -77,7 +80,8 @@ impl TakeOut {
         }
     }
 
-    /// Looks that what it costs was accepted. A drive that holds the last copy of anything is not suspended, whatever was accepted.
+    /// Checks that the operator accepted the costs. A drive with the last copy of any data is never
+    /// suspended.
     fn check(&self, costs: &[(DriveCost, String)]) -> Result<()> {
         if self.cause == Cause::OperatorSuspended
             && let Some((_, what)) = costs.iter().find(|(cost, _)| cost.loses_data())
@@ -100,7 +104,8 @@ impl TakeOut {
         let verb = self.verb();
         let sentence = match self.accepted {
             Some(_) => format!(
-                "{what}: that is more than was accepted; nothing was changed; run 'softroc drive {verb} {text}' again, which says what it costs now"
+                "{what}: the loss is larger than the accepted one; nothing was changed; run \
+                'softroc drive {verb} {text}' again to see it"
             ),
             None => format!(
                 "{what}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
@@ -120,13 +125,14 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         let Some((array, slot)) = self.arrays.place_of(&drive) else {
             return Err(wrong(format!(
-                "drive {text} belongs to no volume; only members of volumes can be taken out"
+                "drive {text} belongs to no volume; only members of volumes can be taken out of \
+                service"
             )));
         };
         let names = array.names();
         if !array.is_running() {
             return Err(wrong(format!(
-                "{names} is offline; drives can only be taken out of started volumes"
+                "{names} is offline; only drives of started volumes can be taken out of service"
             )));
         }
         let _turn = self.arrays.turn_without_doubt(&array).await;
@@ -134,7 +140,7 @@ impl Lifecycle {
             return Ok((drive, Vec::new(), Vec::new()));
         }
         if !array.in_use().contains(&slot) {
-            return Err(wrong(format!("drive {text} of {names} is out already")));
+            return Err(wrong(format!("drive {text} of {names} is out of service already")));
         }
         let out = array.out().with(DriveIndex(slot as u16));
         let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
@@ -168,17 +174,20 @@ impl Lifecycle {
         Ok((drive, notes, costs))
     }
 
-    /// `drive suspend` of a drive that a time limit suspended: it stays so. Whether it was one. The caller has the metadata turn.
+    /// `drive suspend` of a drive that a time limit suspended: it stays suspended. Returns whether
+    /// it was. The caller holds the metadata lock.
     ///
     /// # Errors
-    /// When that cannot be recorded, or the drive is about to be replaced by another one: that would take its place at once.
+    /// When that cannot be recorded, or another drive is about to replace it and would take its
+    /// slot at once.
     async fn suspends_already(&self, array: &Rc<Array>, slot: usize, order: &TakeOut) -> Result<bool> {
         let (text, member) = (&order.drive, array.label().member[slot].clone());
         if member.is_online()
             && let Some(replacement) = &member.replacement
         {
             return Err(wrong(format!(
-                "drive {text} of {} is being replaced by drive {}, which would take its place; nothing was changed; wait for that ('softroc task list')",
+                "drive {text} of {} is being replaced by drive {}, which would take its slot; \
+                nothing was changed; wait for that ('softroc task list')",
                 array.names(),
                 replacement.name
             )));
@@ -215,14 +224,15 @@ impl Lifecycle {
                 format!("the name could not be recorded; run 'softroc volume show {}'", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        // Durable first, then sent: a host that finds it under the new name will find it there after a crash.
+        // Durable before it is published: a host that uses the new name finds it after a crash,
+        // too.
         self.arrays.tell_name(&volume).await?;
         let text = format!("'{old}' was renamed to '{name}'; hosts find it under the new name");
         let effect = "hosts that use it stay connected";
         self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
         if let Some(hosts) = self.arrays.users(&volume) {
-            notes.push(format!("still connected: {hosts}; whoever connects again asks for '{name}'"));
+            notes.push(format!("still connected: {hosts}; new connections must use '{name}'"));
         }
         if !volume.is_served() {
             notes.push(format!("'{name}' is not started; run 'softroc volume start {name}'"));
@@ -230,30 +240,32 @@ impl Lifecycle {
         Ok((array, volume, notes))
     }
 
-    /// `volume forget`: an operator knows that the drives of a missing volume do not come back.
+    /// `volume forget`: for a missing volume whose drives will not return.
     pub(crate) async fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let (name, names) = (volume.name(), array.names());
         if !array.is_missing() {
             return Err(wrong(format!(
-                "'{name}' is not missing, some of its drives are there; to delete it, run 'softroc volume delete {name}'"
+                "'{name}' is not missing, since some of its drives are present; to delete it, run \
+                'softroc volume delete {name}'"
             )));
         }
         self.inventory.forget_array(array.uuid).await?;
         self.arrays.remove(array.uuid);
-        let text = format!("{names} was forgotten: its drives are not looked for any more");
+        let text = format!("{names} was removed from the list: its drives are not searched for any more");
         self.events.report(
             EventCode::VolumeForgotten,
             &name,
-            "an operator knows that its drives do not come back",
-            "it is not listed any more",
+            "an operator removed it",
+            "it is no longer listed",
             text,
         );
         let mut notes = vec![format!(
-            "what its drives hold stays; if one of them is registered here again, {names} is listed again"
+            "the data on its drives stays; if one of them is registered here again, {names} is \
+            listed again"
         )];
         if array.known_volumes().len() > 1 {
-            notes.push(format!("all volumes of its array were forgotten: {names}"));
+            notes.push(format!("all volumes of its array were removed from the list: {names}"));
         }
         Ok(notes)
     }
@@ -301,8 +313,8 @@ impl Lifecycle {
         Ok((array, volume, Vec::new()))
     }
 
-    /// Opens drives anew that were lost or never opened, and looks at all labels again. Drives of the array that cannot be
-    /// used: they cannot be opened, or have not returned what they were asked.
+    /// Reopens drives that were lost or never opened, and reads all labels again. Returns the
+    /// array's unusable drives: they cannot be opened, or have outstanding I/O.
     async fn look_again(&self, array: &Array) -> Vec<Rc<Drive>> {
         let members = array.label().member;
         let is_its = |drive: &Rc<Drive>| members.iter().any(|member| member.name == drive.name);
@@ -316,17 +328,19 @@ impl Lifecycle {
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
     }
 
-    /// The operator forces what the redundancy of a degraded volume says in regions whose resync cannot be completed.
-    /// That is about drives which he knows to be out: one whose failure is on its way into the labels is none of them.
+    /// Forces the parity of a degraded volume in regions whose resync cannot be completed. This
+    /// covers only drives that the operator knows to be missing, not one whose failure is just
+    /// being recorded in the labels.
     async fn force(&self, array: &Array, volume: &Volume) -> Result<()> {
         let _turn = array.metadata_turn().await;
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
         if array.has_unrecorded() || array.has_new_failures() {
             return Err(wrong(format!(
-                "another drive of '{name}' has just failed, and this is not recorded yet; check the volume and try again"
+                "another drive of '{name}' has just failed, and its failure is not recorded yet; \
+                check the volume and try again"
             )));
         }
-        // Before the shards are told: they may be done with a region at once.
+        // Counted before the shards are notified, since they may finish a region at once.
         let count = array.distrusted(volume).len();
         let change = array.force(volume, Change::Forced);
         self.arrays
@@ -334,14 +348,15 @@ impl Lifecycle {
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
-            "stale parity was forced in {} of '{name}': blocks of the missing drive may read wrongly there",
+            "stale parity was accepted in {} of '{name}': blocks of the missing drive may be wrong \
+            there",
             counted(count, "region")
         );
         self.events.report(
             EventCode::VolumeForced,
             &name,
-            "an operator forced its parity",
-            "all of it can be read",
+            "an operator accepted stale parity",
+            "all blocks can be read",
             text,
         );
         self.attention.look_after();

@@ -1,26 +1,30 @@
-//! `volume create`: on drives of its own, or beside others on the drives of an array.
+//! `volume create`: on new drives, or on the drives of an existing array.
 //!
-//! # The order of things
-//! Everything is checked before anything is written (but for opening drives, which takes their locks).
+//! # Order of writes
+//! Everything is checked before anything is written, except that drives are opened, which locks
+//! them.
 //!
-//! On unused drives, which are remembered from here on:
-//! 0. Arrays that they held, and that may be lost, are deleted, if all of their drives that are here are taken. Killed here:
-//!    as at the deletion of a volume (`delete.rs`); no part of them comes up again.
-//! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: drives whose labels say
-//!    that nothing was finished; they are free.
-//! 2. The map, no region of which is marked; and, unless the drives are known to hold zeros, the record of initialised stripes, with
-//!    none. Killed here: as before.
-//! 3. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist, and
-//!    it is sound, since everything else was durable before; nobody was told of it.
-//! 4. The shards get the volume, and the background initialisation begins. What no host has written reads as zeros.
-//! 5. The answer.
+//! On unused drives, which are registered first:
 //!
-//! Beside other volumes of an array that is started and complete, under its metadata turn:
-//! 1. The map and the record of initialised stripes with the new regions, both copies. Killed here: they tell of regions that no volume
-//!    has, which means nothing, and is gone after the next start.
-//! 2. The next label, which names the volume. Killed in the middle: one label that names it makes it exist, and it is
-//!    sound, since the record was durable before; nobody was told of it.
-//! 3. and 4. as 4. and 5. above.
+//! 0. Arrays on them that may be lost are deleted, if all of their present drives are used. Killed
+//!    here: as in the deletion of a volume (`delete.rs`); no part of them returns.
+//! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: the
+//!    labels show an unfinished creation; the drives are unused.
+//! 2. The map, without marks, and (unless the drives are known to hold zeros) an empty record of
+//!    initialised stripes. Killed here: as before.
+//! 3. Labels with phase *online*. Killed in the middle: one such label makes the array exist. It is
+//!    sound, since all else is durable; the command was not acknowledged.
+//! 4. The shards get the volume, and the background initialisation begins. Unwritten stripes read
+//!    as zeros.
+//! 5. The reply.
+//!
+//! On a started, complete array, under its metadata lock:
+//!
+//! 1. The map and the record of initialised stripes with the new regions, both copies. Killed here:
+//!    the extra regions have no volume and no effect; the next start removes them.
+//! 2. The next label, with the volume. Killed in the middle: one such label makes the volume exist.
+//!    It is sound, since the record is durable; the command was not acknowledged.
+//! 3. Steps 4 and 5 above.
 
 use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::extents;
@@ -48,7 +52,7 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-/// Drives that are being filled lack what the regions of a new volume hold.
+/// Marks the regions of a new volume as stale on drives that are being filled.
 fn missed_by_copies(label: &mut Label, regions: &Range<u32>) {
     let new = set_of(&Runs::one(regions.start, regions.end));
     for copy in label.member.iter_mut().filter_map(|member| member.replacement.as_mut()) {
@@ -57,7 +61,7 @@ fn missed_by_copies(label: &mut Label, regions: &Range<u32>) {
 }
 
 impl Lifecycle {
-    /// Looks whether a volume may have that name.
+    /// Checks whether a volume may have that name.
     pub(crate) fn check_new_name(&self, name: &str) -> Result<()> {
         if !ondisk::is_volume_name(name) {
             return Err(invalid(format!(
@@ -65,7 +69,7 @@ impl Lifecycle {
                 ondisk::LONGEST_NAME
             )));
         }
-        // One of which no drive is there keeps nobody from its name: should it come back, UUIDs tell the two apart.
+        // A missing volume does not reserve its name; if it returns, UUIDs distinguish the two.
         let has_name = |array: &Rc<Array>| {
             !array.is_missing() && array.volumes().iter().any(|volume| volume.name() == name)
         };
@@ -78,7 +82,12 @@ impl Lifecycle {
 
     pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<OfVolume> {
         self.check_new_name(&create.name)?;
-        let (array, volume, mut notes) = match self.array_named(&create)? {
+        let array = self.array_named(&create)?;
+        let of_array = array.iter().flat_map(|array| array.places());
+        let of_array: Vec<String> = of_array.filter_map(|place| Some(place.drive?.name.clone())).collect();
+        let names = create.drives.clone();
+        let create = create.with_default_settings(names.iter().chain(&of_array).map(String::as_str));
+        let (array, volume, mut notes) = match array {
             Some(array) => {
                 let (volume, notes) = self.create_beside(&create, &array).await?;
                 (array, volume, notes)
@@ -93,12 +102,13 @@ impl Lifecycle {
         Ok((array, volume, notes))
     }
 
-    /// The array that a new volume is to lie on, if it is one that there is.
+    /// The existing array that a new volume is to use, if the command names one.
     fn array_named(&self, create: &CreateVolume) -> Result<Option<Rc<Array>>> {
         if let Some(text) = &create.array {
             if !create.drives.is_empty() {
                 let sentence = format!(
-                    "a volume on the array of '{text}' uses all of its drives; leave either the drives or the array out"
+                    "a volume on the array of '{text}' uses all of its drives; omit either the \
+                    drives or the array"
                 );
                 return Err(invalid(sentence));
             }
@@ -119,7 +129,7 @@ impl Lifecycle {
             .filter(|(other, _)| other.uuid == array.uuid)
             .map(|(_, slot)| units::DriveIndex(*slot as u16))
             .collect();
-        // Drives that are named twice, or of several arrays, are refused one by one.
+        // Drives that are named twice, or belong to several arrays, are refused one by one.
         let all = slots.count().as_usize() == array.places().len() && named.len() == array.places().len();
         Ok(all.then(|| array.clone()))
     }
@@ -149,7 +159,7 @@ impl Lifecycle {
         made
     }
 
-    /// Makes the array: see the module's order of things.
+    /// Creates the array: see the order of writes in the module header.
     async fn make_array(
         self: &Rc<Self>,
         create: &CreateVolume,
@@ -180,7 +190,7 @@ impl Lifecycle {
             member,
         };
         label.check().map_err(invalid)?;
-        let cannot = || invalid(format!("'{}' cannot be laid over its drives", create.name));
+        let cannot = || invalid(format!("'{}' does not fit on its drives", create.name));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
         let volume = array.volumes().first().cloned().ok_or_else(cannot)?;
         let place = |drive: &Rc<Drive>| SlotContent {
@@ -218,7 +228,7 @@ impl Lifecycle {
         Ok((array, volume, notes))
     }
 
-    /// What labels say of a new volume: at the start of its drives, or where there is room on those of an array.
+    /// The label of a new volume: at the start of its drives, or in free space of an array.
     fn new_label(
         &self,
         create: &CreateVolume,
@@ -235,7 +245,7 @@ impl Lifecycle {
                 create.name
             ))
         })?;
-        // Where nothing is known to be written, nothing has to be rebuilt or checked.
+        // Unwritten regions need no rebuild and no check.
         let unwritten = match geometry.level().is_redundant() && zeroed {
             true => Runs::one(first_region, first_region + regions),
             false => Runs::default(),
@@ -258,7 +268,7 @@ impl Lifecycle {
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
     }
 
-    /// Lays a volume beside the others of an array.
+    /// Creates a volume next to the others of an array.
     async fn create_beside(
         self: &Rc<Self>,
         create: &CreateVolume,
@@ -266,7 +276,7 @@ impl Lifecycle {
     ) -> Result<(Rc<Volume>, Vec<String>)> {
         let wanted = Wanted::of(create, array.places().len())?;
         let starting = array.starting_turn().await;
-        // A volume that was deleted may have had its place.
+        // A deleted volume may have used the space; late writes must not land there.
         self.arrays.check_all_returned(array).await?;
         let (uuid, mut notes) = {
             let _turn = array.metadata_turn().await;
@@ -284,7 +294,8 @@ impl Lifecycle {
         Ok((volume, notes))
     }
 
-    /// Steps 1 and 2 beside others. Which volume it is, and notes; the caller has the metadata turn.
+    /// Steps 1 and 2 on an existing array. Returns the volume and notes; the caller holds the
+    /// metadata lock.
     async fn add_beside(
         self: &Rc<Self>,
         create: &CreateVolume,
@@ -314,7 +325,7 @@ impl Lifecycle {
         let mut next = label;
         next.volume.push(new.clone());
         let regions = new.first_region..new.end_region();
-        // Whatever was noted there is of a volume that was deleted.
+        // Old records of these regions are of a deleted volume.
         forget_regions(&mut next, &RegionSet::from_runs([[regions.start, regions.end]]));
         let by_stripe = new.initialised_by_bytes.is_some();
         if !by_stripe {
@@ -388,15 +399,15 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Takes back what was written of an array that did not come to be.
+    /// Removes the labels of an array whose creation failed.
     async fn unmake(&self, array: &Array, drives: &[Rc<Drive>]) {
         for drive in drives {
             self.inventory.take_label_off(drive, &array.names()).await;
         }
     }
 
-    /// Step 0 on unused drives. Were they overwritten one by one, a power cut would leave arrays that miss drives. Notes, a
-    /// sentence each.
+    /// Step 0 on unused drives. If drives were overwritten one by one, a power cut would leave
+    /// incomplete arrays. Returns notes, a sentence each.
     async fn delete_overwritten(self: &Rc<Self>, array: &Array, drives: &[Rc<Drive>]) -> Vec<String> {
         let mut notes = Vec::new();
         for other in self.arrays_within(drives) {
@@ -406,7 +417,7 @@ impl Lifecycle {
         notes
     }
 
-    /// Arrays that were not started and lost drives to a new one.
+    /// Forgets stopped arrays that lost drives to a new one.
     pub(super) fn forget_taken(&self, array: &Array, drives: &[Rc<Drive>]) {
         for drive in drives {
             drive.set_problem(None);
@@ -421,11 +432,11 @@ impl Lifecycle {
     }
 
     fn report_overwritten(&self, other: &Array, by: &Array) {
-        let text = format!("what was left of {} was overwritten by {}", other.names(), by.names());
+        let text = format!("{} was overwritten by {}", other.names(), by.names());
         self.events.report(
             EventCode::VolumeOverwritten,
             &other.name(),
-            "an operator said --destroy-data",
+            "an operator used --destroy-data",
             "it is gone",
             text,
         );

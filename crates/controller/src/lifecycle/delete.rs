@@ -1,15 +1,17 @@
 //! `volume delete`.
 //!
-//! # The order of things
-//! Of the last volume of an array, the array goes too: labels with phase *deleted* go to all drives first, then they
-//! are erased. Killed in the middle: where one label says deleted, the next start erases the others, so that no part of
-//! the array comes up again. A drive that is not here, or does not answer, cannot be told, and nobody knows which drives were
-//! replaced once and kept a label: that the array was deleted is remembered beside the drives before any label goes. Where that
-//! cannot be stored, the deletion is refused.
+//! # Order of writes
+//! The last volume of an array: the array is deleted as well. Labels with phase *deleted* go to all
+//! drives first, then they are erased. Killed in the middle: if one label says deleted, the next
+//! start erases the others, so that no part of the array returns. A drive that is missing or does
+//! not respond gets no such label, and replaced drives may have kept an old label. The state folder
+//! therefore records the deletion before any label is erased. If that fails, the deletion is
+//! refused.
 //!
-//! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
-//! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
-//! no volume has mean nothing. The parts of one that is on its way to another layout go with it.
+//! One of several volumes: the shards release it, then the next label omits it. Killed in the
+//! middle: if the newest label omits the volume, it is deleted; otherwise it is unchanged. Its
+//! marks are cleared last: marks in regions without a volume have no effect. The parts of a
+//! reshaping volume are deleted with it.
 
 use crate::arrays::array::Array;
 use crate::arrays::draining;
@@ -38,7 +40,7 @@ impl Lifecycle {
         }
         let disconnected = self.arrays.users(&volume);
         let (effect, mut notes) = if array.known_volumes().len() == 1 {
-            // Before anything is changed: a deletion that cannot be recorded is none.
+            // Checked before any change: a deletion that cannot be recorded is refused.
             self.inventory.store_deleted().await?;
             ("its drives are free", self.delete_array(&array).await)
         } else {
@@ -56,13 +58,13 @@ impl Lifecycle {
         Ok(notes)
     }
 
-    /// With the array. Notes, a sentence each.
+    /// Deletes a volume with its array. Returns notes, a sentence each.
     pub(super) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
         self.arrays.detach(array).await;
         let names = array.names();
         let mut notes = Vec::new();
         let _turn = array.metadata_turn().await;
-        // What waits for the turn would write its label once more, and the array would be there again.
+        // A task that waits for the lock would write its label again, and restore the array.
         array.set_deleted();
         let mut label = array.label();
         label.phase = Phase::Deleted;
@@ -72,11 +74,12 @@ impl Lifecycle {
         }
         array.forget_lost();
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
-        // While a label still says so: it is not to be looked for when none is left.
+        // Stored while a label still says so: the array must not be listed as missing later.
         if let Err(error) = self.inventory.remember_deleted(array.uuid, names.clone()).await {
             self.arrays.remove(array.uuid);
             return vec![format!(
-                "drives keep labels that say that {names} is deleted, until that can be recorded at a start: {}",
+                "drives keep labels of the deleted {names} until the deletion can be recorded at a \
+                start: {}",
                 error.message
             )];
         }
@@ -95,7 +98,7 @@ impl Lifecycle {
                     drive.set_problem(None);
                 }
                 (Err(why), _) => notes.push(format!(
-                    "drive {} keeps the label of {names} ({why}), and is no part of it any more; give it a new use with --destroy-data",
+                    "drive {} keeps the label of {names} ({why}); reuse it with --destroy-data",
                     self.arrays.member_name(array, slot)
                 )),
                 (Ok(()), None) => {}
@@ -116,7 +119,7 @@ impl Lifecycle {
         notes
     }
 
-    /// Drives that were members once, and are here with the label that they had then.
+    /// Removes the labels of former members that are present with an old label.
     async fn take_labels_off_others(&self, array: &Array, names: &str) {
         let places = array.places();
         let is_in_place = |drive: &Rc<Drive>| {
@@ -131,12 +134,12 @@ impl Lifecycle {
         }
     }
 
-    /// Alone; the array's other volumes stay.
+    /// Deletes one volume; the array's other volumes stay.
     pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.arrays.check_can_record(array, &volume.name())?;
         let _starting = array.starting_turn().await;
-        // It may have begun to move, or come to another layout, while this waited for its turn.
-        let gone = || Error::new(ErrorKind::NotFound, format!("'{}' is not there any more", volume.name()));
+        // A reshape may have begun or ended while this waited for the lock.
+        let gone = || Error::new(ErrorKind::NotFound, format!("'{}' does not exist any more", volume.name()));
         let volume = &array.volume(volume.uuid()).ok_or_else(gone)?;
         let all = array.with_parts(volume);
         let was_served = volume.is_served();
@@ -162,7 +165,7 @@ impl Lifecycle {
                 self.arrays.forget_cached(one).await;
                 self.arrays.free_on_log(one.uuid()).await;
             }
-            // Who finds none of the drives goes by what is remembered, and it must not be there again.
+            // If all drives are missing, the list of arrays counts; it must not contain the volume.
             self.inventory.remember_arrays(vec![array.label()]).await;
             return Ok(());
         }

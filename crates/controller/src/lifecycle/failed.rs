@@ -1,11 +1,11 @@
-//! `drive clear-failed`: an operator trusts a drive again that had failed.
+//! `drive clear-failed`: makes a failed drive usable again.
 
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, ForeignArray, Result};
 use crate::lifecycle::{Lifecycle, OfDrive};
 use ondisk::FailedDrive;
 
-/// Why a drive that failed is not taken, and what an operator can do.
+/// Why a failed drive is refused, and what an operator can do.
 pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
     let sentence = format!(
         "drive {name} failed at {} ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
@@ -15,7 +15,7 @@ pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// Why a member of another system's array is not taken, and what an operator can do.
+/// Why a member of another system's array is refused, and what an operator can do.
 pub(crate) fn foreign_member(name: &str, array: &ForeignArray) -> Error {
     let sentence = format!(
         "drive {name} is a member of the array {} of another system ({}); run 'softroc foreign list'",
@@ -29,11 +29,12 @@ impl Lifecycle {
     pub(crate) async fn clear_failed(&self, text: &str) -> Result<OfDrive> {
         let drive = self.arrays.find_drive(text)?;
         let Some(failure) = self.inventory.failure_of(&drive) else {
-            let sentence = format!("drive {text} is not remembered as failed; run 'softroc drive list'");
+            let sentence = format!("drive {text} is not recorded as failed; run 'softroc drive list'");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         };
         self.forget_failure(&failure).await?;
-        let text = format!("drive {} is trusted again; it had failed ({})", drive.name, failure.why);
+        let text =
+            format!("the failure of drive {} was cleared: it had failed ({})", drive.name, failure.why);
         self.events.report(
             EventCode::DriveTrusted,
             &drive.name,
@@ -45,12 +46,12 @@ impl Lifecycle {
         Ok((drive, Vec::new()))
     }
 
-    /// Forgets a failure, in the labels of its arrays and here.
+    /// Removes a failure from the labels of all arrays and from the state folder.
     ///
     /// # Errors
-    /// When a label that names it cannot be changed: then it would be remembered again.
+    /// When a label that records it cannot be changed: the failure would return from there.
     pub(crate) async fn forget_failure(&self, failure: &FailedDrive) -> Result<()> {
-        // Where nothing can be stored, the labels remember it as before.
+        // If the state cannot be stored, the labels stay unchanged.
         self.inventory.store_failed().await?;
         let is_it = |one: &FailedDrive| one.is_of_the_same(failure);
         for array in self.arrays.all() {
@@ -60,7 +61,8 @@ impl Lifecycle {
             let name = array.name();
             if !array.is_running() {
                 let sentence = format!(
-                    "the label of {} remembers the failure, and is not started; first run 'softroc volume start {name}'",
+                    "the label of {} records the failure, and {0} is not started; first run \
+                    'softroc volume start {name}'",
                     array.names()
                 );
                 return Err(Error::new(ErrorKind::WrongState, sentence));

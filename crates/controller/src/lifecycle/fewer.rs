@@ -1,4 +1,4 @@
-//! `volume migrate` to less: drives that a volume is to lie on no more, and room that it has no more.
+//! `volume migrate` to fewer drives or less capacity.
 
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
@@ -14,10 +14,10 @@ fn invalid(sentence: impl ToString) -> Error {
 }
 
 impl Lifecycle {
-    /// On how many of its array's members, the first ones, a volume stays.
+    /// The number of the array's first members that a volume keeps.
     ///
     /// # Errors
-    /// When other drives are to go than the last ones, with the nearest way.
+    /// When drives other than the last ones are to be removed, with the nearest alternative.
     pub(super) fn kept_members(
         &self,
         order: &ReshapeVolume,
@@ -30,7 +30,8 @@ impl Lifecycle {
         }
         if !order.add.is_empty() {
             return Err(invalid(format!(
-                "'{name}' gets drives or gives some up, one after the other; run 'softroc volume migrate {name} --remove {}' first, and add the others when that is done",
+                "'{name}' cannot add and remove drives at once; run 'softroc volume migrate {name} \
+                --remove {}' first, and add the others afterwards",
                 order.remove.join(" ")
             )));
         }
@@ -39,7 +40,8 @@ impl Lifecycle {
             let drive = self.arrays.find_drive(text)?;
             let slot = array.slot_of(&drive).ok_or_else(|| {
                 invalid(format!(
-                    "drive {} is none of '{name}'; run 'softroc volume show {name}' for those that are",
+                    "drive {} does not belong to '{name}'; 'softroc volume show {name}' lists its \
+                    drives",
                     drive.name
                 ))
             })?;
@@ -51,7 +53,9 @@ impl Lifecycle {
             (Some(first), Some(last)) => {
                 let (first, last) = (&members[*first].name, &members[last].name);
                 Err(invalid(format!(
-                    "'{name}' stays on the first of its drives, so those of the last slots can go, and drive {first} cannot before drive {last}; remove {last} instead with 'softroc volume migrate {name} --remove {last}', and when that is done run 'softroc drive replace {first} --with {last}'"
+                    "'{name}' can only remove the drives of its last slots, and drive {last} is \
+                    after drive {first}; run 'softroc volume migrate {name} --remove {last}', and \
+                    afterwards 'softroc drive replace {first} --with {last}'"
                 )))
             }
             _ => Ok(kept),
@@ -59,10 +63,11 @@ impl Lifecycle {
     }
 }
 
-/// What hosts can use in the end of a volume that goes to this layout. `stays`: each byte stays where it is.
+/// The capacity of a volume in a new layout. `stays`: each byte stays in place.
 ///
 /// # Errors
-/// When it has no room for that, or something would be given up and nobody said so: with the sizes that there are, and a command.
+/// When the layout is too small, or data would be cut off without confirmation: with the possible
+/// sizes and a command.
 pub(super) fn capacity(
     order: &ReshapeVolume,
     of: &VolumeLabel,
@@ -73,7 +78,10 @@ pub(super) fn capacity(
     let capacity = order.size_bytes.map_or(room, ByteCount);
     if stays && (room <= has || capacity == has) {
         return Err(invalid(format!(
-            "'{name}' is so already: its drives have room for {room}, and it has {has}; add drives with --add, replace all of them by larger ones with 'softroc drive replace DRIVE --with DRIVE', run 'softroc drive rescan DRIVE' where they were made larger, or choose another --level or --strip"
+            "'{name}' has this layout already: its drives have space for {room}, and it has {has}; \
+            add drives with --add, replace all of them by larger ones with 'softroc drive replace \
+            DRIVE --with DRIVE', run 'softroc drive rescan DRIVE' for enlarged ones, or choose \
+            another --level or --strip"
         )));
     }
     let is_size = !capacity.is_zero() && capacity.is_aligned(ByteCount(of.sector_bytes));
@@ -85,23 +93,25 @@ pub(super) fn capacity(
     match () {
         () if capacity > room && room < has || capacity < has && order.size_bytes.is_none() => {
             Err(invalid(format!(
-                "{begins}; add drives with --add, or make what is on it so small (a file system first), and give up what is behind that: run '{}'",
+                "{begins}; add drives with --add, or shrink its content (a file system first) and \
+                discard the rest: run '{}'",
                 command(order, Some(room))
             )))
         }
         () if !is_size || capacity > room || capacity < has && stays => Err(invalid(format!(
-            "{begins} that stay in use; add drives with --add, or choose a --size from {} to {} bytes",
+            "{begins}; add drives with --add, or choose a --size from {} to {} bytes",
             has.0, room.0
         ))),
         () if capacity < has && !order.destroy_data => Err(invalid(format!(
-            "what '{name}' has behind {capacity} would be lost; make what is on it so small (a file system first), and then run '{}'",
+            "data of '{name}' beyond {capacity} would be lost; shrink its content (a file system \
+            first), and then run '{}'",
             command(order, Some(capacity))
         ))),
         () => Ok(capacity),
     }
 }
 
-/// The command line of an order; with a size, of one that gives up what is behind it.
+/// The command line of a reshape; with a size, the one that discards the data beyond it.
 pub(super) fn command(order: &ReshapeVolume, size: Option<ByteCount>) -> String {
     let mut words = vec![format!("softroc volume migrate {}", order.volume)];
     words.extend(order.level.iter().map(|level| format!("--level {level}")));

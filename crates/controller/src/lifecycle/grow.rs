@@ -1,7 +1,10 @@
-//! `volume expand` and `volume migrate`: what a volume's other layout is to be, and whether it can come to it.
+//! `volume expand` and `volume migrate`: determines the new layout of a volume, and checks whether
+//! the reshape is possible.
 //!
-//! Everything is checked before anything is written (but for opening drives, which takes their locks). The order of what is written then
-//! is that of [`Arrays::begin_reshape`](crate::arrays::Arrays::begin_reshape). What the array's other volumes do with drives that come or go: `along`.
+//! Everything is checked before anything is written, except that drives are opened, which locks
+//! them. The order of writes is that of
+//! [`Arrays::begin_reshape`](crate::arrays::Arrays::begin_reshape). The array's other volumes:
+//! `along`.
 
 use crate::arrays::array::Array;
 use crate::arrays::extents::free_end;
@@ -20,10 +23,11 @@ use ondisk::{BLOCK, Label, VolumeLabel};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize};
 
-/// What is read of each drive to find out how fast it is.
+/// The size of the read that measures the speed of each drive.
 const SAMPLE: ByteCount = ByteCount(4 << 20);
 
-/// Levels that can only become longer on the drives that they have, as all others can: rows follow that lie as those before.
+/// Levels that can only be extended on their current drives (as all others can): more rows with the
+/// same layout.
 const ONLY_LONGER: [Level; 2] = [Level::Raid00, Level::Raid4];
 
 fn invalid(sentence: impl ToString) -> Error {
@@ -34,11 +38,12 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// A volume that goes to another layout, or would: its array, what is to be said of it, and notes, a sentence each.
+/// A volume that is reshaped, or would be: its array, the description of the reshape, and notes, a
+/// sentence each.
 pub(crate) type OfReshape = (Rc<Array>, Rc<Volume>, ReshapeInfo, Vec<String>);
 
 impl Lifecycle {
-    /// Begins to move a volume to another layout, or says what that would come to.
+    /// Begins a reshape, or only describes it.
     pub(crate) async fn reshape_volume(self: &Rc<Self>, order: &ReshapeVolume) -> Result<OfReshape> {
         let (array, volume) = self.arrays.find_volume(&order.volume)?;
         self.check_can_move(&array, &volume, order)?;
@@ -78,14 +83,15 @@ impl Lifecycle {
             return Err(error);
         }
         let is_less = info.to.capacity_bytes < info.from.capacity_bytes;
-        let behind = "hosts get errors for what is behind the new size, from now on".to_owned();
-        let note = "hosts that are connected see the new size when they connect again; run 'softroc task list' for the progress";
+        let behind = "hosts get errors beyond the new size from now on".to_owned();
+        let note = "connected hosts see the new size when they reconnect; run 'softroc task list' for the \
+            progress";
         let notes = is_less.then_some(behind).into_iter().chain([note.to_owned()]);
         let notes = notes.chain(note_of_others(&along)).collect();
         Ok((array, volume, info, notes))
     }
 
-    /// The way of a volume, and those of the volumes that move along.
+    /// The reshapes of a volume and of the array's other volumes.
     fn ways_of(
         &self,
         (order, kept): (&ReshapeVolume, usize),
@@ -102,56 +108,60 @@ impl Lifecycle {
         Ok((way, along))
     }
 
-    /// Whether volumes are as those have to be that are moved by this order.
+    /// Checks whether the volumes of a command can be reshaped.
     fn check_can_move(&self, array: &Rc<Array>, volume: &Rc<Volume>, order: &ReshapeVolume) -> Result<()> {
         if let Some(moving) = array.on_its_way() {
             return Err(wrong(format!(
-                "'{}' is on its way to another layout already; run 'softroc task list' for its progress",
+                "'{}' is being reshaped already; run 'softroc task list' for its progress",
                 moving.name()
             )));
         }
         array.check_all_stay()?;
         if array.label().member.iter().any(|member| member.replacement.is_some()) {
             return Err(wrong(format!(
-                "a drive of {} is being replaced; run 'softroc task list' and try again when that is done",
+                "a drive of {} is being replaced; run 'softroc task list' and try again afterwards",
                 array.names()
             )));
         }
         concerned(array, volume, order).iter().try_for_each(|one| self.check_is_whole(array, one))
     }
 
-    /// Whether a volume is as one has to be that is moved.
+    /// Checks whether a volume can be reshaped.
     fn check_is_whole(&self, array: &Array, volume: &Volume) -> Result<()> {
         let (name, label) = (volume.name(), volume.label());
         if !volume.is_served() || !array.out().is_empty() || !array.behind(volume).is_empty() {
             return Err(wrong(format!(
-                "'{name}' can be moved when all of its drives are online; run 'softroc volume show {name}'"
+                "'{name}' can be reshaped when all of its drives are online; run 'softroc volume \
+                show {name}'"
             )));
         }
         if array.unsynced_of(volume) > 0 {
             return Err(wrong(format!(
-                "'{name}' can be moved when its resync is complete; run 'softroc task list' for its progress"
+                "'{name}' can be reshaped when its resync is complete; run 'softroc task list' for \
+                its progress"
             )));
         }
         if label.relocated.is_some() {
             return Err(wrong(format!(
-                "what a drive of '{name}' had lies in the distributed spare; run 'softroc task list' and try again when it is back"
+                "the distributed spare of '{name}' has the content of a drive; run 'softroc task \
+                list' and try again when it is restored"
             )));
         }
         if label.kept.is_some() || label.data_log.is_some() {
             return Err(wrong(format!(
-                "'{name}' answers writes from its cache, and cannot while it is moved; first run 'softroc volume set {name} --write-mode write-through'"
+                "'{name}' acknowledges writes from its cache, which is not possible during a \
+                reshape; first run 'softroc volume set {name} --write-mode write-through'"
             )));
         }
         if volume.is_hidden() {
             return Err(wrong(format!(
-                "'{name}' is being initialised; run 'softroc task list' and try again when that is done"
+                "'{name}' is being initialised; run 'softroc task list' and try again afterwards"
             )));
         }
         Ok(())
     }
 
-    /// Writes what is written at a beginning.
+    /// Writes the start of a reshape.
     async fn begin(
         self: &Rc<Self>,
         (order, kept): (&ReshapeVolume, usize),
@@ -160,7 +170,7 @@ impl Lifecycle {
         candidates: &[Candidate],
     ) -> Result<()> {
         let next = || {
-            // Much may have happened until it is the label's turn.
+            // The state may have changed while waiting for the label's lock.
             self.check_can_move(array, volume, order)?;
             let next = self.ordered_label((order, kept), array, volume, candidates);
             self.arrays.label_on_its_way(next, &volume.label(), (way, self.arrays.new_uuid()))
@@ -169,7 +179,7 @@ impl Lifecycle {
         self.arrays.begin_reshape(array, volume, next, &drives).await
     }
 
-    /// The rate at which the slowest drive can be read now, in bytes a second.
+    /// The current read rate of the slowest drive, in bytes per second.
     async fn slowest_rate(&self, array: &Array, candidates: &[Candidate]) -> Option<f64> {
         let mut slowest: Option<f64> = None;
         let members = array.places().into_iter().filter_map(|place| place.drive);
@@ -186,7 +196,7 @@ impl Lifecycle {
     }
 }
 
-/// The volumes that an order is about: the one that it names, first, and those that move along.
+/// The volumes that a command concerns: first the one that it names, then the others.
 fn concerned(array: &Array, volume: &Volume, order: &ReshapeVolume) -> Vec<Rc<Volume>> {
     let all = array.known_volumes().into_iter();
     let (own, others): (Vec<_>, Vec<_>) = all.partition(|one| one.uuid() == volume.uuid());
@@ -194,7 +204,7 @@ fn concerned(array: &Array, volume: &Volume, order: &ReshapeVolume) -> Vec<Rc<Vo
     own.into_iter().chain(others).collect()
 }
 
-/// How long it takes to move so much, in seconds.
+/// The time to move this amount, in seconds.
 fn seconds_of(way: &Way, copied: ByteCount, rate: Option<f64>) -> Option<u64> {
     if copied.is_zero() {
         return Some(0);
@@ -203,13 +213,14 @@ fn seconds_of(way: &Way, copied: ByteCount, rate: Option<f64>) -> Option<u64> {
         let data = geometry.capacity().0 as f64 / geometry.member_size().0 as f64;
         copied.0 as f64 / data
     };
-    // Each drive is read by the old layout, and written by the new one. In its own place all of it is saved before, and read from there.
+    // Each drive is read in the old layout, and written in the new one. An in-place reshape saves
+    // all data first, and reads it from there.
     let again = if way.reshape.is_in_place() { 3.0 } else { 1.0 };
     let bytes = part(way.reshape.from()) + again * part(way.reshape.to());
     rate.map(|rate| (bytes / rate).ceil() as u64)
 }
 
-/// The layout that a volume is to come to, over so many of its array's members.
+/// The target layout of a volume, on this number of the array's members.
 fn way_of(order: &ReshapeVolume, (label, drives): (&Label, DriveCount), volume: &Volume) -> Result<Way> {
     let (name, of) = (volume.name(), volume.label());
     let level: Level = match &order.level {
@@ -226,7 +237,7 @@ fn way_of(order: &ReshapeVolume, (label, drives): (&Label, DriveCount), volume: 
     let whole = shape.geometry(strip, room(label, &of, sizes)).map_err(invalid)?;
     let capacity = fewer::capacity(order, &of, &whole, stays)?;
     sectors::check_format(&name, of.sector_format, capacity)?;
-    // What is free behind a size that was asked for stays free.
+    // Space beyond a requested size stays free.
     let geometry = match order.size_bytes {
         Some(_) => {
             let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
@@ -237,14 +248,14 @@ fn way_of(order: &ReshapeVolume, (label, drives): (&Label, DriveCount), volume: 
     Way::new((label, &of), &volume.geometry, (geometry, capacity), label.member.len())
 }
 
-/// Whether all that is asked for is more room on the drives that a volume has: its bytes stay where they are.
+/// Whether the volume only grows on its drives, with all bytes in place.
 fn stays(order: &ReshapeVolume, of: &VolumeLabel) -> bool {
     let is_level = order.level.as_deref().is_none_or(|level| level.parse() == Ok(of.level));
     let is_strip = order.strip_bytes.is_none_or(|strip| strip == of.strip_bytes);
     is_level && is_strip && order.add.is_empty() && order.remove.is_empty()
 }
 
-/// Whether a volume can go from its level to another one, or become longer.
+/// Checks whether a volume can change to that level, or be extended.
 fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Result<()> {
     let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
     let is_far = of.mirrors == Some(MirrorArrangement::Far);
@@ -252,11 +263,12 @@ fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Resu
         true if (FROM.contains(&of.level) || ONLY_LONGER.contains(&of.level)) && !is_far => Ok(()),
         false if FROM.contains(&of.level) && TO.contains(&level) => Ok(()),
         true => Err(invalid(format!(
-            "'{name}' cannot become longer as {}; create a volume on other drives and copy",
+            "'{name}' cannot be expanded as {}; create a volume on other drives and copy",
             of.level.name()
         ))),
         false => Err(invalid(format!(
-            "'{name}' cannot go from {} to {}: volumes of {} can go to {}; create a volume on other drives and copy, or choose one of these with --level",
+            "'{name}' cannot be migrated from {} to {}: volumes of {} can be migrated to {}; \
+            create a volume on other drives and copy, or choose one of these with --level",
             of.level.name(),
             level.name(),
             names(&FROM),
@@ -265,7 +277,7 @@ fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Resu
     }
 }
 
-/// Whether new drives are as those have to be that a volume is moved to.
+/// Checks whether new drives fit the reshaped volume.
 fn check_drives(label: &Label, of: &VolumeLabel, candidates: &[Candidate]) -> Result<()> {
     let name = &of.name;
     if let Some(large) = candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes) {
@@ -277,13 +289,14 @@ fn check_drives(label: &Label, of: &VolumeLabel, candidates: &[Candidate]) -> Re
             of.sector_bytes
         )));
     }
-    // The old layout is counted as lying on all members until the end.
+    // Until the commit, the old layout counts as using all members.
     let is_small = |candidate: &&Candidate| {
         free_end(std::iter::once(candidate.size), label.tail).0 < of.data_end_bytes()
     };
     if let Some(small) = candidates.iter().find(is_small) {
         return Err(invalid(format!(
-            "drive {} is smaller than what '{name}' takes of each drive ({}); choose a larger one",
+            "drive {} is smaller than the space that '{name}' uses on each drive ({}); choose a \
+            larger one",
             small.drive.name,
             ByteCount(of.data_end_bytes())
         )));
@@ -305,7 +318,7 @@ fn info_of(of: &VolumeLabel, from: &Geometry, way: &Way) -> ReshapeInfo {
     info((of, from), (&way.geometry, way.capacity.0), (&way.save, &way.reshape))
 }
 
-/// What is said of a way from one layout to another on which nothing has moved.
+/// The description of a reshape that has moved nothing.
 fn info(
     (of, from): (&VolumeLabel, &Geometry),
     (to, capacity): (&Geometry, u64),
@@ -329,7 +342,7 @@ fn info(
     }
 }
 
-/// What is said of a volume that is on its way, or comes to other drives when others of its array have.
+/// The description of a volume that is reshaping or queued.
 pub(crate) fn info_on_its_way(array: &Array, volume: &Volume) -> Option<ReshapeInfo> {
     let (label, of) = (array.label(), volume.label());
     if let Some(follows) = of.follows.as_ref().filter(|_| !volume.is_on_its_way()) {

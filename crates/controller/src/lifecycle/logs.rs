@@ -1,13 +1,16 @@
-//! `log add`, `log remove`, `log list`: drives that are given to journals, and taken back.
+//! `log add`, `log remove`, `log list`: adds and removes log devices for journals.
 //!
-//! # The order of things
-//! Everything is checked before anything is written. Drives that are log devices already keep their labels and what is
-//! on them.
+//! # Order of writes
+//! Everything is checked before anything is written. Existing log devices keep their labels and
+//! content.
 //!
-//! 1. The drives are remembered. 2. Each gets its label, which names both. Killed between the two: neither is used, as
-//!    the one names another that does not know it. 3. The log is in use.
+//! 1. The drives are registered.
+//! 2. Each gets its label, which names both. Killed in between: neither is used, as the labelled
+//!    one names another that does not confirm it.
+//! 3. The log is in use.
 //!
-//! It is left before its labels are erased. Killed there: devices of a log that is not in use, without journals.
+//! At removal, the log is taken out of use before its labels are erased. Killed there: devices of
+//! an unused log, without journals.
 
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, Result};
@@ -27,14 +30,14 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// How drives are named in a sentence.
+/// A list of drive names for a sentence.
 fn named(names: &[String]) -> String {
     let drives = if names.len() == 1 { "drive" } else { "drives" };
     format!("{drives} {}", names.join(" and "))
 }
 
 impl Lifecycle {
-    /// `log add`. Notes, a sentence each.
+    /// `log add`. Returns notes, a sentence each.
     pub(crate) async fn add_log(
         self: &Rc<Self>,
         drives: &[String],
@@ -51,7 +54,7 @@ impl Lifecycle {
             return Err(wrong(sentence));
         }
         if drives.is_empty() || drives.len() > 2 {
-            return Err(invalid("a log has one drive, or two that hold the same; name one or two"));
+            return Err(invalid("a log has one drive, or two mirrored drives; name one or two"));
         }
         let mut candidates = Vec::new();
         let checked = self.check_taken(drives, Taken { destroy, as_log: true }, &mut candidates).await;
@@ -71,7 +74,7 @@ impl Lifecycle {
         begun
     }
 
-    /// The log is there: it is used from now on. Notes, a sentence each.
+    /// Puts the log into use. Returns notes, a sentence each.
     async fn begin_log(self: &Rc<Self>, log: Uuid, candidates: &[Candidate]) -> Result<Vec<String>> {
         let mut notes = self.arrays.use_log(log).await?;
         if candidates.iter().any(|candidate| candidate.drive.is_volatile()) {
@@ -79,14 +82,14 @@ impl Lifecycle {
         }
         let devices = self.arrays.log_devices(log);
         let names: Vec<String> = devices.iter().map(|drive| drive.name.clone()).collect();
-        let text = format!("journals may lie on {} now", named(&names));
-        let effect = "members need not carry journals";
+        let text = format!("journals can use {} now", named(&names));
+        let effect = "journals move there from the members";
         self.events.report(EventCode::LogAdded, &names.join(", "), "an operator added it", effect, text);
         self.attention.look_after();
         Ok(notes)
     }
 
-    /// At a start: gives the drives to journals that the controller was started with, unless a log is in use.
+    /// At a start: adds the log devices from the options, unless a log is in use.
     pub(crate) async fn add_given_log(self: &Rc<Self>, drives: &[String]) {
         if drives.is_empty() || self.arrays.log_in_use().is_some() {
             return;
@@ -99,7 +102,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether drives can be log devices by what they are.
+    /// Checks whether the drives are suitable as log devices.
     fn check_log(&self, candidates: &[Candidate], same_disk_ok: bool) -> Result<()> {
         for Candidate { drive, size, .. } in candidates {
             let name = &drive.name;
@@ -116,7 +119,8 @@ impl Lifecycle {
             let kind = drive.access().map(|access| access.info().kind);
             if matches!(kind, Some(DriveKind::Volume | DriveKind::Null)) {
                 return Err(invalid(format!(
-                    "drive {name} cannot hold journals: it keeps nothing of its own; choose a file, a partition or a drive"
+                    "drive {name} cannot hold journals: it does not store data itself; choose a \
+                    file, a partition or a drive"
                 )));
             }
             if LogLabel::room(*size).is_none() {
@@ -130,14 +134,15 @@ impl Lifecycle {
         }
         match candidates {
             [one, other] if !same_disk_ok && one.is_on_same_disk(other) => Err(invalid(format!(
-                "{} and {} lie on one disk, and are lost together; choose another drive, or use --yes",
+                "{} and {} are on one disk, and are lost together; choose another drive, or use \
+                --yes",
                 one.drive.name, other.drive.name
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Journals in memory are lost with the process: only what is lost with it may have them.
+    /// Journals in memory are lost with the process, so only volumes in memory may use them.
     fn check_all_volatile(&self, name: &str) -> Result<()> {
         for array in self.arrays.all() {
             if array.label().member.iter().any(|member| !is_volatile(&member.name)) {
@@ -150,17 +155,18 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The log that the drives are devices of already; `None` where a new one is to be made of them.
+    /// The log that the drives already belong to; `None` if a new one must be created.
     fn log_to_adopt(&self, candidates: &[Candidate], destroy: bool) -> Result<Option<Uuid>> {
         let labels: Vec<(&str, LogLabel)> = candidates
             .iter()
             .filter_map(|candidate| Some((candidate.drive.name.as_str(), candidate.drive.log_label()?)))
             .collect();
         let Some((name, label)) = labels.first().filter(|_| !destroy) else { return Ok(None) };
-        let anew = "use --destroy-data to make a new log, if what is on the old one may be lost";
+        let anew = "use --destroy-data to create a new log and lose the content of the old one";
         if labels.len() < candidates.len() || labels.iter().any(|(_, other)| other.log != label.log) {
             return Err(wrong(format!(
-                "drive {name} is a device of a log, and the drives named with it are not; name its own ({}), or {anew}",
+                "drive {name} is a device of a log, and the other named drives are not; name the \
+                devices of that log ({}), or {anew}",
                 device_names(label)
             )));
         }
@@ -177,13 +183,14 @@ impl Lifecycle {
         match label.devices.iter().find(|device| !is_here(device)) {
             None => Ok(Some(label.log)),
             Some(missing) => Err(wrong(format!(
-                "drive {name} is one of two devices of a log, and the other is not here ({}); name both, or {anew}",
+                "drive {name} is one of two devices of a log, and the other is missing ({}); name \
+                both, or {anew}",
                 missing.name
             ))),
         }
     }
 
-    /// Makes a new log on drives.
+    /// Creates a new log on drives.
     async fn make_log(self: &Rc<Self>, candidates: &[Candidate]) -> Result<Uuid> {
         let member = |candidate: &Candidate| LogMember {
             uuid: self.arrays.new_uuid(),
@@ -207,12 +214,13 @@ impl Lifecycle {
         Ok(label.log)
     }
 
-    /// Gives each device of a new log its label.
+    /// Writes the label of each device of a new log.
     ///
     /// # Errors
     /// When one cannot be written: others may have theirs.
     async fn write_log_labels(&self, candidates: &[Candidate], label: &LogLabel) -> Result<()> {
-        // Freeing a volume's place writes a label that was read before: that must not be one of an earlier log.
+        // Freeing a volume's area rewrites a label read before; it must not be one of an earlier
+        // log.
         let _turn = self.arrays.log_labels_turn().await;
         for (candidate, device) in candidates.iter().zip(&label.devices) {
             self.inventory.write_log_label(&candidate.drive, label.for_device(device.uuid)).await?;
@@ -220,7 +228,8 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Takes labels off. Notes, a sentence for each that is still there, which an event says too.
+    /// Erases labels. Returns notes, a sentence for each remaining label, which an event reports
+    /// too.
     async fn erase_log_labels(&self, drives: impl Iterator<Item = &Rc<Drive>>) -> Vec<String> {
         let _turn = self.arrays.log_labels_turn().await;
         let mut notes = Vec::new();
@@ -241,7 +250,7 @@ impl Lifecycle {
         notes
     }
 
-    /// `log remove`. Notes, a sentence each.
+    /// `log remove`. Returns notes, a sentence each.
     pub(crate) async fn remove_log(self: &Rc<Self>, text: &str) -> Result<Vec<String>> {
         let in_use = self.arrays.log_in_use();
         let own = self.inventory.drive_called(text).and_then(|drive| drive.log_label());
@@ -253,13 +262,14 @@ impl Lifecycle {
         };
         let Some(log) = log else {
             let _ = self.arrays.find_drive(text)?;
-            return Err(wrong(format!("drive {text} is no log device; 'softroc log list' lists them")));
+            return Err(wrong(format!("drive {text} is not a log device; 'softroc log list' lists them")));
         };
         let label = self.newest_log_label(log);
         let has_journals = label.as_ref().is_some_and(|label| self.arrays.may_be_needed(label));
         if in_use != Some(log) && has_journals {
             return Err(wrong(format!(
-                "drive {text} holds journals that were not carried out here, and is not in use; run 'softroc log add {text}' to use it, or give the drive to something else with --destroy-data"
+                "drive {text} holds journals that were not replayed here, and is not in use; run \
+                'softroc log add {text}' to use it, or reuse the drive with --destroy-data"
             )));
         }
         let mut notes = self.arrays.leave_log(log).await?;
@@ -270,36 +280,37 @@ impl Lifecycle {
         let failed: Vec<Rc<Drive>> = drives.iter().filter(has_failed).cloned().collect();
         notes.extend(self.erase_log_labels(drives.iter().filter(of_log)).await);
         for drive in failed {
-            // Nobody waits any more for the record that it did not take, which may land yet: on whatever it holds then (rule (d)).
+            // A record that timed out may land late, on whatever the drive holds then (rule (d)).
             drive.note_draining(&Rc::default());
             notes.push(format!(
-                "drive {} failed, and is not used for anything before the controller is started anew",
+                "drive {} failed, and is not used again before a restart of the controller",
                 drive.name
             ));
         }
         for device in infos.iter().filter(is_named).flat_map(|info| &info.devices) {
             if device.state == LogDeviceState::Missing {
                 notes.push(format!(
-                    "drive {0} is not here and keeps its label; run 'softroc log remove {0}' when it is back",
+                    "drive {0} is missing and keeps its label; run 'softroc log remove {0}' when \
+                    it is back",
                     device.drive
                 ));
             }
         }
         let subject = label.as_ref().map_or_else(|| text.to_owned(), device_names);
         let text = format!("the log on {subject} was removed");
-        let effect = "journals lie on members";
+        let effect = "journals are on the members";
         self.events.report(EventCode::LogRemoved, &subject, "an operator removed it", effect, text);
         self.attention.look_after();
         Ok(notes)
     }
 
-    /// What the newest label of a log says.
+    /// The newest label of a log.
     fn newest_log_label(&self, log: Uuid) -> Option<LogLabel> {
         let labels = self.inventory.drives().into_iter().filter_map(|drive| drive.log_label());
         labels.filter(|label| label.log == log).max_by_key(|label| label.generation)
     }
 
-    /// `log list`: the log that is in use, then others of which a device is there.
+    /// `log list`: the log in use, then other logs with a device present.
     pub(crate) fn log_infos(&self) -> Vec<LogInfo> {
         let in_use = self.arrays.log_in_use();
         let mut labels: BTreeMap<Uuid, LogLabel> = BTreeMap::new();
@@ -363,7 +374,7 @@ fn missing_device(name: &str, used_bytes: u64) -> LogDeviceInfo {
     LogDeviceInfo {
         drive: name.to_owned(),
         state: LogDeviceState::Missing,
-        why: Some(format!("it is not here; connect it and run 'softroc drive add {name}'")),
+        why: Some(format!("it is missing; connect it and run 'softroc drive add {name}'")),
         size_bytes: None,
         used_bytes,
     }

@@ -1,15 +1,15 @@
-//! The room of beginnings and ends: volumes are made, found, started, stopped, renamed and deleted; drives are
-//! registered, taken out, brought back, replaced and forgotten.
+//! The life cycle of volumes and drives: creates, finds, starts, stops, renames and deletes
+//! volumes; registers, removes, brings back, replaces and forgets drives.
 //!
-//! **Owns** no state of its own: what it makes is in `inventory`, `arrays`, and on the drives ([`Lifecycle`] holds the
-//! way to them).
+//! **Owns** no state: its results are in `inventory`, `arrays`, and on the drives ([`Lifecycle`]
+//! holds the modules it depends on).
 //!
-//! **Invariants.** Everything is checked before anything is written. A label says *creating* before anything else is
-//! written, and *online* after everything; a start raises the generation before it serves; a deletion says so on all
-//! drives before it erases one.
+//! **Invariants.** Everything is checked before anything is written. A label says *creating* before
+//! any other write, and *online* after all of them. A start raises the generation before it serves.
+//! A deletion is recorded on all drives before one is erased.
 //!
-//! **Who may call it**: `foreign` and `reconcile`, which make and change arrays by it, and `commands`. One change is
-//! carried out at a time.
+//! **Callers**: `foreign` and `reconcile`, which create and change arrays with it, and `commands`.
+//! Changes run one at a time.
 
 mod along;
 mod assemble;
@@ -43,7 +43,7 @@ use crate::signals::Attention;
 use platform::Env;
 use std::rc::Rc;
 
-/// What the room needs of others.
+/// The module's dependencies.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) inventory: Rc<Inventory>,
@@ -51,7 +51,7 @@ pub(crate) struct Needs {
     pub(crate) attention: Rc<Attention>,
 }
 
-/// Makes volumes, finds them, starts and ends them.
+/// Creates, finds, starts, stops and deletes volumes.
 pub(crate) struct Lifecycle {
     env: Env,
     events: Rc<Events>,
@@ -60,10 +60,10 @@ pub(crate) struct Lifecycle {
     attention: Rc<Attention>,
 }
 
-/// A drive that a command was about, and notes, a sentence each.
+/// The drive of a command, and notes, a sentence each.
 pub(crate) type OfDrive = (Rc<Drive>, Vec<String>);
 
-/// A volume that a command was about, its array, and notes, a sentence each.
+/// The volume of a command, its array, and notes, a sentence each.
 pub(crate) type OfVolume = (Rc<Array>, Rc<Volume>, Vec<String>);
 
 impl Lifecycle {

@@ -1,5 +1,6 @@
-//! What a new volume would be like, by what is known of its drives: no drive is looked at, and nothing is changed. Shapes are those that
-//! `volume create` makes, by the same code, and the cost of requests is that of their plans.
+//! A preview of a new volume from the known properties of its drives: no drive is read, and nothing
+//! changes. The layout comes from the code of `volume create`, the cost of requests from their
+//! plans.
 
 use crate::interface::{CreateVolume, DriveInfo, Error, ErrorKind, Result};
 use crate::lifecycle::shape::{Measure, Shape, Wanted};
@@ -7,31 +8,31 @@ use layout::Geometry;
 use plan::RequestKind;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
 
-/// A small request of a host.
+/// The size of a small host request.
 const SMALL: ByteCount = ByteCount(4096);
 
-/// What a new volume would be like.
+/// The properties of a new volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Preview {
-    /// What hosts could use.
+    /// The usable capacity.
     pub capacity_bytes: u64,
     /// The strip.
     pub strip_bytes: u64,
-    /// Spans; 1 where the level has none.
+    /// The number of spans; 1 for levels without spans.
     pub spans: u16,
-    /// How many drives may fail, whichever they are.
+    /// The number of drives that may fail in any combination.
     pub may_lose: u16,
-    /// How many drives may fail, if they are the luckiest ones.
+    /// The number of drives that may fail in the best case.
     pub may_lose_at_most: u16,
-    /// What a write of 4 KiB costs, without the journal.
+    /// The cost of a 4 KiB write, without the journal.
     pub small_write: DriveOperations,
-    /// What a read of 4 KiB costs whose drive has failed; `None` where it cannot be read then.
+    /// The cost of a 4 KiB read from a failed drive; `None` if the data is unreadable.
     pub degraded_read: Option<DriveOperations>,
-    /// What is worth knowing, a sentence each.
+    /// Notes for the operator, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What drives are asked for a request.
+/// The drive operations of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveOperations {
     /// Reads.
@@ -40,10 +41,10 @@ pub struct DriveOperations {
     pub writes: u32,
 }
 
-/// What `create` would make on these drives, which are all of its `drives`.
+/// The result of `create` on these drives, which are all of its `drives`.
 ///
 /// # Errors
-/// As `volume create` refuses what cannot be.
+/// Those of `volume create`.
 pub fn preview(create: &CreateVolume, drives: &[&DriveInfo]) -> Result<Preview> {
     let wanted = Wanted::of(create, drives.len())?;
     let measures: Vec<Measure<'_>> = drives.iter().map(|drive| measure(drive)).collect::<Result<_>>()?;
@@ -82,7 +83,7 @@ fn cost(
     Ok(DriveOperations { reads: cost.reads, writes: cost.writes })
 }
 
-/// Of the first bytes, when the drive has failed that has them.
+/// The cost of reading the first bytes when their drive has failed.
 fn degraded_read(geometry: &Geometry) -> Option<DriveOperations> {
     let (stripe, _) = geometry.stripe_of(ByteOffset(0));
     let holder: DriveIndex = geometry.data_cell(stripe, layout::DataIndex(0), layout::CopyIndex(0)).drive;

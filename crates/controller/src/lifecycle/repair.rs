@@ -1,4 +1,5 @@
-//! Damaged structures repaired: a copy from the drive's other one, a drive's all from the other drives of its array.
+//! Repairs damaged structures: a copy from the drive's other copy, or both copies from the array's
+//! other drives.
 
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind};
@@ -11,7 +12,7 @@ use ondisk::{Carried, Content, Headless, Label, restore};
 use std::rc::Rc;
 
 impl Lifecycle {
-    /// Looks for damage in the structures of drives that are not in use, as they were last looked at, and repairs it.
+    /// Finds and repairs damaged structures of unused drives, as of the last probe at them.
     pub(super) async fn repair_structures(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive)) {
@@ -35,12 +36,11 @@ impl Lifecycle {
                 let carried = Carried { content: content.clone(), drive: Some(repaired) };
                 drive.set_label(LabelSeen::Sound(Rc::new(carried)));
                 let Some(damage) = damage else {
-                    return tracing::debug!("drive {name}: an update that was cut off was completed");
+                    return tracing::debug!("drive {name}: an interrupted update was completed");
                 };
-                let from = if found.has_sound_copy() { "their other copy" } else { "the label" };
-                let text = format!(
-                    "the metadata of drive {name} were damaged ({damage}): they were repaired from {from}"
-                );
+                let from = if found.has_sound_copy() { "its other copy" } else { "the label" };
+                let text =
+                    format!("the metadata of drive {name} was damaged ({damage}) and repaired from {from}");
                 self.events.report(
                     EventCode::DriveMetadataRepaired,
                     name,
@@ -51,7 +51,8 @@ impl Lifecycle {
             }
             (Err(error), _) => {
                 let text = format!(
-                    "one copy of the metadata of drive {name} is damaged, and cannot be repaired ({error}): replace the drive before the other one is"
+                    "one copy of the metadata of drive {name} is damaged, and cannot be repaired \
+                    ({error}): replace the drive before the other copy is damaged"
                 );
                 self.events.report(
                     EventCode::DriveMetadataDamaged,
@@ -64,7 +65,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes what a drive said from other drives of its array, where they know.
+    /// Restores a drive's label from other drives of its array, if possible.
     fn restore_label(&self, drive: &Rc<Drive>, headless: &Headless) {
         let others: Vec<Label> =
             self.inventory.drives().iter().filter_map(|other| other.member_label()).collect();
@@ -73,14 +74,16 @@ impl Lifecycle {
             Ok(label) => label,
             Err(why) => {
                 let sentence = format!(
-                    "the metadata of drive {name} of the array {} are lost ({}), and {why}; register the other drives of that array, or reuse the drive with --destroy-data",
+                    "the metadata of drive {name} of the array {} is lost ({}), and {why}; \
+                    register the other drives of that array, or reuse the drive with --destroy-data",
                     headless.array, headless.why
                 );
                 return drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
             }
         };
         let text = format!(
-            "both copies of the metadata of drive {name} are damaged ({}): they are restored from the other drives of {} when the drive is used",
+            "both copies of the metadata of drive {name} are damaged ({}): the other drives of {} \
+            restore them when the drive is used",
             headless.why,
             label.names()
         );
@@ -99,7 +102,7 @@ impl Lifecycle {
     }
 }
 
-/// What is damaged, beyond an update that was cut off: to be read within a sentence.
+/// Damage beyond an interrupted update, for use within a sentence.
 fn damage(found: &ddf::Drive) -> Option<String> {
     let copies = found.copies.iter().filter(|copy| copy.state == CopyState::Damaged);
     let mut told: Vec<String> = copies

@@ -9,23 +9,25 @@ use std::rc::Rc;
 use units::ByteCount;
 
 impl Lifecycle {
-    /// Has all of a drive used that became larger: at once if nobody uses it, or else from the next start on. `was`: how large it was, where that is not
-    /// remembered.
+    /// Uses the full size of a larger drive: at once if it is unused, otherwise from the next start
+    /// on. `was`: its earlier size, if that is not stored.
     ///
     /// # Errors
-    /// Why it is used as large as it was.
+    /// Why the earlier size stays in use.
     pub(crate) async fn rescan_drive(self: &Rc<Self>, text: &str, was: Option<u64>) -> Result<OfDrive> {
         let drive = self.arrays.find_drive(text)?;
         let name = drive.name.clone();
         if drive.is_volatile() {
             let sentence = format!(
-                "drive {name} is made anew at each start, and has the size that its name says; nothing can be looked for"
+                "drive {name} is created at each start with the size in its name, and cannot be \
+                rescanned"
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         if was.is_some() && self.arrays.is_in_use(&drive) {
             let sentence = format!(
-                "drive {name} was found as large as it was; run 'softroc drive rescan {name}' without --was"
+                "drive {name} has its previous size; run 'softroc drive rescan {name}' without \
+                --was"
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
@@ -34,10 +36,14 @@ impl Lifecycle {
         if self.arrays.is_in_use(&drive) && !is_out {
             self.inventory.want_room(&drive).await?;
             let now = place.map_or(String::new(), |_| {
-                format!("; a volume that can do without it has it sooner: run 'softroc drive offline {name}', this command again, and 'softroc drive online {name}'")
+                format!(
+                    "; to use it sooner, if the volume is redundant, run 'softroc drive \
+                    offline {name}', this command again, and 'softroc drive online {name}'"
+                )
             });
             let note = format!(
-                "drive {name} is in use: if it is larger, all of it is used from the next start of the controller on{now}"
+                "drive {name} is in use: additional capacity is used from the next start of the \
+                controller on{now}"
             );
             return Ok((drive, vec![note]));
         }
@@ -54,7 +60,7 @@ impl Lifecycle {
             (Some(before), Some(is)) if is > before => {
                 vec![format!("drive {name} has {is} now, and had {before}")]
             }
-            _ => vec![format!("drive {name} is as large as it was")],
+            _ => vec![format!("the size of drive {name} is unchanged")],
         };
         match place {
             Some(_) => notes.push(format!("run 'softroc drive online {name}' to use it again")),
@@ -63,7 +69,7 @@ impl Lifecycle {
         Ok((drive, notes))
     }
 
-    /// A member that is out of an array that runs: shards that had it let go of it first.
+    /// A missing member of a started array: shards that used it release it first.
     async fn reopen_member(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>) -> Result<()> {
         for volume in array.served() {
             self.take_from_shards(array, &volume, slot);
@@ -71,7 +77,7 @@ impl Lifecycle {
         self.reopen(drive, None).await
     }
 
-    /// Opens a drive anew that nobody uses, and has all of it used.
+    /// Reopens an unused drive, and uses its full size.
     async fn reopen(&self, drive: &Rc<Drive>, was: Option<ByteCount>) -> Result<()> {
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced());
@@ -91,12 +97,13 @@ impl Lifecycle {
         if let Some(was) =
             was.filter(|was| found_at != Some(*was) || matches!(drive.label(), LabelSeen::Blank))
         {
-            // What was known before may be right.
+            // The stored size may be right.
             drive.close();
             drive.take_back_size(before);
             drive.look(&self.env).await;
             let sentence = format!(
-                "nothing of SoftROC's is found where drive {} ended with {} bytes; run 'softroc drive rescan {0} --was SIZE' with the size that it had",
+                "no SoftROC label is found at the previous end of drive {} ({} bytes); run \
+                'softroc drive rescan {0} --was SIZE' with its previous size",
                 drive.name, was.0
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));

@@ -1,4 +1,5 @@
-//! `drive resume`, `drive online`, `drive replace` and `drive forget`: drives that come back, and drives that take their place.
+//! `drive resume`, `drive online`, `drive replace` and `drive forget`: returning drives and
+//! replacements.
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -18,10 +19,11 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// Whether all that an array cannot do without is there: nothing about its drives can be recorded otherwise.
+/// Checks that an array has all essential drives: otherwise no change of its drives can be
+/// recorded.
 ///
 /// # Errors
-/// What to do first.
+/// The necessary first step.
 fn check_nothing_lost(array: &Array) -> Result<()> {
     if !array.has_lost() {
         return Ok(());
@@ -30,19 +32,19 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
     Err(wrong(format!("{names} has lost drives; first run 'softroc volume start {name}'")))
 }
 
-/// By what a drive comes back.
+/// How a drive returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Back {
     /// `drive resume`.
     Resumed,
-    /// Anything else: an operator's `drive online` or `drive add`, or that it answers again.
+    /// Any other way: `drive online` or `drive add`, or the drive responds again.
     Otherwise,
 }
 
-/// Whether a member that is out may come back so.
+/// Checks whether a member without service may return this way.
 ///
 /// # Errors
-/// What to do instead.
+/// The alternative.
 fn check_may_come_back(arrays: &Arrays, member: &Member, name: &str, by: Back) -> Result<()> {
     if member.is_suspended_by_operator() && by != Back::Resumed {
         return Err(wrong(format!(
@@ -64,14 +66,15 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         let place = self.arrays.place_of(&drive).filter(|(array, _)| array.is_running());
         let Some((array, slot)) = place else {
-            return Err(wrong(format!("drive {text} is no suspended drive of a volume that is started")));
+            return Err(wrong(format!("drive {text} is not a suspended drive of a started volume")));
         };
         let member = array.label().member[slot].clone();
         if !member.is_suspended() && !member.is_suspended_by_operator() {
             let sentence = match member.is_online() {
                 true => format!("drive {text} of {} is not suspended", array.names()),
                 false => format!(
-                    "drive {text} of {} is out, and not suspended; run 'softroc drive online {text}' to use it again",
+                    "drive {text} of {} is out of service, and not suspended; run 'softroc drive \
+                    online {text}' to use it again",
                     array.names()
                 ),
             };
@@ -85,7 +88,7 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         let place = self.arrays.place_of(&drive);
         let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
-            // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
+            // It may be present again, and complete a stopped array or belong to a started one.
             let (drive, notes) = self.register_drive(&drive.name, None).await?;
             if let Some((array, slot)) = self.slot_out_of(&drive) {
                 return self.bring_back(&array, slot, &drive, Back::Otherwise).await;
@@ -96,7 +99,8 @@ impl Lifecycle {
                 .filter(|(array, slot)| !array.is_running() && !array.label().member[*slot].is_online());
             return match waits {
                 Some((array, _)) => Err(wrong(format!(
-                    "drive {} is out of {}, which is not started: it is brought back once that is; 'softroc volume show {}' says what it waits for",
+                    "drive {} is out of service in {}, which is not started: it returns after the \
+                    start; 'softroc volume show {}' shows what the start waits for",
                     drive.name,
                     array.names(),
                     array.name()
@@ -107,7 +111,7 @@ impl Lifecycle {
         self.bring_back(&array, slot, &drive, Back::Otherwise).await
     }
 
-    /// `drive add`. A member of a started array that is out is brought back.
+    /// `drive add`. A missing member of a started array is brought online.
     pub(crate) async fn add_drive(self: &Rc<Self>, spec: &str, size: Option<u64>) -> Result<OfDrive> {
         if let Some(drive) = self.inventory.drive_called(spec).filter(|_| size.is_none())
             && let Some((array, slot)) = self.slot_out_of(&drive)
@@ -118,7 +122,7 @@ impl Lifecycle {
         let Some((array, slot)) = self.slot_out_of(&drive) else { return Ok((drive, notes)) };
         match self.bring_back(&array, slot, &drive, Back::Otherwise).await {
             Ok(back) => Ok(back),
-            // It is registered all the same.
+            // It is registered nevertheless.
             Err(error) => {
                 notes.push(error.message);
                 Ok((drive, notes))
@@ -126,7 +130,7 @@ impl Lifecycle {
         }
     }
 
-    /// The slot of a started array that a drive has, and that is out.
+    /// The slot of a drive in a started array, if it is not in service.
     fn slot_out_of(&self, drive: &Rc<Drive>) -> Option<(Rc<Array>, usize)> {
         let place = self.arrays.place_of(drive).filter(|(array, _)| array.is_running());
         place.filter(|(array, slot)| !array.in_use().contains(slot))
@@ -153,7 +157,8 @@ impl Lifecycle {
             check_may_come_back(&self.arrays, &label.member[slot], name, by)?;
             if array.has_unrecorded() {
                 return Err(wrong(format!(
-                    "failures of drives of {names} are not recorded yet for want of space; free space below its drives and try again"
+                    "failures of drives of {names} are not recorded yet for lack of space; free \
+                    space below its drives and try again"
                 )));
             }
             if array.places()[slot].role == Role::Stale {
@@ -165,9 +170,10 @@ impl Lifecycle {
             self.check_returning(array, slot, drive).await?;
             self.arrays.put_in(array, slot, drive, Entering::Back).await?;
         }
-        // Its label forgot it with the same change that brought it back.
+        // The label change that brought it online also removed its failure.
         if let Some(failure) = self.inventory.failure_of(drive) {
-            // Where that cannot be stored its failure is known after a restart, and cleared once more.
+            // If that cannot be stored, the failure returns after a restart, and must be cleared
+            // again.
             if let Err(error) = self.inventory.clear_failed(&failure).await {
                 tracing::warn!("{error}");
             }
@@ -178,14 +184,16 @@ impl Lifecycle {
             0 => Vec::new(),
             _ => {
                 vec![format!(
-                    "what it missed is being rebuilt (regions: {left}); its volumes can be used meanwhile"
+                    "the writes it missed are being rebuilt (regions: {left}); its volumes are \
+                    usable now"
                 )]
             }
         };
         Ok((drive.clone(), notes))
     }
 
-    /// Whether a drive answers, holds nothing back (rule (d)), and still is the one it was.
+    /// Checks that a drive responds, has no outstanding writes (rule (d)), and is still the
+    /// original one.
     async fn check_returning(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -202,7 +210,7 @@ impl Lifecycle {
         for volume in array.served() {
             self.take_from_shards(array, &volume, slot);
         }
-        // It may be asked for its health just now.
+        // A health query may be running.
         let is_busy = || drive.access().is_some_and(|access| access.member.outstanding() > 0);
         settles(&self.env, || !is_busy()).await;
         if is_busy() || !drive.is_quiesced(&self.env).await {
@@ -212,7 +220,7 @@ impl Lifecycle {
         }
         drive.look(&self.env).await;
         if drive.access().is_none() {
-            // It had vanished, and what was open of it is dead.
+            // It had vanished, and its open handle is dead.
             drive.look(&self.env).await;
         }
         if let Some(problem) = drive.problem().filter(|_| drive.access().is_none()) {
@@ -236,7 +244,8 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
+    /// Takes a removed drive from a volume's shards. The drive's quiesced flag is set when all
+    /// outstanding I/O has returned.
     pub(super) fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
         let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
         if !volume.is_on(slot) {
@@ -301,7 +310,7 @@ impl Lifecycle {
             return Err(error);
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
-        // The order named it.
+        // The command named it.
         if let Some(failure) = self.inventory.failure_of(&drive)
             && let Err(error) = self.inventory.clear_failed(&failure).await
         {
@@ -309,13 +318,13 @@ impl Lifecycle {
         }
         self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {
-            true => format!("it is being filled from drive {slot}, which serves until then"),
-            false => "it is being rebuilt from the other drives; the volume can be used meanwhile".to_owned(),
+            true => format!("it is being copied from drive {slot}, which stays online until the end"),
+            false => "it is being rebuilt from the other drives; the volume is usable now".to_owned(),
         };
         Ok((drive, vec![note]))
     }
 
-    /// A member by the name of its drive or `VOLUME:SLOT`, missing ones too.
+    /// A member by the name of its drive or `VOLUME:SLOT`, including missing ones.
     fn member_named(&self, text: &str) -> Result<(Rc<Array>, usize)> {
         if let Some(place) = self.arrays.slot_named(text) {
             return Ok(place);
@@ -326,7 +335,7 @@ impl Lifecycle {
         })
     }
 
-    /// The drive of a slot that is out may take it again, as one that holds nothing, if what it holds may be lost.
+    /// A removed drive may take its slot again as an empty drive, if its content may be lost.
     fn returning_candidate(
         &self,
         array: &Array,
@@ -339,7 +348,7 @@ impl Lifecycle {
         (is_here && destroy).then_some(drive)
     }
 
-    /// Whether a drive can be a member of an array: by its size and its sectors (rule (h)).
+    /// Checks whether a drive fits an array: by its size and its sectors (rule (h)).
     ///
     /// # Errors
     /// Why not.
@@ -373,12 +382,12 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Puts a drive that holds nothing of the array into a slot: at once where the slot is out, as its replacement where
-    /// it serves. What it holds is made current by a task that begins by itself. `stands_in`: it is a spare, and
-    /// leaves the slot again when the drive that was there is replaced.
+    /// Puts an empty drive into a slot: at once if the slot has no drive in service, otherwise as
+    /// its replacement. A task fills it automatically. `stands_in`: it is a spare, and leaves the
+    /// slot again when the original drive is replaced.
     ///
     /// # Errors
-    /// Why not; nothing was changed then.
+    /// Why not; nothing has changed then.
     pub(crate) async fn replace_with(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -387,7 +396,7 @@ impl Lifecycle {
         stands_in: Option<StandIn>,
     ) -> Result<()> {
         if array.slot_of(drive) == Some(slot) && !array.label().member[slot].is_online() {
-            // It is to hold something new where it is: what it was asked before must not land on that.
+            // The drive gets new content, so outstanding old writes must not land on it.
             for volume in array.served() {
                 self.take_from_shards(array, &volume, slot);
             }
@@ -400,8 +409,8 @@ impl Lifecycle {
         let label = array.label();
         let member = &label.member[slot];
         if array.has_unrecorded() {
-            let sentence =
-                "failures of drives are not recorded yet for want of space; free space and try again";
+            let sentence = "failures of drives are not recorded yet for lack of space; free space and try \
+                again";
             return Err(wrong(sentence));
         }
         if !member.is_online() {
@@ -436,7 +445,8 @@ impl Lifecycle {
         }
         if self.arrays.all().iter().any(|array| array.replaced_by(&drive).is_some()) {
             return Err(wrong(format!(
-                "drive {text} is being filled to replace another one; it cannot be unregistered now"
+                "drive {text} is being copied to, to replace another one; it cannot be \
+                unregistered now"
             )));
         }
         if self.arrays.is_log_device(&drive) {
@@ -444,13 +454,13 @@ impl Lifecycle {
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
         if !drive.is_quiesced(&self.env).await {
-            return Err(drive.not_quiesced()); // Named again it would be another one, of which nobody knows that.
+            return Err(drive.not_quiesced()); // If it were registered again, its outstanding I/O would be unknown.
         }
         self.inventory.remove(&[&drive]).await?;
         let kept = match drive.label() {
             LabelSeen::Blank => Vec::new(),
             _ => {
-                vec![format!("the contents of drive {} stay, with its label", drive.name)]
+                vec![format!("the data and the label on drive {} stay", drive.name)]
             }
         };
         let text = format!("drive {} was unregistered", drive.name);

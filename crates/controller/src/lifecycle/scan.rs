@@ -1,4 +1,4 @@
-//! From drives to arrays: looking at labels, and what they say together.
+//! From drives to arrays: reads labels, and combines them.
 
 use crate::arrays::array::Array;
 use crate::arrays::starting::StartOrder;
@@ -11,7 +11,8 @@ use ondisk::{Cause, FoundArray, Label, Phase, Role, SeenDrive, reconcile};
 use std::rc::Rc;
 
 impl Lifecycle {
-    /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
+    /// `drive add`: registers a drive; with a size, creates a file for it first. Returns notes, a
+    /// sentence each.
     pub(super) async fn register_drive(
         self: &Rc<Self>,
         spec: &str,
@@ -32,7 +33,7 @@ impl Lifecycle {
         }
         drive.look(&self.env).await;
         if let Some(first) = drive.first_path() {
-            // It is listed, and tried again when the other one is gone.
+            // It is listed, and retried when the other path is gone.
             let new = if known.is_none() { vec![drive.clone()] } else { Vec::new() };
             self.inventory.add(new).await?;
             let note = format!("drive {spec} is another path to drive {first}; a second path is not used");
@@ -64,7 +65,7 @@ impl Lifecycle {
         Ok((drive, notes))
     }
 
-    /// Looks at all drives that are not in use, and which arrays they make.
+    /// Reads the labels of all unused drives, and combines them to arrays.
     pub(crate) async fn rescan(&self) {
         let is_free = |drive: &Rc<Drive>| drive.access().is_some() && !self.arrays.is_in_use(drive);
         let mut free = self.inventory.drives();
@@ -73,7 +74,8 @@ impl Lifecycle {
         self.take_in_labels().await;
     }
 
-    /// Drives have answered after those who looked at them had gone on: what their labels say is taken in, and arrays that are complete with them are started.
+    /// Takes in the labels of drives that responded after the deadline, and starts arrays that are
+    /// now complete.
     pub(crate) async fn take_in_late(self: &Rc<Self>) {
         let mut late = self.inventory.drives();
         late.retain(|drive| drive.take_late() && !self.arrays.is_in_use(drive));
@@ -83,8 +85,8 @@ impl Lifecycle {
         for drive in &late {
             self.inventory.keeps_given(drive).await;
         }
-        // Before labels are taken in, as at a start: of a drive that answers meanwhile no label is
-        // known.
+        // Taken before labels are read, as at a start: the label of a drive that responds meanwhile
+        // is unknown.
         let awaited = self.inventory.awaited();
         self.take_in_labels().await;
         for drive in late.iter().filter(|drive| drive.array().is_some()) {
@@ -96,15 +98,15 @@ impl Lifecycle {
         }
     }
 
-    /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
-    /// of them could bring it back.
+    /// Takes in all labels. Remaining labels of a deleted array are erased now, since one of them
+    /// could restore it.
     pub(super) async fn take_in_labels(&self) {
         self.settle_imports().await;
         self.repair_structures().await;
         self.refuse_deleted();
         for drive in self.scan() {
             if let Some(label) = drive.member_label() {
-                // While a label says so: a member that is not here may have one that does not.
+                // Stored while a label says so: a missing member may have a label that does not.
                 if !self.inventory.is_deleted(label.array)
                     && let Err(error) = self.inventory.remember_deleted(label.array, label.names()).await
                 {
@@ -136,14 +138,15 @@ impl Lifecycle {
         self.remember_arrays().await;
     }
 
-    /// An array that was deleted is not listed as missing. Where that cannot be stored, the list of deleted arrays says so as well.
+    /// Removes a deleted array from the list of missing arrays. If that cannot be stored, the list
+    /// of deleted arrays has the same information.
     pub(super) async fn forget_array(&self, array: ondisk::Uuid) {
         if let Err(error) = self.inventory.forget_array(array).await {
             tracing::debug!("{error}");
         }
     }
 
-    /// Drives that were away when their array was deleted say so.
+    /// Sets the problem of drives that were missing when their array was deleted.
     fn refuse_deleted(&self) {
         let drives = self.inventory.drives();
         for drive in drives.iter().filter(|drive| !self.arrays.is_in_use(drive)) {
@@ -153,13 +156,13 @@ impl Lifecycle {
         }
     }
 
-    /// Remembers the arrays of which a drive is there.
+    /// Remembers the arrays with a drive present.
     pub(crate) async fn remember_arrays(&self) {
         let here = self.arrays.all().into_iter().filter(|array| !array.is_missing());
         self.inventory.remember_arrays(here.map(|array| array.label()).collect()).await;
     }
 
-    /// Lists the arrays that were seen before and of which no drive is there.
+    /// Lists known arrays without a drive.
     pub(super) fn list_missing(&self) {
         for seen in self.inventory.arrays_seen() {
             if self.arrays.get(seen.label.array).is_some() {
@@ -172,8 +175,8 @@ impl Lifecycle {
         }
     }
 
-    /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
-    /// what shards asked of it, or whose array was deleted without it.
+    /// Unused drives with the label of a member, as of their last probe. Excluded are drives with
+    /// outstanding I/O of shards, and drives whose array was deleted without them.
     fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
         let is_free = |drive: &&Rc<Drive>| {
             let is_quiet = !self.arrays.is_in_use(drive) && !drive.is_draining();
@@ -186,7 +189,7 @@ impl Lifecycle {
         self.inventory.drives().iter().filter(is_free).filter_map(seen).unzip()
     }
 
-    /// Arrays that are not started, and all of whose drives that are here are among these.
+    /// Stopped arrays whose present drives are all in this list.
     pub(super) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
         let (drives, seen) = self.seen();
         let is_within = |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
@@ -208,8 +211,8 @@ impl Lifecycle {
         arrays
     }
 
-    /// What the labels say of all drives that are not in use, as they were last looked at. Drives whose array was
-    /// deleted.
+    /// Combines the labels of all unused drives, as of their last probe. Returns drives whose array
+    /// was deleted.
     fn scan(&self) -> Vec<Rc<Drive>> {
         let (drives, seen) = self.seen();
         let mut deleted = Vec::new();
@@ -222,7 +225,7 @@ impl Lifecycle {
             let uuid = found.label.array;
             match found.label.phase {
                 Phase::Online => {}
-                Phase::Creating => continue, // Never finished: its drives are free.
+                Phase::Creating => continue, // Its creation was not completed: its drives are unused.
                 Phase::Deleted => {
                     deleted.extend(drives.iter().filter(|drive| drive.array() == Some(uuid)).cloned());
                     continue;
@@ -251,7 +254,7 @@ impl Lifecycle {
         }
     }
 
-    /// Drives of an array that was started without them.
+    /// Handles drives of an array that was started without them.
     fn late_drives(&self, array: &Array, found: &FoundArray, drives: &[Rc<Drive>]) {
         let mut places = array.places();
         let label = array.label();
@@ -263,11 +266,9 @@ impl Lifecycle {
             let Some(slot) = slot else {
                 let sentence = match label.slot_of(own.drive) {
                     Some(_) => format!("drive {} is a copy of a drive of {}", drive.name, label.names()),
-                    None => format!(
-                        "drive {} was once a member of the array of {}, and is not any more",
-                        drive.name,
-                        label.names()
-                    ),
+                    None => {
+                        format!("drive {} is a former member of the array of {}", drive.name, label.names())
+                    }
                 };
                 drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
                 continue;
@@ -281,7 +282,8 @@ impl Lifecycle {
                 let why = ondisk::why(member);
                 let verb = ondisk::verb_back(member);
                 let sentence = format!(
-                    "drive {0} is out ({why}); run 'softroc drive {verb} {0}' to use it again",
+                    "drive {0} is out of service ({why}); run 'softroc drive {verb} {0}' to use it \
+                    again",
                     drive.name
                 );
                 (Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
@@ -299,7 +301,7 @@ impl Lifecycle {
         array.set_places(places);
     }
 
-    /// Whether a drive that was away was used without those that its array runs on: a sentence.
+    /// Whether a missing drive was used without the drives of its running array: a sentence.
     pub(super) fn used_apart(&self, array: &Array, drive: &Drive, own: &Label) -> Option<String> {
         let label = array.label();
         let seen = |drive: &Drive, label: Label| {
@@ -311,21 +313,22 @@ impl Lifecycle {
         let all: Vec<SeenDrive> = used.chain(seen(drive, own.clone())).collect();
         let apart = reconcile(&all).into_iter().find_map(|found| found.apart)?;
         Some(format!(
-            "{apart}; to use drive {} here all the same, replace it by itself with 'softroc drive replace'",
+            "{apart}; to use drive {} here anyway, replace it by itself with 'softroc drive \
+            replace'",
             drive.name
         ))
     }
 
-    /// A drive was added: where that completes an array, it is started. Notes, a sentence each.
+    /// Starts an array that a new drive completes. Returns notes, a sentence each.
     pub(super) async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
         let mut notes = Vec::new();
         if drive.log_label().is_some() && !self.arrays.is_log_device(drive) {
             notes.push(format!(
-                "drive {0} is a device of a log that is not in use; run 'softroc log add {0}' to use it",
+                "drive {0} is a device of an unused log; run 'softroc log add {0}' to use it",
                 drive.name
             ));
         }
-        // What is left of an import that was interrupted may wait for it.
+        // An interrupted import may wait for it.
         let settles = self.inventory.drives().iter().any(|drive| drive.undo().is_some());
         if drive.array().is_none() && !settles {
             return notes;

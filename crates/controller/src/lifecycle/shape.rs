@@ -1,4 +1,4 @@
-//! What a new volume is like: from what was asked for, and what the drives have.
+//! The layout of a new volume, from the command and the properties of the drives.
 
 use crate::arrays::extents::{self, free_end};
 use crate::interface::{Coercion, CreateVolume, Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-/// What was asked for, looked at by itself: whatever the drives are like, such a volume can be.
+/// The parameters of a command, checked without the drives.
 pub(crate) struct Wanted {
     shape: layout::Shape,
     strip: Option<StripSize>,
@@ -46,7 +46,7 @@ impl Wanted {
     }
 }
 
-/// An arrangement by its name: of parity, or of mirrors.
+/// Sets the layout by its name: of parity, or of mirrors.
 fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
     let row = shape.level.row();
     if let Ok(mirrors) = text.parse::<MirrorArrangement>() {
@@ -60,15 +60,15 @@ fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
             let mirrors = row.mirror_arrangements.iter().map(|one| one.name());
             let names: Vec<&str> = parity.chain(mirrors).collect();
             return Err(invalid(match names.is_empty() {
-                true => format!("'{text}' is not an arrangement, and {} has none; leave it out", row.name),
-                false => format!("'{text}' is not an arrangement; {} has {}", row.name, names.join(", ")),
+                true => format!("'{text}' is not a layout, and {} has none; leave it out", row.name),
+                false => format!("'{text}' is not a layout; {} has {}", row.name, names.join(", ")),
             }));
         }
     }
     Ok(())
 }
 
-/// What a new volume has to know of a drive.
+/// The properties of a drive that a new volume needs.
 pub(super) struct Measure<'d> {
     pub(super) name: &'d str,
     pub(super) size: ByteCount,
@@ -76,7 +76,7 @@ pub(super) struct Measure<'d> {
     pub(super) rotational: bool,
 }
 
-/// The shape of a new volume, and its place.
+/// The layout of a new volume, and its location.
 pub(crate) struct Shape {
     pub(crate) geometry: Geometry,
     pub(crate) start_bytes: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// On drives that hold nothing else.
+    /// On empty drives.
     pub(super) fn on_drives(wanted: &Wanted, drives: &[Measure<'_>]) -> Result<Shape> {
         let strip = wanted.strip(drives.iter().any(|drive| drive.rotational));
         let (room, mut notes) = room(drives, wanted.coercion, strip)?;
@@ -111,7 +111,7 @@ impl Shape {
         Ok(Shape { geometry, start_bytes, capacity, sector, notes })
     }
 
-    /// In what is free on the drives of an array.
+    /// In the free space on the drives of an array.
     pub(super) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
         let infos: Vec<platform::DriveInfo> =
             drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
@@ -121,7 +121,8 @@ impl Shape {
         let gaps = extents::free_bytes(Some(label), room, strip);
         if gaps.is_empty() {
             let sentence = format!(
-                "nothing is free on the drives of {}; delete a volume, or choose other drives",
+                "there is no free space on the drives of {}; delete a volume, or choose other \
+                drives",
                 label.names()
             );
             return Err(invalid(sentence));
@@ -131,8 +132,8 @@ impl Shape {
     }
 }
 
-/// The layout, start and capacity of a volume in one of these gaps: the first that holds the size asked for, or all of
-/// the longest.
+/// The layout, start and capacity of a volume in one of these gaps: the first that has the
+/// requested size, or all of the longest.
 fn place(
     wanted: &Wanted,
     strip: StripSize,
@@ -165,13 +166,13 @@ fn place(
     Ok((geometry, start, size))
 }
 
-/// Whether a volume takes whole MiB of each drive: mirrors do, which are served in as large strips as fit into what they
-/// take ([`engine`]), whatever size the drives have.
+/// Whether a volume uses whole MiB of each drive. Mirrors do: they are served in the largest strips
+/// that fit into the used size ([`engine`]), whatever size the drives have.
 fn is_rounded(geometry: &Geometry) -> bool {
     geometry.level() == Level::Raid1 && geometry.member_size() >= ByteCount::MIB
 }
 
-/// A layout that takes all it can of each drive: whole MiB where it is [rounded](is_rounded).
+/// A layout that uses as much of each drive as possible: whole MiB if it is [rounded](is_rounded).
 fn rounded(geometry: Geometry) -> Result<Geometry> {
     match is_rounded(&geometry) {
         true => geometry.with_member_size(geometry.member_size().align_down(ByteCount::MIB)).map_err(invalid),
@@ -179,7 +180,7 @@ fn rounded(geometry: Geometry) -> Result<Geometry> {
     }
 }
 
-/// That a drive is used as smaller than it is, to be read behind its size.
+/// The note that a drive's used size is smaller than its size, as text after the size.
 fn rounded_to(size: ByteCount, used: ByteCount, coercion: Coercion) -> String {
     match used < size {
         true => format!(", of which {used} are used with --coercion {}", coercion.name()),
@@ -187,7 +188,7 @@ fn rounded_to(size: ByteCount, used: ByteCount, coercion: Coercion) -> String {
     }
 }
 
-/// How much of each drive can be used: as much as the smallest, rounded down, has before its label.
+/// The usable space of each drive: that of the smallest, rounded down, without its label.
 fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
     let mut smallest: Option<(ByteCount, &Measure<'_>)> = None;
     for drive in drives {
@@ -211,7 +212,8 @@ fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<
         && most != least.size
     {
         notes.push(format!(
-            "its drives differ in size, from {} to {}: only the size of the smallest, {}, is used of each",
+            "its drives differ in size, from {} to {}: each is used with the size of the smallest, \
+            {}",
             both_capacities(least.size),
             both_capacities(most),
             least.name

@@ -1,4 +1,4 @@
-//! Imports that were interrupted, as undo logs on drives tell: finished or taken back when labels are read.
+//! Interrupted imports, found by undo logs on drives: completed or undone when labels are read.
 
 use crate::events::EventCode;
 use crate::inventory::Drive;
@@ -11,22 +11,22 @@ use std::rc::Rc;
 /// A drive, and its undo log.
 type Kept = (Rc<Drive>, Rc<Undo>);
 
-/// What a drive that has an undo log tells of its import.
+/// The state of an import, as one drive with an undo log shows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ImportState {
-    /// It carries the label of the array that was to be, and that array exists.
+    /// It carries the label of the new array, which exists.
     Made,
-    /// It carries a label of it that was written before it existed.
+    /// It carries a label from before the array existed.
     Creating,
-    /// It carries no label of it: no drive was told that the array exists.
+    /// It carries no label of the new array yet.
     NotYet,
-    /// It was given to somebody else since.
+    /// It has been used for something else since.
     Other,
 }
 
 impl Lifecycle {
-    /// Ends imports that were interrupted: where no drive was told that the array exists, the drives become what they
-    /// were; where one was, the array exists. Where that cannot be told, since drives are not here, nothing is done.
+    /// Settles interrupted imports. If no drive's label says that the array exists, the drives are
+    /// restored; otherwise the array exists. Nothing is done if missing drives make that unclear.
     pub(super) async fn settle_imports(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         let mut imports: BTreeMap<Uuid, Vec<Kept>> = BTreeMap::new();
@@ -72,7 +72,10 @@ impl Lifecycle {
             match done {
                 Ok(()) => self.report_settled(drive, is_left).await,
                 Err(error) => {
-                    tracing::error!("drive {}: its import cannot be settled: {error}", drive.name);
+                    tracing::error!(
+                        "drive {}: its import can be neither finished nor undone: {error}",
+                        drive.name
+                    );
                     drive.set_problem(Some(unsettled(drive)));
                 }
             }
@@ -85,12 +88,12 @@ impl Lifecycle {
             return;
         }
         let name = &drive.name;
-        let text = format!("the import of drive {name} was interrupted: it is what it was before");
+        let text = format!("the import of drive {name} was interrupted and undone");
         self.events.report(
             EventCode::DriveImportUndone,
             name,
             "its import was interrupted",
-            "it is what it was before",
+            "it has its previous content",
             text,
         );
     }
@@ -116,7 +119,7 @@ async fn import_state(drive: &Drive, undo: &Undo) -> ImportState {
             false => ImportState::Other,
         },
         LabelSeen::Log(_) => ImportState::Other,
-        // The old metadata are removed, and the label is not there yet.
+        // The old metadata are removed, and the label is not written yet.
         LabelSeen::Blank => ImportState::NotYet,
         LabelSeen::Foreign(_) | LabelSeen::Headless(_) | LabelSeen::Bad(_) => {
             let Some(access) = drive.access() else { return ImportState::Other };

@@ -1,5 +1,5 @@
-//! Which volumes are disks of this machine whenever they are served: `attach.toml` in the state folder. It is a wish for this
-//! machine, so that it does not go with the drives to another one.
+//! The volumes that are attached to this host whenever they are served: `attach.toml` in the state
+//! folder. The setting belongs to this host, so it does not move with the drives.
 
 use super::Policies;
 use crate::events::EventCode;
@@ -9,11 +9,10 @@ use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where it is kept.
-const FILE: StateFile<Kept> =
-    StateFile::toml("attach.toml", "the list of volumes that are disks of this machine");
+/// The file of the settings.
+const FILE: StateFile<Kept> = StateFile::toml("attach.toml", "the list of attached volumes");
 
-/// The file: a line for each volume that is not `off`, by UUID.
+/// The file content: one line per volume that is not `off`, by UUID.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
@@ -22,15 +21,15 @@ pub(super) struct Kept {
 }
 
 impl Policies {
-    /// Takes in what was kept.
+    /// Loads the settings.
     pub(crate) async fn load_attach(&self) {
-        let lost = "no volume becomes a disk of this machine by itself";
+        let lost = "no volume is attached automatically";
         if let Some(kept) = self.events.load_state(&FILE, lost).await.value {
             self.attach.replace(kept);
         }
     }
 
-    /// Stores it where it could not be stored before.
+    /// Retries a failed store.
     pub(crate) async fn store_again(&self) {
         if self.events.is_unstored(FILE.name()) {
             let kept = self.attach.borrow().clone();
@@ -38,12 +37,12 @@ impl Policies {
         }
     }
 
-    /// What is wished for a volume.
+    /// The attach policy of a volume.
     pub(crate) fn attach_of(&self, volume: Uuid) -> AttachPolicy {
         self.attach.borrow().volumes.get(&volume).copied().unwrap_or(AttachPolicy::Off)
     }
 
-    /// Wishes for it from now on.
+    /// Sets the attach policy of a volume.
     pub(super) async fn set_attach(&self, volume: Uuid, name: &str, wished: AttachPolicy) -> Result<()> {
         if self.attach_of(volume) == wished {
             return Ok(());
@@ -65,15 +64,13 @@ impl Policies {
         Ok(())
     }
 
-    /// What is wished for a volume, for people.
+    /// The attach policy of a volume, for display.
     pub(crate) fn attach_policy(&self, volume: Uuid, since_unix_s: u64) -> Policy {
         let wished = self.attach_of(volume);
         let reason = match wished {
-            AttachPolicy::On => "whenever the volume is served, it is a disk of this machine",
-            AttachPolicy::ReadOnly => {
-                "whenever the volume is served, it is a disk of this machine that nothing can be written to"
-            }
-            AttachPolicy::Off => "it is a disk of this machine only after 'softroc attach'",
+            AttachPolicy::On => "the volume is attached whenever it is served",
+            AttachPolicy::ReadOnly => "the volume is attached read-only whenever it is served",
+            AttachPolicy::Off => "the volume is attached only by 'softroc attach'",
         };
         Policy {
             name: "attach".to_owned(),

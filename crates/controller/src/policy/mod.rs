@@ -1,12 +1,12 @@
-//! The room of policies: what operators wish for an array, for good: when its drives go out, what spares and tasks may
-//! do; and which volumes are disks of this machine.
+//! Persistent policies of arrays: when drives fail, what spares and tasks may do, and the volumes
+//! attached to this host.
 //!
-//! **Owns** the policies' names and what each value means. The values are kept in the array's labels, and go with it; what is wished
-//! for this machine is kept in the state folder.
+//! **Owns** the policies' names and the meaning of each value. The values are kept in the array's
+//! labels and move with it; settings of this host are kept in the state folder.
 //!
-//! **Invariants.** A policy is durable before the shards and the tasks learn of it.
+//! **Invariants.** A policy is durable before the shards and the tasks use it.
 //!
-//! **Who may call it**: `commands`.
+//! **Callers**: `commands`.
 
 mod attach;
 
@@ -15,16 +15,16 @@ use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::events::Events;
-use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
+use crate::interface::{AttachPolicy, Error, ErrorKind, Policy, Preset, Result, SetPolicy, Settings};
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
-use ondisk::StartDegraded;
+use ondisk::{SectorFormat, StartDegraded};
 use platform::Env;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A policy that is on or off: its name, and what each means.
+/// An on/off policy: its name, and the meaning of each value.
 struct Switch {
     name: &'static str,
     on: &'static str,
@@ -38,21 +38,21 @@ const COPYBACK: Switch = Switch {
 };
 const EMERGENCY_SPARE: Switch = Switch {
     name: "emergency-spare",
-    on: "where no spare fits, an empty drive that belongs to no array is used",
+    on: "if no spare fits, an unused blank drive is used",
     off: "only spares are used",
 };
 const DRIVE_GUARD: Switch = Switch {
     name: "predictive-failure-copy",
     on: "a drive that predicts its failure or is worn out is copied to a spare before it fails",
-    off: "a drive that predicts its failure or is worn out serves until it fails",
+    off: "a drive that predicts its failure or is worn out stays online until it fails",
 };
 const MIXED_KINDS: Switch = Switch {
     name: "mixed-kinds",
-    on: "a rotating spare may replace an SSD, and an SSD a rotating drive",
+    on: "a rotational spare may replace an SSD, and an SSD a rotational drive",
     off: "a spare replaces only a drive of its own kind",
 };
 
-/// What the room needs of others.
+/// The module's dependencies.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) arrays: Rc<Arrays>,
@@ -84,7 +84,7 @@ impl Policies {
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let mut notes = Vec::new();
-        // What may be refused comes first: then nothing is changed.
+        // Settings that may be refused come first: a refusal then changes nothing.
         if let Some(write_hole) = set.write_hole {
             notes.extend(self.arrays.set_write_hole(&array, &volume, write_hole).await?);
         }
@@ -112,7 +112,8 @@ impl Policies {
     async fn set_of_array(&self, array: &Rc<Array>, volume: &Volume, set: &SetPolicy) -> Result<Vec<String>> {
         let changed = {
             let _turn = array.metadata_turn().await;
-            // On the drives that are left it would make strangers of those that are lost.
+            // A label on the remaining drives alone would make the missing drives foreign to the
+            // array.
             self.arrays.check_can_record(array, &volume.name())?;
             let mut next = array.label();
             let before = next.policy.clone();
@@ -173,10 +174,34 @@ impl Policies {
     }
 }
 
-/// What is wished for an array, for people.
+/// The default of each setting of a volume on these drives (by name): preset, write hole, sectors,
+/// and the policies of the array.
+pub fn default_policies<'a>(drives: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
+    let preset = Preset::usual(drives);
+    let Settings { read_mode, write_mode, cache_mode, drive_cache } = preset.settings();
+    let settings = [
+        ("preset", preset.name()),
+        ("read-mode", read_mode.name()),
+        ("write-mode", write_mode.name()),
+        ("cache-mode", cache_mode.name()),
+        ("drive-cache", drive_cache.name()),
+        ("write-hole", "journal"),
+        ("sector", SectorFormat::default().name()),
+        ("attach", AttachPolicy::Off.name()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let of_array = of_array(&ondisk::Policy::default(), 0).into_iter();
+    settings.into_iter().chain(of_array.map(|policy| (policy.name, policy.configured))).collect()
+}
+
+/// The policies of an array, for display.
 pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
     let wished = array.label().policy;
     let since_unix_s = wished.set_unix_s.max(created_unix_s);
+    of_array(&wished, since_unix_s)
+}
+
+fn of_array(wished: &ondisk::Policy, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: String, reason: &str| Policy {
         name: name.to_owned(),
         configured: value.clone(),
@@ -201,7 +226,8 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
         policy(
             "drive-suspend-limit",
             format!("{} s", wished.suspend_limit_s),
-            "a drive that does not answer is suspended, and fails when it has not answered for so long",
+            "a drive that does not respond is suspended, and fails after this time without a \
+            response",
         ),
         switch(&COPYBACK, wished.copyback),
         switch(&EMERGENCY_SPARE, wished.emergency_spare),
@@ -212,17 +238,18 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
             wished.start_degraded.to_string(),
             match wished.start_degraded {
                 StartDegraded::Auto => {
-                    "after a clean shutdown the array starts without drives that are missing; otherwise an operator is asked, if they could have served it alone"
+                    "after a clean shutdown the array starts without missing drives; otherwise it \
+                    waits for an operator if those could have served it alone"
                 }
                 StartDegraded::Ask => {
-                    "an operator is asked before the array starts without drives that could have served it alone"
+                    "the array waits for an operator if missing drives could have served it alone"
                 }
             },
         ),
         policy(
             "task-rate",
             format!("{} %", wished.task_share_percent),
-            "the share of time that background tasks take while hosts do I/O",
+            "the share of drive time for background tasks during host I/O",
         ),
     ]
 }

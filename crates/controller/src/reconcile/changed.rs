@@ -1,8 +1,10 @@
-//! Drives that are not what they were: a file that was truncated, deleted or replaced, a device that shrank.
+//! Drives whose file or size changed: a file that was truncated, deleted or replaced, a device that
+//! shrank.
 //!
-//! Reading past the end of what shrank tells at once. A file that was deleted goes on taking writes, into an inode that
-//! nobody will find again; so every file is looked at every so often, and a device when it is asked for its health. A member
-//! that changed goes out of service, with that reason. Drives that could not be opened are tried again as often.
+//! A read past the end of a shrunk drive fails at once. A deleted file continues to accept writes,
+//! into an inode that can never be opened again. Files are therefore checked at intervals, and
+//! devices with their health query. A changed member fails with that reason. Drives that could not
+//! be opened are retried at the same interval.
 
 use crate::arrays::failures::Failing;
 use crate::inventory::Drive;
@@ -13,11 +15,11 @@ use platform::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often files are looked at.
+/// The interval of file checks.
 const LOOK: Duration = Duration::from_secs(30);
 
 impl Reconciler {
-    /// Looks whether files are what they were, until the controller stops.
+    /// Checks files for changes until the controller stops.
     pub(crate) async fn watch_changes(self: Rc<Self>) {
         loop {
             let stops = || self.attention.is_closing();
@@ -32,10 +34,11 @@ impl Reconciler {
         }
     }
 
-    /// Drives that are registered and could not be opened: one may answer now, and complete an array that is not started.
+    /// Opens registered drives that could not be opened before: one of them may complete a stopped
+    /// array.
     async fn look_at_closed(&self) {
         let mut closed = self.inventory.drives();
-        // Spares are looked at with the health of drives.
+        // Spares are checked with the health of drives.
         let is_closed = |drive: &Rc<Drive>| drive.access().is_none() && drive.spare().is_none();
         closed.retain(|drive| is_closed(drive) && !self.arrays.is_in_use(drive) && !drive.is_volatile());
         self.inventory.look_at(closed.clone()).await;
@@ -46,14 +49,14 @@ impl Reconciler {
         }
     }
 
-    /// A drive is not what it was.
+    /// Fails a drive whose file or size changed.
     pub(super) async fn put_changed_out(self: &Rc<Self>, drive: &Rc<Drive>) {
         let place = self.arrays.place_of(drive).filter(|(array, _)| array.is_running());
         let Some((array, slot)) = place else { return };
         let _turn = array.metadata_turn().await;
         let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, drive));
         if is_it && array.in_use().contains(&slot) {
-            let what = format!("a look at it: {}", platform::IoError::new(IoErrorKind::Changed));
+            let what = format!("a check of it: {}", platform::IoError::new(IoErrorKind::Changed));
             let failing = Failing { slot, cause: Cause::Error, what, is_lasting: false };
             self.arrays.put_out(&array, vec![failing]).await;
         }

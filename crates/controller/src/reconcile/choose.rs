@@ -1,36 +1,38 @@
-//! Which spare takes the place of a drive, and why the others do not: pure.
+//! Selects a spare for a slot, and explains why the others do not fit. This module has no side
+//! effects.
 //!
-//! A spare must fit: it stands by for the array, is large enough for what the array uses of its members, can read and
-//! write the array's sectors, is of the same kind (solid-state or rotating) unless the array's policy allows others,
-//! and has nothing against it itself. Of those that fit, the first in this order is taken: dedicated to the array,
-//! then to its enclosure, then to all, then (where the array's policy allows) a drive that is no spare; same kind;
-//! same enclosure as the drive that is replaced; the smallest; the first by name.
+//! A spare must fit: it covers the array, is large enough for the part of each member that the
+//! array uses, supports the array's sector size, and has no fault. It is of the same kind
+//! (solid-state or rotating), unless the array's policy allows others. The order of preference:
+//! dedicated to the array, then to its enclosure, then global, then (if the array's policy allows
+//! it) an unused drive; same kind; same enclosure as the replaced drive; the smallest; the first by
+//! name.
 
 use ondisk::Uuid;
 use units::{ByteCount, decimal_capacity};
 
-/// What the place of a drive asks for.
+/// The requirements of a slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
-    /// Of which array.
+    /// The array of the slot.
     pub array: Uuid,
-    /// The least a drive must hold: what the array uses of each member, and its label.
+    /// The minimum size: the part of each member that the array uses, and the label.
     pub size: ByteCount,
-    /// The array's sector: a drive with a larger one cannot serve.
+    /// The array's sector size: a drive with larger sectors does not fit.
     pub sector: ByteCount,
-    /// Whether the drive that is replaced rotates; `None` if nobody knows.
+    /// Whether the replaced drive rotates; `None` if unknown.
     pub rotational: Option<bool>,
-    /// Whether a drive of the other kind will do.
+    /// Whether a drive of the other kind is allowed.
     pub mixed_kinds: bool,
-    /// Whether a drive that is no spare may be taken.
+    /// Whether an unused drive may serve as an emergency spare.
     pub(super) emergency: bool,
-    /// The enclosure of the drive that is replaced.
+    /// The enclosure of the replaced drive.
     pub enclosure: Option<String>,
     /// The enclosures of the array's drives.
     pub(super) enclosures: Vec<String>,
 }
 
-/// What a drive is there for.
+/// The role of a drive as a spare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// A spare for these arrays.
@@ -39,11 +41,11 @@ pub(crate) enum Standing {
     Enclosure,
     /// A spare for all arrays.
     Global,
-    /// No spare; it belongs to nobody and holds nothing.
+    /// No spare; the drive is unused and empty.
     Unassigned,
 }
 
-/// A drive that might be taken.
+/// A drive that may be selected.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub name: String,
@@ -52,11 +54,11 @@ pub(crate) struct Offer {
     pub sector: ByteCount,
     pub rotational: bool,
     pub enclosure: Option<String>,
-    /// What is against it: it failed, refuses writes, predicts its failure. To be read after "it".
+    /// Its fault: it failed, refuses writes, predicts its failure. The text follows "it".
     pub(super) fault: Option<String>,
 }
 
-/// Why a drive cannot take the place, to be read after its name and "it"; `None` if it can.
+/// Why a drive does not fit, as text after its name and "it"; `None` if it fits.
 pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
     match &offer.standing {
         Standing::Dedicated(arrays) if !arrays.contains(&need.array) => {
@@ -94,15 +96,15 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
     None
 }
 
-/// The kind of a drive, for sentences.
+/// The kind of a drive, for messages.
 pub(super) fn kind_name(rotational: bool) -> &'static str {
-    if rotational { "a rotating drive" } else { "an SSD" }
+    if rotational { "a rotational drive" } else { "an SSD" }
 }
 
-/// The drive that takes the place.
+/// Selects the drive for a slot.
 ///
 /// # Errors
-/// Why each of them cannot, in the order given; empty if there is none.
+/// Why each drive does not fit, in the given order; empty without drives.
 pub(super) fn choose_spare(need: &Need, offers: &[Offer]) -> Result<usize, Vec<String>> {
     let refusals: Vec<Option<String>> = offers.iter().map(|offer| refusal(need, offer)).collect();
     let fitting = (0..offers.len()).filter(|&index| refusals[index].is_none());
@@ -175,7 +177,7 @@ mod tests {
             ),
             (
                 Offer { rotational: true, ..global() },
-                "s is a rotating drive, but an SSD is needed (mixed-kinds is off)",
+                "s is a rotational drive, but an SSD is needed (mixed-kinds is off)",
             ),
             (Offer { fault: Some("predicts its failure".into()), ..global() }, "s predicts its failure"),
         ];
@@ -246,8 +248,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever there is: what is chosen fits, nothing that fits better by standing is left, and where nothing is
-        /// chosen each has its reason.
+        /// For all inputs: the selected drive fits, no fitting drive has a better role, and without
+        /// a selection each drive has a reason.
         #[test]
         fn what_is_chosen_fits(
             offers in prop::collection::vec(any_offer(), 0..8),

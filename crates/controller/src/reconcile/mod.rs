@@ -1,14 +1,14 @@
-//! The room that compares what is wanted with what there is, and has done what is missing: spares stand in, drives are
-//! rebuilt, copied and given back, what is due begins.
+//! The reconciler: compares desired with current state, and starts the missing work: hot spares,
+//! rebuilds, copybacks, scheduled tasks.
 //!
-//! **Owns** the turn to make changes, which it shares with the commands of operators; what it has reported and does not
-//! repeat ([`Reconciler`]).
+//! **Owns** the lock for changes, shared with operators' commands; the conditions already reported,
+//! which are not repeated ([`Reconciler`]).
 //!
-//! **Invariants.** It decides by what labels say, never by what it did before, so it takes up after a restart what a
-//! process left that was killed. It and the commands change things one after the other.
+//! **Invariants.** It decides by the labels alone, never by its own history, so it continues the
+//! work of a killed process after a restart. Its changes and those of commands run one at a time.
 //!
-//! **Who may call it**: `commands`, which starts it, takes turns with it, and asks for spares. It begins tasks in `tasks`
-//! and puts drives into slots through `lifecycle`.
+//! **Callers**: `commands`, which starts it, shares its lock, and queries spares. It begins tasks
+//! in `tasks` and puts drives into slots through `lifecycle`.
 
 mod changed;
 mod choose;
@@ -30,7 +30,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What the room needs of others.
+/// The module's dependencies.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) inventory: Rc<Inventory>,
@@ -40,7 +40,7 @@ pub(crate) struct Needs {
     pub(crate) attention: Rc<Attention>,
 }
 
-/// Compares what is wanted with what there is.
+/// Compares desired with current state.
 pub(crate) struct Reconciler {
     env: Env,
     events: Rc<Events>,
@@ -49,13 +49,13 @@ pub(crate) struct Reconciler {
     lifecycle: Rc<Lifecycle>,
     tasks: Rc<Tasks>,
     attention: Rc<Attention>,
-    /// What it has reported already and does not repeat.
+    /// Reported conditions, which are not repeated.
     reported: RefCell<BTreeSet<String>>,
-    /// How often drives came back by themselves, by their UUID.
+    /// How often drives returned by themselves, by their UUID.
     returns: RefCell<BTreeMap<Uuid, Returns>>,
     /// When the controller was started.
     began: Instant,
-    /// The turn to make changes: commands and the reconciler, one after the other.
+    /// The lock for changes, held by one command or the reconciler at a time.
     turn: Credits,
 }
 
@@ -77,7 +77,7 @@ impl Reconciler {
         })
     }
 
-    /// The turn to make changes: whoever makes one takes it.
+    /// The lock for changes: each change must hold it.
     pub(crate) fn turn(&self) -> &Credits {
         &self.turn
     }

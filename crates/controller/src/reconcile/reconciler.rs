@@ -1,11 +1,11 @@
-//! The reconciler: looks at all arrays whenever something changed, and has done what is missing.
+//! The reconciler: checks all arrays after each change, and starts the missing work.
 //!
-//! It decides by what labels say, never by what it did before: a slot that is out gets a spare, regions that are stale get
-//! a rebuild, a drive that is being filled gets a copy, regions that are unsynced get a resync, a drive that expects to
-//! fail gets a successor, what a spare holds goes back to the drive that replaced the failed one. So it takes up
-//! after a restart what a process left that was killed.
+//! It decides by the labels alone, never by its own history. A missing member gets a spare, stale
+//! regions a rebuild, a drive being filled a copy, unsynced regions a resync. A drive that predicts
+//! its failure gets a replacement. An active hot spare is copied back to the drive that replaced
+//! the failed one. A restart therefore continues the work of a killed process.
 //!
-//! What it changes it changes in turn with the commands of operators, one after the other.
+//! Its changes and those of operators' commands run one at a time.
 
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
@@ -23,14 +23,15 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::counted;
 
-/// How long a drive that was not found when its array was started may still turn up before a spare takes its place.
+/// How long a drive that was missing at the start of its array may still appear before a spare
+/// takes its slot.
 const LATE: Duration = Duration::from_secs(60);
 
-/// When nothing tells that something changed: look all the same, so often.
+/// The interval of checks without a notification.
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Reconciler {
-    /// Asks drives for their health, until the controller stops.
+    /// Queries the health of drives until the controller stops.
     pub(crate) async fn watch_health(self: Rc<Self>) {
         let mut next = self.env.now() + health::FIRST;
         loop {
@@ -49,7 +50,7 @@ impl Reconciler {
         }
     }
 
-    /// Looks after all arrays, until the controller stops.
+    /// Checks all arrays until the controller stops.
     pub(crate) async fn run(self: Rc<Self>) {
         while !self.attention.is_closing() {
             let seen = self.attention.seen();
@@ -75,22 +76,23 @@ impl Reconciler {
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
         if let Err(why) = self.arrays.leave_cut_off(array).await {
-            tracing::warn!("what was begun of {} is not taken back: {why}", array.names());
+            tracing::warn!("an interrupted reshape of {} could not be rolled back: {why}", array.names());
             self.attention.look_again_in(LATE);
         }
         let (moving, is_held_up) = (array.on_its_way(), array.waits_for_drives());
-        self.tasks.ensure_reshapes(array, "it was on its way to another layout");
-        // As operators' commands come one after the other, none of them is about a slot that goes.
+        self.tasks.ensure_reshapes(array, "its reshape was interrupted");
+        // Commands also run one at a time, so none of them concerns a slot that is removed here.
         if let Err(why) = self.arrays.let_members_go(array).await {
             tracing::warn!("{why}");
             return self.attention.look_again_in(LATE);
         }
         let label = array.label();
-        // Drives are exchanged when it has come to its layout, but for those that are out and without which nothing can move.
+        // Drives are replaced after the reshape, except missing drives without which the reshape
+        // cannot continue.
         let members = label.member.iter().enumerate().filter(|_| moving.is_none() || is_held_up);
         for (slot, member) in members {
             if is_held_up && !array.waits_for_drives() {
-                break; // What has taken a slot was enough.
+                break; // One drive has taken a slot; that is enough.
             }
             if !member.is_online() {
                 self.reconcile_missing(array, slot, &label).await;
@@ -111,14 +113,12 @@ impl Reconciler {
         }
     }
 
-    /// A drive expects to fail, or is worn out.
+    /// Reports a drive that predicts its failure, or is worn out.
     fn report_suspected(&self, drive: &Drive, why: &str) {
         let place = self.arrays.place_of(drive);
         let effect = match &place {
-            Some((array, _)) if array.label().policy.drive_guard => {
-                "it is copied to a spare, if there is one"
-            }
-            Some(_) => "it serves on; replace it (predictive-failure copy is off)",
+            Some((array, _)) if array.label().policy.drive_guard => "it is copied to a spare, if one fits",
+            Some(_) => "it stays online; replace it (predictive-failure copy is off)",
             None => "it is not used as a spare any more",
         };
         let array = place.map(|(array, _)| array.name());
@@ -137,7 +137,7 @@ impl Reconciler {
         self.attention.look_after();
     }
 
-    /// A slot is out: a drive that appeared in its bay takes it, or a spare.
+    /// Handles a missing member: a drive that appeared in its bay takes the slot, or else a spare.
     async fn reconcile_missing(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
         let since_start = self.env.now().since(self.began);
@@ -155,7 +155,7 @@ impl Reconciler {
             return;
         }
         if let Some(drive) = self.blank_in_bay(array.drive(slot).as_deref()).await {
-            let cause = format!("drive {} appeared where drive {} was", drive.name, member.name);
+            let cause = format!("drive {} was inserted in the bay of drive {}", drive.name, member.name);
             return self.take_slot(array, slot, &drive, None, &cause).await;
         }
         let need = self.need_of(array, Some(slot));
@@ -165,8 +165,10 @@ impl Reconciler {
             Ok(chosen) => {
                 let drive = drives[chosen].clone();
                 let stands_in = self.stand_in(&drive, member, array.drive(slot).as_deref());
-                let cause =
-                    format!("spare {} takes the place of drive {}, which is out", drive.name, member.name);
+                let cause = format!(
+                    "spare {} takes the slot of drive {}, which is out of service",
+                    drive.name, member.name
+                );
                 self.take_slot(array, slot, &drive, Some(stands_in), &cause).await;
             }
             Err(why) => {
@@ -178,7 +180,7 @@ impl Reconciler {
         }
     }
 
-    /// A slot's drive is suspended: until it comes back, or has been so for too long, everything stays as it is.
+    /// Handles a suspended member: nothing changes until it returns, or its time limit has passed.
     async fn reconcile_suspended(self: &Rc<Self>, array: &Rc<Array>, slot: usize) {
         match self.arrays.suspended_for_another(array, slot) {
             None => {}
@@ -188,7 +190,7 @@ impl Reconciler {
         }
     }
 
-    /// A slot is out and no drive takes it: where a volume has a distributed spare, that takes what it held.
+    /// A slot has no drive and no spare: a distributed spare, if present, takes its content.
     fn reconcile_spread(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         for volume in array.served().iter().filter(|volume| volume.geometry.spare_strips() > 0) {
             let moved = volume.label().relocated;
@@ -204,12 +206,12 @@ impl Reconciler {
             let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
             let about =
                 About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid()) };
-            let cause = format!("drive {} is out, and no drive replaces it", member.name);
+            let cause = format!("drive {} is out of service, and no drive replaces it", member.name);
             self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
         }
     }
 
-    /// A slot serves again: what went into the distributed spare comes back.
+    /// A slot serves again: its content moves back from the distributed spare.
     fn reconcile_gathered(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         for volume in array.served() {
             let moved = volume.label().relocated.filter(|moved| usize::from(moved.slot) == slot);
@@ -223,13 +225,13 @@ impl Reconciler {
         }
     }
 
-    /// Whether the drive that is out is about to come back by itself.
+    /// Whether the missing drive is about to return by itself.
     fn is_returning(&self, array: &Array, slot: usize) -> bool {
         matches!(array.places().get(slot).map(|place| &place.role), Some(ondisk::Role::Left(Cause::Missing)))
             && array.drive(slot).is_some()
     }
 
-    /// Puts a drive into a slot that is out; the rebuild follows by itself.
+    /// Puts a drive into a slot without one; the rebuild follows automatically.
     async fn take_slot(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -245,7 +247,7 @@ impl Reconciler {
                 self.reconcile_stale_because(array, slot, &array.label(), cause);
             }
             Err(error) => {
-                let text = format!("{cause}, but could not: {}", error.message);
+                let text = format!("{cause}, but this failed: {}", error.message);
                 let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
                 if !is_known {
                     let effect = "the slot stays empty";
@@ -257,13 +259,14 @@ impl Reconciler {
         self.attention.look_after();
     }
 
-    /// Whether a drive that did not get a slot is why: it is not tried again then.
+    /// Whether a drive itself is the reason why it did not get a slot: it is not retried then.
     fn is_to_blame(&self, drive: &Drive) -> bool {
         drive.problem().is_some() || self.inventory.failure_of(drive).is_some()
     }
 
-    /// A drive did not get a slot. If it is to blame, another one is tried at once; the array is not as it was a moment ago otherwise, and
-    /// the same drive may get it soon: if it was a spare, it is one again.
+    /// Handles a drive that did not get a slot. If the drive itself is the reason, another one is
+    /// tried at once. Otherwise the array has changed meanwhile; the drive becomes a spare again if
+    /// it was one, and may be selected soon.
     async fn after_no_takeover(&self, drive: &Rc<Drive>, spare: Option<SpareLabel>) {
         if let Some(label) = spare.filter(|_| !self.is_to_blame(drive) && drive.spare().is_none())
             && let Err(error) = self.inventory.write_spare_label(drive, label).await
@@ -276,15 +279,16 @@ impl Reconciler {
         }
     }
 
-    /// Whether that was said of an array before.
+    /// Whether this was already reported for the array.
     fn was_reported(&self, array: &Array, text: &str) -> bool {
         !self.reported.borrow_mut().insert(format!("{} {text}", array.uuid))
     }
 
-    /// What the label is to remember of a spare that stands in.
+    /// The label's record of an active hot spare.
     fn stand_in(&self, spare: &Drive, member: &Member, home: Option<&Drive>) -> StandIn {
         let label = spare.spare();
-        // It may itself take the place of a spare that stood in: what is to be replaced stays the same.
+        // It may replace another active hot spare: the original drive remains the one to be
+        // replaced.
         let (instead_of, bay) = match &member.stands_in {
             Some(before) => (before.instead_of.clone(), before.bay.clone()),
             None => (member.name.clone(), home.and_then(bay_of)),
@@ -326,7 +330,7 @@ impl Reconciler {
         let known = self.tasks.is_known(TaskKind::Replace, &about);
         let is_back = member.stands_in.is_some() && replacement.stands_in.is_none() && !known;
         let kind = if is_back { TaskKind::Copyback } else { TaskKind::Replace };
-        let cause = format!("drive {} is to take the place of drive {}", replacement.name, member.name);
+        let cause = format!("drive {} is to replace drive {}", replacement.name, member.name);
         let total = self.bytes_left(array, &replacement.stale);
         self.tasks.ensure(array, kind, about, total, &cause);
     }
@@ -345,7 +349,8 @@ impl Reconciler {
         );
     }
 
-    /// A slot serves and is current. Its drive may expect to fail; it may be a spare that can go back.
+    /// Handles a serving, current member: its drive may predict its failure, or be an active hot
+    /// spare that can return.
     async fn reconcile_serving(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let Some(drive) = array.drive(slot) else { return };
         let member = &label.member[slot];
@@ -354,7 +359,8 @@ impl Reconciler {
         if let Some(stands_in) = member.stands_in.as_ref().filter(goes_back)
             && let Some(home) = self.blank_in(stands_in.bay.as_ref()).await
         {
-            let cause = format!("drive {} appeared where drive {} was", home.name, stands_in.instead_of);
+            let cause =
+                format!("drive {} was inserted in the bay of drive {}", home.name, stands_in.instead_of);
             return self.fill(array, slot, &home, None, TaskKind::Copyback, &cause).await;
         }
         let Some(why) =
@@ -380,7 +386,7 @@ impl Reconciler {
         }
     }
 
-    /// Begins to fill a drive that is to take a slot which serves.
+    /// Begins to fill a replacement for a serving slot.
     async fn fill(
         self: &Rc<Self>,
         array: &Rc<Array>,
@@ -406,10 +412,10 @@ impl Reconciler {
                 }
             }
             Err(error) => {
-                let text = format!("{cause}, but it could not be filled: {}", error.message);
+                let text = format!("{cause}, but the copy failed: {}", error.message);
                 let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
                 if !is_known {
-                    let (code, effect) = (EventCode::DriveReplacementFailed, "the old drive serves on");
+                    let (code, effect) = (EventCode::DriveReplacementFailed, "the old drive stays online");
                     let (name, array) = (&drive.name, array.name());
                     self.events.report(code, Subject::both(name, &array), cause, effect, text);
                 }
@@ -439,7 +445,7 @@ impl Reconciler {
         None
     }
 
-    /// How much of a member has to be made current that is stale in these regions.
+    /// How much of a member is stale in these regions, in bytes.
     fn bytes_left(&self, array: &Array, regions: &ondisk::Runs) -> u64 {
         let set = array.left(regions);
         let of_volume = |volume: &Rc<Volume>| {
@@ -449,7 +455,7 @@ impl Reconciler {
         array.volumes().iter().map(of_volume).sum()
     }
 
-    /// Tells what cannot be done, once for each reason and generation.
+    /// Reports a problem once for each reason and generation.
     fn report_once(&self, array: &Array, what: &str, since: u64, why: &str) {
         if self.was_reported(array, &format!("{since} {what}: {why}")) {
             return;
@@ -458,20 +464,20 @@ impl Reconciler {
             EventCode::ArrayNoSpare,
             &array.name(),
             why,
-            "it stays as it is",
+            "nothing was changed",
             format!("{what}: {why}"),
         );
     }
 }
 
-/// Where a drive sits, as the machine tells.
+/// The bay of a drive, as the system reports it.
 fn bay_of(drive: &Drive) -> Option<Bay> {
     let access = drive.access()?;
     let hardware = &access.info().hardware;
     Some(Bay { enclosure: hardware.enclosure.clone()?, slot: hardware.slot.clone()? })
 }
 
-/// Why no spare can, within a sentence.
+/// Why no spare fits, for use within a sentence.
 fn why_none(reasons: &[String], needs: &str) -> String {
     match reasons {
         [] => format!("there is none; {needs}"),

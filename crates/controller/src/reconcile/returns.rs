@@ -1,9 +1,12 @@
-//! Drives that come back by themselves: a path that reappears, a cable that is plugged in again, a server that answers.
+//! Drives that return by themselves: a restored path, a reconnected cable, a server that responds
+//! again.
 //!
-//! A slot that is out because its drive vanished, or did not answer in time, is looked at every few seconds. When the drive answers, carries its
-//! label and holds no write back, it is brought online as by `drive online`, and what it missed is rebuilt. Nothing is
-//! done for a drive that an operator took out or suspended, nor for one that failed by its own fault (`inventory::failed`). A drive
-//! that comes and goes is brought back a few times, and then left to the operator; one that is suspended again and again fails by policy.
+//! A slot whose drive vanished or timed out is checked every few seconds. When the drive responds,
+//! carries its label and has no outstanding writes, it is brought online as by `drive online`, and
+//! stale regions are rebuilt. Drives that an operator took offline or suspended are excluded, and
+//! so are drives that failed by their own fault (`inventory::failed`). A drive that repeatedly
+//! vanishes is brought back a few times, then left to the operator; a repeatedly suspended drive
+//! fails by policy.
 
 use crate::arrays::array::Array;
 use crate::events::{EventCode, Subject};
@@ -16,19 +19,19 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often drives that are missing are looked for.
+/// The interval of checks for missing drives.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// When nothing is missing and nothing tells of a change: look all the same, so often.
+/// The interval of checks when no drive is missing and no change is notified.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// So often a drive is brought back by itself within [`MEMORY`].
+/// The maximum number of automatic returns within [`MEMORY`].
 const MOST_RETURNS: u32 = 3;
 
-/// Returns that are longer ago do not count.
+/// Earlier returns do not count.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// How often a drive came back by itself of late.
+/// The recent automatic returns of a drive.
 #[derive(Clone, Copy)]
 pub(super) struct Returns {
     count: u32,
@@ -36,7 +39,7 @@ pub(super) struct Returns {
 }
 
 impl Reconciler {
-    /// Looks for drives that come back, until the controller stops.
+    /// Checks for returning drives until the controller stops.
     pub(crate) async fn watch_returns(self: Rc<Self>) {
         loop {
             let (seen, is_idle) = (self.attention.seen(), self.slots_out().is_empty());
@@ -64,7 +67,7 @@ impl Reconciler {
         }
     }
 
-    /// Looks at the drives that may be those of slots that are out, all at the same time: no lock is taken meanwhile.
+    /// Probes the candidates for slots without a drive, all at the same time; no lock is held.
     async fn look_for_drives(&self, silent: &BTreeSet<Uuid>) {
         let mut drives: Vec<Rc<Drive>> = Vec::new();
         for (array, slot, member) in self.slots_out() {
@@ -75,11 +78,11 @@ impl Reconciler {
         drives.dedup_by(|a, b| Rc::ptr_eq(a, b));
         let epochs: Vec<u64> = drives.iter().map(|drive| drive.epoch()).collect();
         self.inventory.look_at(drives.clone()).await;
-        // What was open of one that had vanished is dead: it is opened anew.
+        // The open handle of a vanished drive is dead: it is opened again.
         let closed = drives.iter().filter(|drive| drive.access().is_none());
         self.inventory.look_at(closed.cloned().collect()).await;
         for drive in self.inventory.changed(drives.clone()).await {
-            // What is open is not what its name leads to: the next look opens that.
+            // Its name no longer refers to the open device: the next probe opens the new one.
             let is_untouched =
                 |(other, epoch): (&Rc<Drive>, &u64)| Rc::ptr_eq(other, &drive) && drive.epoch() == *epoch;
             if drives.iter().zip(&epochs).any(is_untouched) {
@@ -107,8 +110,9 @@ impl Reconciler {
         out
     }
 
-    /// Suspended members that do not answer. They are asked with no turn taken: nobody waits for that. A drive that did not answer when it
-    /// is looked at for its label would be closed, and could not be opened again while shards have it.
+    /// Suspended members that do not respond. They are probed without a lock, so nothing waits for
+    /// them. Reading the label of a drive that does not respond would close it; it could not be
+    /// opened again while shards use it.
     async fn still_silent(&self) -> BTreeSet<Uuid> {
         let asked: Vec<(Uuid, Io)> = self
             .slots_out()
@@ -128,20 +132,20 @@ impl Reconciler {
         silent
     }
 
-    /// How often the drive of a slot came back by itself of late.
+    /// The recent automatic returns of a slot's drive.
     fn returned(&self, member: &Member) -> Option<Returns> {
         let before = self.returns.borrow().get(&member.uuid).copied();
-        // How often one that is suspended comes back is the policy's (`arrays::suspended`).
+        // Returns of suspended drives are limited by the policy (`arrays::suspended`).
         before.filter(|returns| self.env.now().since(returns.last) < MEMORY && !member.is_suspended())
     }
 
-    /// Whether the drive of a slot may come back by itself.
+    /// Whether the drive of a slot may return by itself.
     fn may_return(&self, member: &Member) -> bool {
         let is_unsteady = self.returned(member).is_some_and(|returns| returns.count >= MOST_RETURNS);
         !is_unsteady && self.arrays.unsettled(member).is_none()
     }
 
-    /// Brings the drive of a slot back, if the last look found it.
+    /// Brings the drive of a slot online, if the last probe found it.
     async fn bring_back_if_there(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         if !self.may_return(member) {
             return;
@@ -157,13 +161,14 @@ impl Reconciler {
                     self.report_flapping(array, &drive);
                 }
             }
-            // It is looked at again in a moment; an operator who asks is told.
-            Err(error) => tracing::debug!("drive {} is not brought back: {error}", drive.name),
+            // It is retried soon; an operator's command gets the error.
+            Err(error) => tracing::debug!("drive {} is not brought online: {error}", drive.name),
         }
         self.attention.look_after();
     }
 
-    /// The drives that may be the one of a slot that is out: its own, and those that are called so, or carry its label.
+    /// The candidates for a slot without a drive: its own drive, drives of that name, and drives
+    /// with its label.
     fn candidates(&self, array: &Array, slot: usize, member: &Member) -> Vec<Rc<Drive>> {
         let own = array.drive(slot);
         let others = self.inventory.drives().into_iter().filter(|drive| !self.arrays.is_in_use(drive));
@@ -175,7 +180,7 @@ impl Reconciler {
         own.into_iter().chain(others).filter(is_candidate).collect()
     }
 
-    /// The drive of a slot that is out, if it answered and is the one that it was.
+    /// The original drive of a slot, if it responded.
     fn answering(&self, array: &Array, slot: usize, member: &Member) -> Option<Rc<Drive>> {
         let is_it = |drive: &Rc<Drive>| {
             drive.member_label().is_some_and(|label| label.drive == member.uuid)
@@ -188,7 +193,8 @@ impl Reconciler {
 
     fn report_flapping(&self, array: &Array, drive: &Drive) {
         let text = format!(
-            "drive {} of {} vanished and came back {MOST_RETURNS} times within an hour; if it vanishes again it stays out until an operator runs 'softroc drive online {}'",
+            "drive {} of {} disappeared and returned {MOST_RETURNS} times within an hour; the next \
+            time it stays out of service until an operator runs 'softroc drive online {}'",
             drive.name,
             array.names(),
             drive.name
@@ -196,8 +202,8 @@ impl Reconciler {
         self.events.report(
             EventCode::DriveUnsteady,
             Subject::both(&drive.name, &array.name()),
-            &format!("drive {} comes and goes", drive.name),
-            "the next time it stays out",
+            &format!("drive {} is unstable", drive.name),
+            "the next time it stays out of service",
             text,
         );
     }

@@ -1,7 +1,7 @@
-//! Hot spares: drives that stand by, and take the place of one that fails.
+//! Hot spares: drives that replace a failed drive automatically.
 //!
-//! A spare carries a label of its own, which says what it stands by for; so it is one after every restart, in every
-//! machine. Which spare is taken, and why others are not, is [`choose`](crate::reconcile::choose)'s business; when, the reconciler's.
+//! A spare carries its own label with its scope, so it remains a spare after a restart and on
+//! another host. [`choose`](crate::reconcile::choose) selects a spare; the reconciler decides when.
 
 use crate::arrays::array::Array;
 use crate::arrays::volume_names;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 use units::{ByteCount, decimal_capacity};
 
 impl Reconciler {
-    /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
+    /// Checks that spares are present and still carry their labels; otherwise a problem would
+    /// remain hidden until they are needed.
     pub(super) async fn look_at_spares(self: &Rc<Self>) {
         let spares = self.spares();
         let is_well = |spare: &Rc<Drive>| spare.access().is_some() && spare.problem().is_none();
@@ -31,19 +32,25 @@ impl Reconciler {
             let is_spare = spare.spare().is_some() && spare.access().is_some();
             if is_spare && spare.problem().is_none() {
                 if !was_well {
-                    let text = format!("spare {} is there again", spare.name);
-                    self.events.report(EventCode::SpareReady, &spare.name, "it answers", "it is ready", text);
+                    let text = format!("spare {} is present again", spare.name);
+                    self.events.report(
+                        EventCode::SpareReady,
+                        &spare.name,
+                        "it responds",
+                        "it is ready",
+                        text,
+                    );
                     self.attention.look_after();
                 }
             } else if was_well {
                 let why =
-                    spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
+                    spare.problem().map_or_else(|| "it has no label any more".to_owned(), |p| p.message);
                 let text = format!("spare {} has failed: {why}", spare.name);
                 self.events.report(
                     EventCode::SpareFailed,
                     &spare.name,
                     &why,
-                    "it is no spare any more",
+                    "it is no longer a spare",
                     text,
                 );
             }
@@ -98,13 +105,13 @@ impl Reconciler {
         }
     }
 
-    /// What a new spare stands by for.
+    /// The scope of a new spare.
     fn scope_of(&self, add: &AddSpare) -> Result<SpareScope> {
         if add.volumes.is_empty() {
             return Ok(if add.same_enclosure { SpareScope::Enclosure } else { SpareScope::Global });
         }
         if add.same_enclosure {
-            let sentence = "a spare is for volumes or for an enclosure; leave one of the two out";
+            let sentence = "a spare is dedicated to volumes or to an enclosure; leave one of the two out";
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let mut arrays = Vec::new();
@@ -121,7 +128,7 @@ impl Reconciler {
         let enclosure = drive.enclosure();
         if scope == SpareScope::Enclosure && enclosure.is_none() {
             let sentence = format!(
-                "the enclosure of drive {} is not known; make it a spare for volumes with --for VOLUME",
+                "the enclosure of drive {} is unknown; dedicate it to volumes with --for VOLUME",
                 add.drive
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
@@ -166,12 +173,12 @@ impl Reconciler {
                 format!("the label of drive {name} could not be erased; 'softroc events' shows why");
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        let text = format!("drive {} is no spare any more", drive.name);
+        let text = format!("drive {} is no longer a spare", drive.name);
         self.events.report(
             EventCode::SpareRemoved,
             &drive.name,
             "an operator removed it",
-            "it is a spare no longer",
+            "it is no longer a spare",
             text,
         );
         let mut notes = Vec::new();
@@ -216,7 +223,7 @@ impl Reconciler {
         let covered: Vec<String> =
             redundant.iter().filter(covers).flat_map(|array| volume_names(array)).collect();
         let reason = match &offer {
-            None => Some(format!("drive {} is not there", drive.name)),
+            None => Some(format!("drive {} is missing", drive.name)),
             Some(Offer { fault: Some(fault), .. }) => Some(format!("drive {} {fault}", drive.name)),
             Some(_) => None,
         };
@@ -239,7 +246,7 @@ impl Reconciler {
         })
     }
 
-    /// Which arrays a spare covers, and which none does, and why.
+    /// The spares that cover each array, and the reasons for arrays without one.
     pub(crate) fn coverage(&self) -> Vec<CoverageInfo> {
         let offers: Vec<Offer> = self.spares().iter().filter_map(|drive| self.offer(drive)).collect();
         let covered = |array: Rc<Array>| {
@@ -268,7 +275,7 @@ impl Reconciler {
         self.arrays.all().into_iter().filter(|array| is_redundant(array)).map(covered).collect()
     }
 
-    /// What the place of a drive asks for; of no slot in particular: of any.
+    /// The requirements of a slot; of any slot if none is given.
     pub(super) fn need_of(&self, array: &Array, slot: Option<usize>) -> Need {
         let label = array.label();
         let drives: Vec<Rc<Drive>> = (0..label.member.len()).filter_map(|slot| array.drive(slot)).collect();
@@ -290,7 +297,7 @@ impl Reconciler {
         }
     }
 
-    /// A drive as something that may be taken; `None` while it is not open.
+    /// A drive as a candidate; `None` while it is not open.
     pub(super) fn offer(&self, drive: &Rc<Drive>) -> Option<Offer> {
         let access = drive.access()?;
         let info = access.info();
@@ -315,8 +322,7 @@ impl Reconciler {
         })
     }
 
-    /// Everything that may be taken for an array: spares, and where its policy says so, drives that belong to nobody
-    /// and hold nothing.
+    /// All candidates for an array: spares and, if its policy allows, unused empty drives.
     pub(super) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
         let mut drives = self.spares();
         drives.retain(|drive| self.inventory.failure_of(drive).is_none());
@@ -331,7 +337,7 @@ impl Reconciler {
         drives.into_iter().filter_map(|drive| self.offer(&drive).map(|offer| (drive, offer))).collect()
     }
 
-    /// Whether a drive belongs to nobody and holds nothing.
+    /// Whether a drive is unused and empty.
     pub(super) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
         let free = !self.arrays.is_in_use(drive)
             && self.arrays.place_of(drive).is_none()
@@ -344,12 +350,12 @@ impl Reconciler {
     }
 }
 
-/// Whether a spare is of any use to it.
+/// Whether an array has redundancy, so that a spare is useful.
 pub(crate) fn is_redundant(array: &Array) -> bool {
     array.volumes().iter().any(|volume| volume.is_redundant())
 }
 
-/// What a place asks for, within a sentence: `an SSD of 1 TB`.
+/// The requirements of a slot, within a sentence: `an SSD of 1 TB`.
 pub(super) fn describe_need(need: &Need) -> String {
     let kind = match need.rotational {
         Some(rotational) if !need.mixed_kinds => kind_name(rotational),

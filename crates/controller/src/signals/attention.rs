@@ -1,4 +1,4 @@
-//! What changed, for whoever looks after it.
+//! Notifications of changes.
 
 use super::wait_or;
 use platform::Env;
@@ -7,14 +7,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Counts what the reconciler should look at, and wakes those who wait for something to change.
+/// Counts changes for the reconciler, and wakes tasks that wait for a change.
 pub(crate) struct Attention {
     env: Env,
-    /// Counts what changed.
+    /// The number of changes.
     seen: Cell<u64>,
-    /// Whether somebody looks again by himself before long.
+    /// Whether the reconciler has scheduled another check.
     looking_again: Cell<bool>,
-    /// Nothing begins any more.
+    /// Whether the controller is shutting down: no new work starts.
     closing: Cell<bool>,
     changed: Signal,
 }
@@ -30,28 +30,28 @@ impl Attention {
         })
     }
 
-    /// Something changed that the reconciler should look at.
+    /// Notifies the reconciler of a change.
     pub(crate) fn look_after(&self) {
         self.seen.set(self.seen.get() + 1);
         self.notify();
     }
 
-    /// Something changed that somebody may wait for.
+    /// Wakes tasks that wait for a change.
     pub(crate) fn notify(&self) {
         self.changed.notify(&self.env);
     }
 
-    /// How often there was something to look at.
+    /// The number of changes for the reconciler.
     pub(crate) fn seen(&self) -> u64 {
         self.seen.get()
     }
 
-    /// Notified when there may be something to begin, or to store.
+    /// Notified when there may be work to start or state to store.
     pub(crate) fn changed(&self) -> &Signal {
         &self.changed
     }
 
-    /// The reconciler looks again after that time, though nothing changes.
+    /// Schedules another check by the reconciler after that time, even without a change.
     pub(crate) fn look_again_in(self: &Rc<Self>, time: Duration) {
         if self.looking_again.replace(true) {
             return;
@@ -65,7 +65,7 @@ impl Attention {
         });
     }
 
-    /// The controller is shutting down: nothing begins any more.
+    /// Starts the shutdown: no new work starts from now on.
     pub(crate) fn close(&self) {
         self.closing.set(true);
         self.notify();

@@ -1,12 +1,12 @@
-//! The room of signals: waiting for what others do, and telling them that there is something to do.
+//! Notifications between modules.
 //!
-//! **Owns** the count of changes that somebody should look at, and whether the controller is shutting down
-//! ([`Attention`]).
+//! **Owns** the count of changes for the reconciler, and the shutdown flag ([`Attention`]).
 //!
-//! **Invariants.** A change is counted before anybody is woken, so that whoever looks at the count first and then
-//! waits misses none. Once the controller is shutting down it stays so.
+//! **Invariants.** A change is counted before a task is woken, so a task that reads the count
+//! before it waits misses no change. The shutdown flag is never reset.
 //!
-//! **Who may call it**: every room. It knows none of them: this is how a lower room reaches one above it.
+//! **Callers**: every module. It depends on none of them: a lower module reaches an upper one this
+//! way.
 
 mod attention;
 mod waiting;

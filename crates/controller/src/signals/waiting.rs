@@ -1,4 +1,4 @@
-//! Waiting for something to change, but no longer than until a time.
+//! Waiting for a condition, with a deadline.
 
 use platform::sync::Signal;
 use platform::{Env, Instant};
@@ -6,7 +6,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Waits until `condition` holds, looking again after every notice, or until `deadline`. Whether it holds.
+/// Waits until `condition` holds or `deadline` passes; it is evaluated after every notification.
+/// Returns whether it holds.
 pub(crate) async fn wait_or(
     env: &Env,
     signal: &Signal,
@@ -24,7 +25,7 @@ pub(crate) async fn wait_or(
     held.await
 }
 
-/// Waits until the condition holds; it is looked at when either signal is notified.
+/// Waits until the condition holds; it is evaluated when either signal is notified.
 pub(crate) async fn wait_on_both(env: &Env, signals: (&Signal, &Signal), condition: impl Fn() -> bool) {
     let mut one = pin!(signals.0.wait_until(env, &condition));
     let mut other = pin!(signals.1.wait_until(env, &condition));

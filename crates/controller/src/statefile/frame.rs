@@ -1,38 +1,39 @@
-//! How a state file looks: a line that says what follows, and the document as text.
+//! The format of a state file: a header line, then the document as text.
 //!
 //! ```text
 //! # SoftROC state file, format 1, 123 bytes, CRC-32C 0a1b2c3d
 //! ```
 //!
-//! The line is a comment in TOML. A file without it is taken as it is: earlier versions wrote none, and who changes a file by hand removes it.
+//! The header is a comment in TOML. A file without it is read as it is: earlier versions wrote
+//! none, and an operator who edits a file removes it.
 
-/// How the line begins.
+/// The beginning of the header line.
 const MARK: &str = "# SoftROC state file, format ";
 
-/// A document with its line.
+/// A document with its header line.
 pub(super) fn framed(format: u32, body: &str) -> Vec<u8> {
     let sum = crc32c::crc32c(body.as_bytes());
     format!("{MARK}{format}, {} bytes, CRC-32C {sum:08x}\n{body}", body.len()).into_bytes()
 }
 
-/// The document of a file, if it is whole.
+/// The document of a file, if it is intact.
 ///
 /// # Errors
-/// Why it is not: the end of a sentence.
+/// Why it is damaged: the end of a sentence.
 pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
     if bytes.is_empty() {
         return Err("it is empty".to_owned());
     }
-    let text = str::from_utf8(bytes).map_err(|_| "it is no text".to_owned())?;
+    let text = str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
     let Some(rest) = text.strip_prefix(MARK) else {
         return match text.starts_with('#') && MARK.starts_with(text) {
-            true => Err("it is cut off".to_owned()),
+            true => Err("it is truncated".to_owned()),
             false => Ok(text),
         };
     };
-    let (line, body) = rest.split_once('\n').ok_or_else(|| "it is cut off".to_owned())?;
+    let (line, body) = rest.split_once('\n').ok_or_else(|| "it is truncated".to_owned())?;
     let parts = line.split_once(", ").and_then(|(of, rest)| Some((of, rest.split_once(" bytes, CRC-32C ")?)));
-    let garbled = || "its first line makes no sense".to_owned();
+    let garbled = || "its first line is invalid".to_owned();
     let (of, (len, sum)) = parts.ok_or_else(garbled)?;
     let of: u32 = of.parse().map_err(|_| garbled())?;
     if of == 0 {
@@ -46,7 +47,7 @@ pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
     let len: usize = len.parse().map_err(|_| garbled())?;
     let sum = u32::from_str_radix(sum, 16).map_err(|_| garbled())?;
     if body.len() < len {
-        return Err(format!("it is cut off: {} of {len} bytes are there", body.len()));
+        return Err(format!("it is truncated: {} of {len} bytes are present", body.len()));
     }
     if body.len() > len || crc32c::crc32c(body.as_bytes()) != sum {
         return Err("its checksum is wrong".to_owned());
@@ -54,7 +55,7 @@ pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
     Ok(body)
 }
 
-/// What follows the line, if there is one.
+/// The bytes after the header line, if there is one.
 pub(super) fn document(bytes: &[u8]) -> &[u8] {
     if !bytes.starts_with(MARK.as_bytes()) {
         return bytes;

@@ -1,16 +1,20 @@
-//! The room of state files: small documents in the state folder, one a file, of the controller and of its interfaces.
+//! State files: small documents in the state folder, one per file, of the controller and of its
+//! interfaces.
 //!
-//! **Owns** how such a file looks (`frame.rs`), and what becomes of one that cannot be read ([`StateFile`]). What is in it belongs to the room
-//! that declares it.
+//! **Owns** the format of these files (`frame.rs`), and the handling of unreadable ones
+//! ([`StateFile`]). The content belongs to the module that declares the file.
 //!
-//! **Invariants.** A file is replaced as a whole, and its previous version is kept beside it (`NAME.previous`). Content that cannot be read is
-//! never overwritten and never deleted: it is moved to `NAME.unreadable-1` to `-8`, or nothing is stored. At every moment a crash leaves
-//! a version under `NAME` or `NAME.previous`. An absent file whose previous version is there counts as damaged, not as new.
+//! **Invariants.** A file is replaced as a whole; its previous version is kept as `NAME.previous`.
+//! Unreadable content is never overwritten or deleted: it is moved to `NAME.unreadable-1` to `-8`,
+//! or nothing is stored. After a crash at any time, `NAME` or `NAME.previous` is intact. A missing
+//! file with a previous version counts as damaged, not as new.
 //!
-//! **Fault model.** Content may be empty, cut off, changed, from a later version of SoftROC, unreadable, or a folder may have its name. The folder may be
-//! full, or not writable. Not covered: a file that was changed on purpose together with its checksum.
+//! **Fault model.** Content may be empty, cut off, changed, from a later version of SoftROC or
+//! unreadable, or a folder may have the file's name. The folder may be full or read-only. Not
+//! covered: a deliberate change of a file and its checksum.
 //!
-//! **Who may call it**: `events`, on behalf of all rooms ([`Events::load_state`](crate::events::Events::load_state)); interfaces, for their own files.
+//! **Callers**: `events`, on behalf of all modules
+//! ([`Events::load_state`](crate::events::Events::load_state)); interfaces, for their own files.
 
 mod frame;
 
@@ -19,10 +23,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// So many files that cannot be read are kept of each; where there are as many, no other is stored in their place.
+/// The maximum number of unreadable versions kept of each file; beyond that, nothing more is
+/// stored.
 const MOST_ASIDE: usize = 8;
 
-/// How a document is written.
+/// The format of a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     Toml,
@@ -40,12 +45,12 @@ pub struct StateFile<T> {
     kind: PhantomData<fn(T) -> T>,
 }
 
-/// What a file held.
+/// The content of a file.
 #[derive(Debug)]
 pub struct Loaded<T> {
-    /// It; `None` where there is no file, or none that can be read.
+    /// The value; `None` if the file is missing or unreadable.
     pub value: Option<T>,
-    /// What is wrong with the file.
+    /// The problem of the file.
     pub trouble: Option<Trouble>,
 }
 
@@ -54,39 +59,39 @@ pub struct Loaded<T> {
 pub struct Trouble {
     /// Its name.
     pub file: &'static str,
-    /// What it holds.
+    /// Its content, as a phrase for messages.
     pub about: &'static str,
     /// Why: the end of a sentence.
     pub why: String,
-    /// Where it is now.
+    /// Its current location.
     pub place: Place,
-    /// Whether its previous version was read in its place.
+    /// Whether the previous version was read instead.
     pub from_previous: bool,
-    /// Whether its previous version is as new as it was.
+    /// Whether the previous version is as new as the file was.
     pub is_complete: bool,
 }
 
-/// Where a file is that cannot be read.
+/// The location of an unreadable file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// It is missing, though its previous version is there.
+    /// The file is missing, but its previous version exists.
     Missing,
-    /// Under that name.
+    /// Moved to this name.
     Aside(String),
-    /// Where it was, until an order replaces it.
+    /// In place, until an operator's command replaces it.
     Guarded,
-    /// Where it was, as it could not be moved: nothing is stored in its place. Why.
+    /// In place, as it could not be moved; nothing is stored instead. The reason.
     Stuck(String),
 }
 
 impl Trouble {
-    /// What happened, in a sentence without its end: what follows from it is for the file's owner to say.
+    /// What happened, as a sentence without its end: the file's owner adds the consequence.
     pub fn sentence(&self) -> String {
         let Trouble { file, about, why, .. } = self;
         let kept = match &self.place {
             Place::Missing => String::new(),
             Place::Aside(name) => format!("; it is kept as {name}"),
-            Place::Guarded => "; it is left as it is".to_owned(),
+            Place::Guarded => "; it is unchanged".to_owned(),
             Place::Stuck(why) => format!("; it stays where it is, and no change is stored there ({why})"),
         };
         let previous = match (self.from_previous, self.is_complete) {
@@ -103,24 +108,26 @@ impl<T> StateFile<T> {
         StateFile { name, about, form, format: 1, is_complete: false, is_guarded: false, kind: PhantomData }
     }
 
-    /// A file in TOML, and what it holds.
+    /// A TOML file, and its content as a phrase.
     pub const fn toml(name: &'static str, about: &'static str) -> StateFile<T> {
         StateFile::new(name, about, Form::Toml)
     }
 
-    /// A file in JSON, and what it holds.
+    /// A JSON file, and its content as a phrase.
     pub const fn json(name: &'static str, about: &'static str) -> StateFile<T> {
         StateFile::new(name, about, Form::Json)
     }
 
-    /// The same, where no version may be missed: the previous version is a copy of the newest one.
+    /// The same for a file of which no version may be lost: the previous version is a copy of the
+    /// newest.
     #[must_use]
     pub const fn complete(mut self) -> StateFile<T> {
         self.is_complete = true;
         self
     }
 
-    /// The same, where an earlier version must not come into force by itself: only an order replaces a file that cannot be read.
+    /// The same for a file whose earlier version must not take effect automatically: only an
+    /// operator's command replaces an unreadable file.
     #[must_use]
     pub const fn guarded(mut self) -> StateFile<T> {
         self.is_guarded = true;
@@ -132,7 +139,7 @@ impl<T> StateFile<T> {
         self.name
     }
 
-    /// What it holds, for a sentence.
+    /// Its content, as a phrase for messages.
     pub const fn about(&self) -> &'static str {
         self.about
     }
@@ -143,7 +150,7 @@ impl<T> StateFile<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> StateFile<T> {
-    /// What the file holds. One that cannot be read is moved aside, and its previous version takes its place.
+    /// Loads the file. An unreadable file is moved aside, and its previous version is used instead.
     pub async fn load(&self, store: &dyn StateStore) -> Loaded<T> {
         let current = self.read(store, self.name).await;
         let is_missing = matches!(current, Ok(None));
@@ -172,7 +179,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
             return Loaded { value: None, trouble: Some(trouble) };
         }
         if previous.is_err() {
-            // Two versions may not be moved together: what is left is found by the next start.
+            // If both versions cannot be moved, the next start finds the rest.
             if let Err(why) = put_aside(store, &self.previous(), self.name).await {
                 trouble.why = format!("{}, nor its previous version ({why})", trouble.why);
             }
@@ -188,12 +195,12 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         if let Some(value) = value.as_ref().filter(|_| !matches!(trouble.place, Place::Stuck(_)))
             && let Err(why) = self.replace(store, value).await
         {
-            tracing::warn!("{} could not be stored again: {why}; its previous version counts", self.name);
+            tracing::warn!("{} could not be stored again: {why}; its previous version is used", self.name);
         }
         Loaded { value, trouble: Some(trouble) }
     }
 
-    /// Where a copy is kept, there has to be one: earlier versions made none.
+    /// Creates the copy if it is required and missing: earlier versions made none.
     async fn make_copy(&self, store: &dyn StateStore, value: &T) {
         if !self.is_complete || matches!(self.read(store, &self.previous()).await, Ok(Some(_))) {
             return;
@@ -208,7 +215,8 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         }
     }
 
-    /// What an order takes in the place of a file that is [guarded](Self::guarded): its previous version.
+    /// The previous version of a [guarded](Self::guarded) file, for a command that replaces the
+    /// file.
     ///
     /// # Errors
     /// Why there is none: the end of a sentence.
@@ -216,10 +224,11 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         self.read(store, &self.previous()).await
     }
 
-    /// Has the file hold this from now on: durable when the future is done. What cannot be read there is moved aside first.
+    /// Stores the value: durable when the future completes. An unreadable file is moved aside
+    /// first.
     ///
     /// # Errors
-    /// Why it does not: the end of a sentence.
+    /// Why it is not stored: the end of a sentence.
     pub async fn store(&self, store: &dyn StateStore, value: &T) -> Result<(), String> {
         match self.read(store, self.name).await {
             Ok(Some(_)) => {}
@@ -227,7 +236,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
             Err(_) => {
                 self.clear_previous(store).await?;
                 if self.is_guarded && matches!(self.read(store, &self.previous()).await, Ok(None)) {
-                    // After a crash before the end, it does not look as if there had never been a file.
+                    // After a crash, the file does not look as if it had never existed.
                     let text = self.text(value)?;
                     store.store(&self.previous(), text).await.map_err(|error| error.to_string())?;
                 }
@@ -237,7 +246,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         self.replace(store, value).await
     }
 
-    /// Moves a previous version aside that cannot be read: nothing is stored over it.
+    /// Moves an unreadable previous version aside, so that it is not overwritten.
     async fn clear_previous(&self, store: &dyn StateStore) -> Result<(), String> {
         let previous = self.previous();
         match self.read(store, &previous).await {
@@ -265,7 +274,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         Ok(frame::framed(self.format, &body))
     }
 
-    /// What is stored under a name. The reasons never quote the content: there may be secrets in it.
+    /// Reads one version. Error texts never quote the content, which may include secrets.
     async fn read(&self, store: &dyn StateStore, name: &str) -> Result<Option<T>, String> {
         let Some(bytes) = store.load(name).await.map_err(|error| error.to_string())? else {
             return Ok(None);
@@ -274,17 +283,17 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         let read = match self.form {
             Form::Toml => toml::from_str(body).map_err(|error| error.message().to_owned()),
             Form::Json => serde_json::from_str(body).map_err(|error| {
-                format!("it makes no sense in line {}, column {}", error.line(), error.column())
+                format!("it is invalid in line {}, column {}", error.line(), error.column())
             }),
         };
         read.map(Some)
     }
 }
 
-/// Gives what is stored under `name`, which cannot be read, a name of its own that begins with `as_name`; which.
+/// Renames the unreadable file `name` to a unique name that begins with `as_name`, and returns it.
 ///
 /// # Errors
-/// Why it stays where it is: the end of a sentence.
+/// Why it stays in place: the end of a sentence.
 pub async fn put_aside(store: &dyn StateStore, name: &str, as_name: &str) -> Result<String, String> {
     for number in 1..=MOST_ASIDE {
         let aside = format!("{as_name}.unreadable-{number}");
@@ -293,11 +302,12 @@ pub async fn put_aside(store: &dyn StateStore, name: &str, as_name: &str) -> Res
         }
     }
     Err(format!(
-        "{MOST_ASIDE} files of that name are kept already; move {as_name}.unreadable-1 to -{MOST_ASIDE} elsewhere"
+        "{MOST_ASIDE} files of that name exist already; move {as_name}.unreadable-1 to \
+        -{MOST_ASIDE} elsewhere"
     ))
 }
 
-/// The document of a state file, whole or not, without the line that it begins with.
+/// The document of a state file, intact or not, without its header line.
 pub fn document(bytes: &[u8]) -> &[u8] {
     frame::document(bytes)
 }

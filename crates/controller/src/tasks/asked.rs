@@ -1,4 +1,4 @@
-//! What operators ask for: tasks started, paused, resumed, stopped, paced; schedules.
+//! Commands of operators: start, pause, resume, stop and pace tasks; schedules.
 
 use super::list::NewTask;
 use super::task::{About, Names, Pace, Task, Wish};
@@ -10,7 +10,7 @@ use crate::tasks::Tasks;
 use std::rc::Rc;
 use units::counted;
 
-/// What is said of tasks that nobody asked for.
+/// The cause of tasks that an operator started.
 const OPERATOR: &str = "an operator started it";
 
 pub(super) fn wrong(sentence: impl Into<String>) -> Error {
@@ -21,7 +21,7 @@ pub(super) fn invalid(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, sentence)
 }
 
-/// Whether a share is one.
+/// Checks that a share is within its limits.
 ///
 /// # Errors
 /// If it is not.
@@ -48,22 +48,22 @@ impl Tasks {
         Reply::Task { task: Box::new(task.info(self.env.now())), notes }
     }
 
-    /// Carries an order about tasks out, and answers when it is stored. Where nothing can be stored it is refused, and nothing changed.
+    /// Executes a command about tasks, and replies once it is stored. If nothing can be stored, the
+    /// command is refused and nothing changes.
     pub(crate) async fn stored(&self, order: impl FnOnce() -> Result<Reply>) -> Result<Reply> {
         self.list.store_now().await?;
         let reply = order()?;
         self.list.store_now().await.map(|()| reply)
     }
 
-    /// The same of an order that work stands still: that takes no time. Where it cannot be stored, the answer says how long it lasts.
+    /// The same for a command that pauses work, which takes effect at once. If it cannot be stored,
+    /// the reply says how long it lasts.
     pub(crate) async fn stored_after(&self, order: impl FnOnce() -> Result<Reply>) -> Result<Reply> {
         let reply = order()?;
         let lasting = self.list.store_now().await;
         lasting.map(|()| reply).map_err(|error| {
-            let sentence = format!(
-                "it stands still until the controller is started again, and then goes on: {}",
-                error.message
-            );
+            let sentence =
+                format!("it waits for a restart of the controller, and then continues: {}", error.message);
             Error::new(error.kind, sentence)
         })
     }
@@ -101,10 +101,10 @@ impl Tasks {
         self.new_check(&array, &volume, kind, pace, start.share_percent.is_some(), OPERATOR)
     }
 
-    /// A check of a volume.
+    /// Creates a check of a volume.
     ///
     /// # Errors
-    /// When there is nothing to compare, or one is under way.
+    /// When the volume has no redundancy, or a check is running.
     pub(super) fn new_check(
         &self,
         array: &Array,
@@ -143,7 +143,7 @@ impl Tasks {
         Ok(task)
     }
 
-    /// `task start init`: not while hosts use the volume, unless they may be disconnected.
+    /// `task start init`: refused while hosts use the volume, unless they may be disconnected.
     pub(crate) async fn start_init(&self, start: &StartTask) -> Result<Reply> {
         check_share(start.share_percent)?;
         let (array, volume) = self.volume_to_zero(start)?;
@@ -153,7 +153,7 @@ impl Tasks {
             let insisting = format!("softroc task start init {name} --{how} --disconnect-hosts");
             self.arrays.check_unused(&volume, &insisting).await?;
         } else if !is_full {
-            // One that is zeroed as a whole is hidden from hosts anyhow.
+            // A volume that is zeroed as a whole is hidden from hosts anyway.
             self.arrays.disconnect(&array, &volume).await?;
         }
         self.stored(|| self.start_task(start)).await
@@ -162,7 +162,7 @@ impl Tasks {
     /// The volume of an initialisation.
     ///
     /// # Errors
-    /// When none is named, or it has another task that has to end first.
+    /// When none is named, or another task of the volume has to end first.
     fn volume_to_zero(&self, start: &StartTask) -> Result<(Rc<Array>, Rc<Volume>)> {
         let Some(name) = &start.volume else {
             return Err(invalid("an initialisation needs a volume; name it"));
@@ -175,7 +175,7 @@ impl Tasks {
         let open =
             |task: &Rc<Task>| !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync;
         if let Some(task) = self.list.all().into_iter().find(open) {
-            return Err(wrong(format!("{} (task {}) has to end first", task.title(), task.id())));
+            return Err(wrong(format!("{} (task {}) must end first", task.title(), task.id())));
         }
         Ok((array, volume))
     }
@@ -207,7 +207,9 @@ impl Tasks {
 
     fn start_patrol(&self, start: &StartTask) -> Result<Rc<Task>> {
         if start.volume.is_some() {
-            return Err(invalid("a patrol is for drives, not for a volume; name drives, or none for all"));
+            return Err(invalid(
+                "a patrol read is for drives, not for a volume; name drives, or none for all",
+            ));
         }
         let plan = self.list.patrol.borrow().clone();
         let pace = Pace {
@@ -217,10 +219,10 @@ impl Tasks {
         self.new_patrol(&start.drives, pace, OPERATOR)
     }
 
-    /// A patrol over these drives; over all if none are named.
+    /// Creates a patrol read of these drives; of all if none are named.
     ///
     /// # Errors
-    /// When there are none, a name is wrong, or one is under way.
+    /// When there are no drives, a name is unknown, or a patrol read is running.
     pub(super) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
         let open = self.list.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
         if let Some(task) = open {
@@ -237,7 +239,7 @@ impl Tasks {
             let drive = self.arrays.find_drive(name)?;
             if !drive.has_medium() {
                 let sentence =
-                    format!("drive {name} has no medium to patrol, or cannot be opened; leave it out");
+                    format!("drive {name} has no medium to read, or cannot be opened; leave it out");
                 return Err(wrong(sentence));
             }
             chosen.push(drive);
@@ -246,7 +248,7 @@ impl Tasks {
             chosen = self.inventory.patrolled();
         }
         if chosen.is_empty() {
-            return Err(wrong("there are no drives with a medium to patrol; first run 'softroc drive add'"));
+            return Err(wrong("there are no drives with a medium to read; first run 'softroc drive add'"));
         }
         let size =
             |drive: &Rc<crate::inventory::Drive>| drive.access().map_or(0, |access| access.info().size.0);
@@ -285,7 +287,8 @@ impl Tasks {
         });
         let Some(task) = newest else {
             return Err(wrong(format!(
-                "drive {drive} has nothing to be rebuilt; to bring a drive back use 'softroc drive online', to replace it 'softroc drive replace'"
+                "drive {drive} needs no rebuild; to use a drive again, run 'softroc drive online', \
+                to replace it, run 'softroc drive replace'"
             )));
         };
         if !task.is_over() {
@@ -303,14 +306,14 @@ impl Tasks {
         Ok(task)
     }
 
-    /// A task that was stopped or has failed goes on.
+    /// Continues a stopped or failed task.
     pub(super) fn reopen(&self, task: &Rc<Task>) -> Result<()> {
         let (title, id) = (task.title(), task.id());
         if task.state() == TaskState::Done {
             return Err(wrong(format!("{title} (task {id}) is done; start a new one")));
         }
         if let Some(other) = self.list.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
-            return Err(wrong(format!("{title} is under way already, as task {}", other.id())));
+            return Err(wrong(format!("{title} is running already, as task {}", other.id())));
         }
         task.gave_up.set(None);
         task.change(&self.env, |record| {
@@ -320,10 +323,10 @@ impl Tasks {
         Ok(())
     }
 
-    /// A task that an operator can influence.
+    /// Finds a task that an operator can control.
     ///
     /// # Errors
-    /// If there is none of that number, or it goes by itself.
+    /// If there is none of that number, or it is automatic.
     fn find_steered(&self, id: u64) -> Result<Rc<Task>> {
         let task = self.find_task(id)?;
         match task.kind() {
@@ -342,12 +345,12 @@ impl Tasks {
         let array = self.arrays.all().into_iter().find(|of| Some(of.uuid) == array);
         let found = array.and_then(|array| Some((array.volume(volume?)?, array)));
         let Some((volume, array)) = found else {
-            return "redundancy is not complete before it is done".to_owned();
+            return "redundancy is incomplete until its end".to_owned();
         };
         match array.tolerance(&volume).more().at_least.0 {
-            0 => format!("until it is done, the failure of a drive of '{}' loses data", volume.name()),
+            0 => format!("until its end, a drive failure of '{}' loses data", volume.name()),
             more => format!(
-                "until it is done, redundancy of '{}' is not complete; it may lose {} now",
+                "until its end, redundancy of '{}' is incomplete; it survives {} now",
                 volume.name(),
                 counted(more, "more drive")
             ),
@@ -401,7 +404,7 @@ impl Tasks {
         )
     }
 
-    /// A task is to stand still or to go on: says so, and has it looked after.
+    /// Reports that a task pauses or continues, and notifies the reconciler.
     fn steered(
         &self,
         code: EventCode,
@@ -415,7 +418,7 @@ impl Tasks {
         self.changed(task, Vec::new())
     }
 
-    /// A task was changed: what it is now.
+    /// The reply to a change of a task: its new state.
     fn changed(&self, task: &Task, notes: Vec<String>) -> Result<Reply> {
         self.list.touch();
         Ok(self.task_reply(task, notes))
@@ -431,10 +434,12 @@ impl Tasks {
         let mut notes = Vec::new();
         match task.kind() {
             TaskKind::Rebuild | TaskKind::Relocate => notes.push(format!(
-                "redundancy is missing while it is stopped; to continue, run 'softroc task resume {id}'"
+                "redundancy is reduced while it is stopped; to continue, run 'softroc task resume \
+                {id}'"
             )),
             TaskKind::Copyback | TaskKind::Replace => {
-                notes.push(format!("the old drive serves on; to continue, run 'softroc task resume {id}'"));
+                notes
+                    .push(format!("the old drive stays online; to continue, run 'softroc task resume {id}'"));
             }
             _ => {}
         }
@@ -453,7 +458,7 @@ impl Tasks {
             return Err(wrong(format!("{} (task {}) has ended", task.title(), set.task)));
         }
         if set.share_percent.is_none() && set.limit_bytes_per_s.is_none() {
-            return Err(invalid("there is nothing to change; give --rate or --limit"));
+            return Err(invalid("there is nothing to change; use --rate or --limit"));
         }
         self.set_pace(&task, set.share_percent, set.limit_bytes_per_s);
         self.changed(&task, Vec::new())
@@ -469,7 +474,7 @@ impl Tasks {
         });
     }
 
-    /// A task has begun, and why.
+    /// Reports that a task has begun, with its cause.
     pub(super) fn report_begun(&self, task: &Task) {
         let (title, cause) = (task.title(), task.record().cause);
         let text = format!("{title} begins, as task {}: {cause}", task.id());

@@ -1,4 +1,4 @@
-//! Tasks that nobody asked for: begun where labels say that something has to be done.
+//! Automatic tasks, begun where labels require them.
 
 use super::list::NewTask;
 use super::reshape::wants_somebody;
@@ -10,14 +10,14 @@ use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long a task that failed rests before it is begun again; doubled every time.
+/// The delay before a failed task is begun again; doubled after each failure.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
-/// How often that is doubled: up to about an hour.
+/// The maximum number of doublings: up to about an hour.
 const MOST_DOUBLINGS: u32 = 6;
 
 impl Tasks {
-    /// An operator changed the array's share: tasks that follow it do so.
+    /// Applies the array's new share to the tasks that follow it.
     pub(crate) fn follow_policy(&self, array: &Array) {
         let share = array.label().policy.task_share_percent;
         for task in self.list.open() {
@@ -29,8 +29,8 @@ impl Tasks {
         self.list.touch();
     }
 
-    /// Begins a task, unless there is one already, or it was stopped. One that failed goes on after a while: what it
-    /// failed at may be over by then.
+    /// Begins a task, unless it exists or was stopped. A failed task continues after a delay, since
+    /// the cause may be temporary.
     pub(crate) fn ensure(
         self: &Rc<Self>,
         array: &Array,
@@ -56,7 +56,7 @@ impl Tasks {
                 }
                 match self.reopen(&task) {
                     Ok(()) => self.take_in_hand(&task),
-                    Err(error) => tracing::warn!("{} does not go on: {error}", task.title()),
+                    Err(error) => tracing::warn!("{} does not continue: {error}", task.title()),
                 }
                 return;
             }
@@ -72,7 +72,7 @@ impl Tasks {
         self.take_in_hand(&task);
     }
 
-    /// How a rebuild gets on, in a clause; `None` of one that nobody has begun.
+    /// The progress of a rebuild, as a clause; `None` if it has not begun.
     pub(crate) fn rebuild_of(&self, about: &About) -> Option<String> {
         let task = self.list.newest(TaskKind::Rebuild, about)?;
         let (title, id) = (task.title(), task.id());
@@ -81,13 +81,13 @@ impl Tasks {
             TaskState::Running => format!("{title} is running{why}"),
             TaskState::Waiting => format!("{title} waits{why}"),
             TaskState::Paused => {
-                format!("{title} is paused{why}; run 'softroc task resume {id}' to have it go on")
+                format!("{title} is paused{why}; to continue, run 'softroc task resume {id}'")
             }
             TaskState::Stopped => {
-                format!("{title} was stopped{why}; run 'softroc task resume {id}' to have it go on")
+                format!("{title} was stopped{why}; to continue, run 'softroc task resume {id}'")
             }
-            TaskState::Failed => format!("{title} failed{why}; it is tried again by itself"),
-            // What it lacks by now came later.
+            TaskState::Failed => format!("{title} failed{why}; it is retried automatically"),
+            // Regions became stale after that task.
             TaskState::Done | TaskState::Cancelled => return None,
         })
     }

@@ -1,4 +1,4 @@
-//! What is due by its schedule: patrols, and checks of volumes.
+//! Scheduled tasks: patrol reads, and checks of volumes.
 
 use crate::events::EventCode;
 use crate::interface::{Scheduled, TaskKind};
@@ -8,11 +8,11 @@ use crate::tasks::task::{Pace, Task};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long until the clock is looked at again.
+/// The interval of checks for a corrected clock.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(1800);
 
 impl Tasks {
-    /// Begins what is due by its schedule.
+    /// Begins the tasks that are due.
     pub(crate) fn begin_scheduled(self: &Rc<Self>) {
         let now = self.env.unix_time();
         self.follow_clock(now);
@@ -49,7 +49,7 @@ impl Tasks {
         }
     }
 
-    /// The clock may have been corrected: no schedule stays where it was set by a clock that was ahead.
+    /// Follows a corrected clock: a schedule set by a clock that was ahead is moved back.
     fn follow_clock(&self, now: u64) {
         let mut follows = self.list.patrol.borrow_mut().schedule.follow(now);
         for plan in self.list.checks.borrow_mut().values_mut() {
@@ -64,7 +64,7 @@ impl Tasks {
         match task {
             Ok(task) => self.take_in_hand(&task),
             Err(error) => {
-                let text = format!("the {what} of {of} that was due did not begin: {}", error.message);
+                let text = format!("the scheduled {what} of {of} did not begin: {}", error.message);
                 self.events.report(
                     EventCode::ScheduleMissed,
                     of,
@@ -77,7 +77,7 @@ impl Tasks {
         self.list.touch();
     }
 
-    /// How long until something is due, or may be by a clock that was corrected meanwhile.
+    /// The time until a task is due, or until the clock is checked again.
     pub(crate) fn until_scheduled(&self) -> Duration {
         let now = self.env.unix_time();
         let mut next = self.list.patrol.borrow().schedule.due(now);

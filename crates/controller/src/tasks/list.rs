@@ -1,4 +1,4 @@
-//! The tasks that there are, and what is kept of them.
+//! The list of tasks and their records.
 
 use super::steps::Step;
 use super::store::{self, CheckPlan, PatrolPlan};
@@ -12,13 +12,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Tasks that have ended stay listed, so many of them at most ...
+/// The maximum number of ended tasks in the list ...
 const MOST_ENDED: usize = 100;
 
-/// ... and so long.
+/// ... and how long they stay.
 const ENDED_FOR_S: u64 = 30 * 86_400;
 
-/// The tasks of this controller, as they are kept.
+/// The tasks of this controller.
 pub(crate) struct TaskList {
     pub(super) env: Env,
     pub(super) attention: Rc<Attention>,
@@ -26,7 +26,7 @@ pub(crate) struct TaskList {
     /// By number.
     pub(super) list: RefCell<BTreeMap<u64, Rc<Task>>>,
     pub(super) next: Cell<u64>,
-    /// What shards are busy with, by the number they know.
+    /// The steps that run on shards, by the number that shards know.
     pub(super) steps: RefCell<BTreeMap<u64, Rc<Step>>>,
     pub(super) next_step: Cell<u64>,
     pub(super) patrol: RefCell<PatrolPlan>,
@@ -35,7 +35,7 @@ pub(crate) struct TaskList {
     pub(super) store: store::Store,
 }
 
-/// What a new task is to be.
+/// The parameters of a new task.
 pub(crate) struct NewTask {
     pub kind: TaskKind,
     pub about: About,
@@ -62,7 +62,7 @@ impl TaskList {
         })
     }
 
-    /// A task that is to begin.
+    /// Adds a task.
     pub(crate) fn add(&self, new: NewTask) -> Rc<Task> {
         let id = self.next.get();
         self.next.set(id + 1);
@@ -95,23 +95,23 @@ impl TaskList {
         self.list.borrow().get(&id).cloned()
     }
 
-    /// All of them, by number.
+    /// All tasks, by number.
     pub(crate) fn all(&self) -> Vec<Rc<Task>> {
         self.list.borrow().values().cloned().collect()
     }
 
-    /// Those that have not ended.
+    /// The tasks that have not ended.
     pub(crate) fn open(&self) -> Vec<Rc<Task>> {
         self.list.borrow().values().filter(|task| !task.is_over()).cloned().collect()
     }
 
-    /// The newest task of that kind about that.
+    /// The newest task of that kind and subject.
     pub(super) fn newest(&self, kind: TaskKind, about: &About) -> Option<Rc<Task>> {
         let list = self.list.borrow();
         list.values().rev().find(|task| task.kind() == kind && task.about() == *about).cloned()
     }
 
-    /// Whether hosts may not see a volume: all of it is being zeroed.
+    /// Whether a volume is hidden from hosts, because all of it is being zeroed.
     pub(crate) fn hides(&self, volume: Uuid) -> bool {
         let zeroes = |task: &Rc<Task>| {
             let record = task.record();
@@ -120,7 +120,7 @@ impl TaskList {
         self.open().iter().any(zeroes)
     }
 
-    /// For people: those that go on first, then those that ended, the newest first.
+    /// For display: open tasks first, then ended tasks, newest first.
     pub(crate) fn infos(&self) -> Vec<TaskInfo> {
         let now = self.env.now();
         let mut infos: Vec<TaskInfo> = self.all().iter().map(|task| task.info(now)).collect();
@@ -131,14 +131,14 @@ impl TaskList {
         infos
     }
 
-    /// Something changed that is to be stored, or that lets another task begin.
+    /// Notifies of a change that must be stored, or that lets another task begin.
     pub(super) fn touch(&self) {
         self.forget_old();
         self.store.dirty.set(true);
         self.attention.notify();
     }
 
-    /// Tasks that ended long ago, or before many others.
+    /// Removes tasks that ended long ago, or exceed the limit.
     fn forget_old(&self) {
         let now = self.env.unix_time();
         let mut list = self.list.borrow_mut();

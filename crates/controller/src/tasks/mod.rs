@@ -1,36 +1,38 @@
-//! The room of background tasks: rebuilds, copies, resyncs, checks, patrols.
+//! Background tasks: rebuilds, copies, resyncs, checks, patrol reads.
 //!
-//! **Owns** the tasks, the schedules, and what shards are busy with ([`TaskList`]; over restarts `tasks.json`).
+//! **Owns** the tasks, the schedules, and the steps on shards ([`TaskList`]; stored in
+//! `tasks.json`).
 //!
-//! **Invariants.** A task's number is used once. A task is carried out by one worker at a time. What a task has to
-//! do next is read from labels and volumes every time, never remembered.
+//! **Invariants.** A task's number is used once. A task is executed by one worker at a time. The
+//! next step of a task is always derived from labels and volumes, never remembered.
 //!
-//! **Who may call it**: `reconcile` begins what is missing, `policy` changes the pace, `commands` asks and steers. It
-//! uses `arrays` to reach volumes and shards, and takes what shards report of its steps.
+//! **Callers**: `reconcile` begins missing tasks, `policy` changes the pace, `commands` queries and
+//! controls tasks. The module uses `arrays` to reach volumes and shards, and receives shards'
+//! reports on its steps.
 //!
-//! # Who decides what
-//! That something has to be done is told by labels, not by tasks: stale regions are rebuilt, a drive that is being
-//! filled is copied to, unsynced regions are resynced. The *reconciler* (`reconcile/reconciler.rs`) looks at all arrays whenever something
-//! changed, and begins what is missing; so a task that was interrupted, by a restart or because its volume was not
-//! served for a while, is begun again where labels say that it stands.
+//! # Responsibilities
+//! Labels determine the work, not tasks: stale regions are rebuilt, a drive being filled is copied
+//! to, unsynced regions are resynced. The *reconciler* (`reconcile/reconciler.rs`) checks all
+//! arrays after each change, and begins missing tasks. A task interrupted by a restart or an
+//! offline volume continues from the state in the labels.
 //!
-//! What is kept of tasks themselves (`tasks.json` in the state store) is their numbers, what operators wished of
-//! them, how far checks and patrols are, and how they ended. Losing it costs work that is done again, and history.
+//! The state store (`tasks.json`) holds the tasks' numbers, operators' settings, the progress of
+//! checks and patrol reads, and results. Losing it costs repeated work and history.
 //!
-//! | where | what |
+//! | file | content |
 //! | --- | --- |
-//! | `task.rs` | a task: how it stands, how far it is |
-//! | `rate.rs` | how fast |
+//! | `task.rs` | a task: state and progress |
+//! | `rate.rs` | throughput |
 //! | `steps.rs` | one volume's part of a task, on all shards |
-//! | `next.rs` | what a task has to do next, as labels tell |
-//! | `run.rs` | carrying a task out, step by step |
-//! | `store.rs` | what is kept over restarts |
-//! | `asked.rs`, `plans.rs` | what operators ask for: of tasks, of schedules |
-//! | `begin.rs` | what nobody asked for |
-//! | `due.rs`, `schedule.rs` | what is due by its schedule |
-//! | `patrol.rs` | drives read from end to end |
-//! | `reshape.rs` | volumes moved to another layout |
-//! | `list.rs` | the tasks that there are |
+//! | `next.rs` | the next step of a task, derived from labels |
+//! | `run.rs` | execution of a task, step by step |
+//! | `store.rs` | persistence |
+//! | `asked.rs`, `plans.rs` | operators' commands for tasks and schedules |
+//! | `begin.rs` | automatic tasks |
+//! | `due.rs`, `schedule.rs` | scheduled tasks |
+//! | `patrol.rs` | patrol reads |
+//! | `reshape.rs` | reshapes |
+//! | `list.rs` | the list of tasks |
 
 mod asked;
 mod begin;
@@ -60,7 +62,7 @@ use crate::signals::Attention;
 use platform::Env;
 use std::rc::Rc;
 
-/// What the room needs of others.
+/// The module's dependencies.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
     pub(crate) inventory: Rc<Inventory>,
@@ -68,7 +70,7 @@ pub(crate) struct Needs {
     pub(crate) attention: Rc<Attention>,
 }
 
-/// Background tasks, and who carries them out.
+/// Background tasks and their workers.
 pub(crate) struct Tasks {
     env: Env,
     events: Rc<Events>,
@@ -84,32 +86,33 @@ impl Tasks {
         Rc::new(Tasks { env: env.clone(), events, inventory, arrays, attention, list })
     }
 
-    /// For people: those that go on first, then those that ended, the newest first.
+    /// For display: open tasks first, then ended tasks, newest first.
     pub(crate) fn infos(&self) -> Vec<TaskInfo> {
         self.list.infos()
     }
 
-    /// Whether there has been a task of that kind about that.
+    /// Whether a task of that kind and subject exists or existed.
     pub(crate) fn is_known(&self, kind: TaskKind, about: &About) -> bool {
         self.list.newest(kind, about).is_some()
     }
 
-    /// Has all tasks that have not ended carried out.
+    /// Starts the workers of all open tasks.
     pub(crate) fn take_all_in_hand(self: &Rc<Self>) {
         self.list.open().iter().for_each(|task| self.take_in_hand(task));
     }
 
-    /// Takes in what was kept: see [`TaskList::load`].
+    /// Loads the stored tasks: see [`TaskList::load`].
     pub(crate) async fn load(&self) {
         self.list.load().await;
     }
 
-    /// Stores what changes, until [`Tasks::close`].
+    /// Stores changes, until [`Tasks::close`].
     pub(crate) async fn write(&self) {
         self.list.write().await;
     }
 
-    /// Ends the carrying out of tasks, waits until it has ended and everything is stored, and ends the storing.
+    /// Ends the execution of tasks, waits until it has ended and all is stored, and ends the
+    /// storing.
     pub(crate) async fn close(&self) {
         self.list.close().await;
     }

@@ -1,4 +1,4 @@
-//! What a task has to do next, as labels and volumes tell now.
+//! The next step of a task, derived from the current labels and volumes.
 
 use super::reshape::has_saved_window;
 use super::steps::{Moved, StepPlan};
@@ -12,28 +12,28 @@ use ondisk::{Member, Runs};
 use std::rc::Rc;
 use units::DriveIndex;
 
-/// What a task has to do next.
+/// The next step of a task.
 pub(crate) enum Next {
-    /// Nothing: it is done.
+    /// The task is complete.
     Done,
-    /// Nothing any more: why.
+    /// The task has become unnecessary: the reason.
     Moot(String),
-    /// Something else has to happen first: what.
+    /// The task has to wait: for what.
     Wait(String),
     /// Read drives.
     Patrol,
-    /// Move a volume of an array to another layout.
+    /// Reshape a volume of an array.
     Reshape(Rc<Array>, Rc<Volume>),
-    /// Look how it gets on: the shards do it by themselves. So many bytes are left.
+    /// Observe the progress: the shards work automatically. The bytes that are left.
     Watch(u64),
-    /// Have the shards do this.
+    /// Run this step on the shards.
     Step(StepPlan),
 }
 
-/// Why there is nothing to do where a volume or its array is gone.
+/// The reason why a task ends when its volume or array is deleted.
 pub(super) const DELETED: &str = "its volume was deleted";
 
-/// Which goes first where several concern the same drives.
+/// The order of tasks that concern the same drives.
 fn precedence(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Rebuild | TaskKind::Relocate => 0,
@@ -47,7 +47,7 @@ fn precedence(kind: TaskKind) -> u8 {
 }
 
 impl Tasks {
-    /// What a task has to do next.
+    /// Determines the next step of a task.
     pub(super) fn next_of(&self, task: &Rc<Task>) -> Next {
         if task.kind() == TaskKind::Patrol {
             return Next::Patrol;
@@ -62,10 +62,7 @@ impl Tasks {
             _ => true,
         };
         if let Some(volume) = array.on_its_way().filter(|_| waits) {
-            return Next::Wait(format!(
-                "'{}' is on its way to another layout, which goes first",
-                volume.name()
-            ));
+            return Next::Wait(format!("the reshape of '{}' goes first", volume.name()));
         }
         let next = match task.kind() {
             TaskKind::Reshape => return next_of_reshape(task, &array),
@@ -84,7 +81,7 @@ impl Tasks {
         }
     }
 
-    /// Whether the volume that a task is about was deleted.
+    /// Whether the volume of a task was deleted.
     pub(super) fn is_gone(&self, task: &Task) -> bool {
         let about = task.about();
         let Some(array) = about.array else { return false };
@@ -92,7 +89,7 @@ impl Tasks {
         array.is_none_or(|array| about.volume.is_some_and(|volume| array.volume(volume).is_none()))
     }
 
-    /// A task on the same array that goes first, and is under way.
+    /// A running task of the same array that has precedence.
     fn first_before(&self, task: &Rc<Task>) -> Option<Rc<Task>> {
         let (array, mine) = (task.about().array, (precedence(task.kind()), task.id()));
         let busy = |other: &Rc<Task>| {
@@ -103,8 +100,8 @@ impl Tasks {
         self.list.open().into_iter().find(|other| busy(other) && first(other))
     }
 
-    /// Of a task that fills a drive: why nothing is to be filled any more, if another drive has its place. One that is merely out, or
-    /// whose array is away, may come back.
+    /// For a task that fills a drive: why it has ended, if another drive has its slot. A drive that
+    /// is only failed or offline, or whose array is missing, may return.
     pub(super) fn lost_place(&self, task: &Rc<Task>) -> Option<String> {
         if !matches!(task.kind(), TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace) {
             return None;
@@ -123,7 +120,7 @@ impl Tasks {
         let slot = usize::from(about.slot.unwrap_or(u16::MAX));
         let label = array.label();
         let Some(member) = label.member.get(slot) else {
-            return Next::Moot("its slot is gone".to_owned());
+            return Next::Moot("its slot no longer exists".to_owned());
         };
         let is_filled = task.kind() != TaskKind::Rebuild;
         let left = match regions_left(array, member, about.drive, is_filled) {
@@ -135,7 +132,7 @@ impl Tasks {
                 return Next::Done;
             }
             self.arrays.note_full_replacement(array);
-            return Next::Wait("what was copied is recorded, and the drive takes the slot".to_owned());
+            return Next::Wait("the copy is being recorded, and the drive takes the slot".to_owned());
         }
         let drive = DriveIndex(about.slot.unwrap_or_default());
         let kind =
@@ -157,7 +154,7 @@ impl Tasks {
     }
 }
 
-/// Whether a volume can be moved on.
+/// Whether the reshape of a volume can continue.
 fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     let (about, aim) = (task.about(), task.record().aim);
     let Some(volume) = about.volume.and_then(|uuid| array.volume(uuid)) else {
@@ -169,21 +166,28 @@ fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     let others = || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
     match () {
         () if to.is_none() && volume.was_taken_back(about.drive) => Next::Moot(
-            "a drive that it could not do without was out at a start before anything had moved, and all is as it was before the order; order it again when the drive works".to_owned(),
+            "a drive that it needs was out of service at a start before any data moved, and the \
+            reshape was rolled back; repeat the command when the drive works"
+                .to_owned(),
         ),
-        // The start that took it back may be over, and nothing but the volume tells.
+        // The start that rolled it back may be over, so only the volume shows it.
         () if to.is_none() && aim.is_some_and(|aim| aim != Aim::of(&volume.geometry)) => Next::Moot(
-            "it was taken back before anything had moved, and all is as it was before the order; order it again when the drives that it needs work".to_owned(),
+            "it was rolled back before any data moved; repeat the command when the drives that it \
+            needs work"
+                .to_owned(),
         ),
-        // A stop of its task takes back what has not begun to move, and is known here then: it has come to its layout.
+        // Stopping the task rolls back a reshape that has moved nothing; otherwise the reshape is
+        // complete.
         () if to.is_none() || about.drive != to => Next::Done,
         () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
-        () if array.cut_off().is_some() => Next::Wait("what was begun before is taken back first".to_owned()),
+        () if array.cut_off().is_some() => {
+            Next::Wait("an interrupted reshape is rolled back first".to_owned())
+        }
         () if others().is_some() => {
-            Next::Wait(format!("'{}' goes to its layout first", others().unwrap_or_default()))
+            Next::Wait(format!("the reshape of '{}' goes first", others().unwrap_or_default()))
         }
         () if held_up().is_some() => Next::Wait(held_up().unwrap_or_default()),
-        // Where a window is saved, what is in use changes by nothing when it is moved.
+        // With a saved window, moving it does not change which stripes are in use.
         () if array.is_unsynced_on_its_way(&volume) && !has_saved_window(&volume) => {
             Next::Wait(format!("the resync of '{}' goes first", volume.name()))
         }
@@ -191,7 +195,7 @@ fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     }
 }
 
-/// Regions of the array that a task on a member's drive has left.
+/// Regions of the array that a task on a member drive has left.
 fn regions_left(
     array: &Array,
     member: &Member,
@@ -200,18 +204,19 @@ fn regions_left(
 ) -> Result<RegionSet, Next> {
     let stale = place_of(member, drive, is_filled)?;
     if !is_filled && !member.is_online() {
-        return Err(Next::Moot(format!("drive {} is out", member.name)));
+        return Err(Next::Moot(format!("drive {} is out of service", member.name)));
     }
     Ok(array.left(stale))
 }
 
-/// Where a task's drive is stale: in its slot, or as the one that is filled for it. If it is neither: what there is to do about that.
+/// The stale regions of a task's drive, as a member or as a replacement being filled. If it is
+/// neither: the consequence for the task.
 fn place_of(member: &Member, drive: Option<ondisk::Uuid>, is_filled: bool) -> Result<&Runs, Next> {
     let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
     match &member.replacement {
         Some(replacement) if is_filled && is_it(replacement.uuid) => Ok(&replacement.stale),
         _ if is_filled && is_it(member.uuid) => Err(Next::Done),
-        _ if is_filled => Err(Next::Moot("the drive that was filled failed".to_owned())),
+        _ if is_filled => Err(Next::Moot("the replacement drive failed".to_owned())),
         _ if !is_it(member.uuid) => Err(Next::Moot("another drive has taken the slot".to_owned())),
         _ => Ok(&member.stale),
     }
@@ -248,9 +253,10 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
             let stuck = volume.has_parity() && !array.out_of(volume).is_empty() && distrusted;
             match regions.is_empty() {
                 true => Next::Done,
-                false if stuck => {
-                    Next::Wait(format!("'{}' is degraded: a drive that it needs is out", volume.name()))
-                }
+                false if stuck => Next::Wait(format!(
+                    "'{}' is degraded: a drive that it needs is out of service",
+                    volume.name()
+                )),
                 false => Next::Watch(regions_bytes(volume, regions.len(), capacity)),
             }
         }
@@ -259,11 +265,11 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
             left => step(ShardTask::Initialise { full: record.full }, left),
         },
         TaskKind::Relocate | TaskKind::Restore => next_of_spread(array, volume, record.kind, slot, step),
-        _ => Next::Moot("such a task is not about a volume".to_owned()),
+        _ => Next::Moot("this kind of task has no volume".to_owned()),
     }
 }
 
-/// What a distributed spare has to take in still, or to give back.
+/// The next step for a distributed spare: regions to take in, or to give back.
 fn next_of_spread(
     array: &Array,
     volume: &Volume,
@@ -285,12 +291,12 @@ fn next_of_spread(
         _ if left.is_empty() => Next::Done,
         TaskKind::Relocate if !is_out => Next::Moot("a drive has taken the slot".to_owned()),
         TaskKind::Relocate => step(ShardTask::Relocate { slot }, Some(left)),
-        _ if is_out => Next::Moot("the drive is out".to_owned()),
+        _ if is_out => Next::Moot("the drive is out of service".to_owned()),
         _ => step(ShardTask::Restore { slot }, Some(left)),
     }
 }
 
-/// How much of `whole`, which all regions of a volume make, so many of them are.
+/// The share of `whole`, which all regions of a volume make up, for this number of regions.
 pub(crate) fn regions_bytes(volume: &Volume, regions: u32, whole: u64) -> u64 {
     let all = volume.regions().len().max(1) as u128;
     u64::try_from(u128::from(whole) * u128::from(regions) / all).unwrap_or(whole)

@@ -1,11 +1,12 @@
-//! Patrol read: every drive from end to end, to find what cannot be read before it is needed.
+//! Patrol read: reads every drive from end to end, to find medium errors early.
 //!
-//! Members, spares and drives that belong to nobody are read alike, each at its own pace: a piece, then a rest that is as
-//! much longer than the piece took as the share says. A drive that is busy with hosts takes longer for a piece and
-//! rests longer after it: so the patrol yields without having to know of hosts.
+//! Members, spares and unused drives are read alike, each at its own pace: a piece, then a pause in
+//! proportion to the time of the piece and the configured share. A drive that is busy with hosts
+//! takes longer for a piece and thus pauses longer: the patrol yields without tracking hosts.
 //!
-//! What cannot be read in the data of a volume that is served is handed to the shards, which write it anew from
-//! redundancy under their locks. Anywhere else it is told, and counted against the drive: nothing of value is there.
+//! Unreadable sectors in the data of a served volume are passed to the shards, which rewrite them
+//! from redundancy under their locks. Elsewhere they are reported and counted against the drive: no
+//! data is lost there.
 
 use super::steps::{Moved, StepEnd, StepPlan};
 use super::task::{Pace, Progress, Task, Wish};
@@ -24,25 +25,25 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
-/// Read at a time: little enough that a host's request does not wait long behind it.
+/// The read size: small enough that host requests do not wait long behind it.
 const PIECE: ByteCount = ByteCount(256 << 10);
 
-/// Drives that are read at a time.
+/// The maximum number of drives read at the same time.
 const DRIVES_AT_A_TIME: u64 = 64;
 
-/// The longest a patrol sleeps before it looks again whether it may go on.
+/// The longest pause before the patrol checks again whether it may continue.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// Where bytes of a drive belong that cannot be read.
+/// The owner of unreadable bytes on a drive.
 enum Home {
-    /// To a volume that is served: its slot there, and the range within the drive's part of the volume.
+    /// A served volume: its slot there, and the range within the drive's part of the volume.
     Volume(Rc<Volume>, DriveIndex, ByteRange),
-    /// To nothing that could be written anew.
+    /// No owner that could rewrite them.
     Nobody(&'static str),
 }
 
 impl Tasks {
-    /// Reads the drives that the task names, from where it stands on each.
+    /// Reads the drives of the task, from the stored position of each.
     pub(super) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> StepEnd {
         let positions = task.record().positions;
         let drives: Vec<(Rc<Drive>, u64)> = positions
@@ -73,7 +74,8 @@ impl Tasks {
         task.wish() == Wish::Stop || self.attention.is_closing()
     }
 
-    /// Reads one drive, from `at` on. `drives`: how many are being read, for they share the limit.
+    /// Reads one drive from `at` on. `drives`: the number of drives being read, which share the
+    /// limit.
     async fn patrol_drive(
         self: &Rc<Self>,
         task: &Rc<Task>,
@@ -102,7 +104,8 @@ impl Tasks {
             buffer = outcome.buffers.into_iter().next().unwrap_or_else(|| Buf::unpooled(PIECE));
             match outcome.result {
                 Ok(_) => {}
-                // Nothing can be said of blocks that the drive was not asked for, or that the system did not read.
+                // The error says nothing about blocks if the drive received no request or the
+                // system failed to read.
                 Err(error) if !error.is_of_blocks() => return self.patrol_left(drive, at, error),
                 Err(_) => {
                     let piece = ByteRange::new(ByteOffset(at), len);
@@ -125,7 +128,7 @@ impl Tasks {
         }
     }
 
-    /// Rests, but looks up when it is to stop.
+    /// Pauses; returns early if the task is to stop.
     async fn rest(&self, task: &Task, rest: Duration) {
         let until = self.env.now() + rest;
         while self.env.now() < until && !self.patrol_stops(task) {
@@ -138,12 +141,12 @@ impl Tasks {
     fn patrol_left(&self, drive: &Drive, at: u64, why: IoError) {
         let what_helps = match why.kind {
             IoErrorKind::Busy | IoErrorKind::Unknown => {
-                "run it again, and look at the system's log if it stops again"
+                "run it again, and check the system's log if it stops again"
             }
             _ => "check its cable",
         };
         let text = format!(
-            "drive {} cannot be read ({why}): the patrol stopped at byte {at}; {what_helps}",
+            "drive {} cannot be read ({why}): the patrol read stopped at byte {at}; {what_helps}",
             drive.name
         );
         self.events.report(
@@ -155,7 +158,7 @@ impl Tasks {
         );
     }
 
-    /// A piece cannot be read: finds out which sectors, and has them written anew where they can be.
+    /// Handles an unreadable piece: finds its bad sectors, and has them rewritten where possible.
     async fn patrol_unreadable(
         self: &Rc<Self>,
         task: &Rc<Task>,
@@ -168,7 +171,7 @@ impl Tasks {
             drive.count_medium_error();
             let (start, end) = (range.start.0, range.end().0);
             let what =
-                format!("the patrol found that drive {} cannot read bytes {start} to {end}", drive.name);
+                format!("the patrol read found that drive {} cannot read bytes {start} to {end}", drive.name);
             let (effect, repaired) = match self.home_of(drive, range) {
                 Home::Nobody(whose) => (whose.to_owned(), false),
                 Home::Volume(volume, slot, part) => {
@@ -204,32 +207,33 @@ impl Tasks {
         }
     }
 
-    /// Whose the bytes are.
+    /// The owner of the bytes.
     fn home_of(&self, drive: &Drive, range: ByteRange) -> Home {
         let Some((array, slot)) = self.arrays.place_of(drive) else {
             return Home::Nobody(
-                "no data is there; a write may repair it, and a drive with many such errors should be replaced",
+                "there is no data in these blocks; a write may repair them; replace a drive with \
+                many such errors",
             );
         };
         if !array.in_use().contains(&slot) {
-            return Home::Nobody("it is out of its array, which loses nothing");
+            return Home::Nobody("it is out of service, and no data is lost");
         }
         match volume_at(&array, range) {
             Some((volume, part)) => match u16::try_from(slot) {
                 Ok(slot) => Home::Volume(volume, DriveIndex(slot), part),
-                Err(_) => Home::Nobody("no volume is there"),
+                Err(_) => Home::Nobody("there is no volume in these blocks"),
             },
-            None => Home::Nobody("no volume that is served lies there"),
+            None => Home::Nobody("there is no served volume in these blocks"),
         }
     }
 
-    /// Has the shards write a range anew, and waits for it.
+    /// Has the shards rewrite a range, and waits for the result.
     async fn repair_range(&self, task: &Rc<Task>, volume: &Volume, slot: DriveIndex, range: ByteRange) {
         let Some(id) = volume.id() else { return };
-        // A task of its own, for its progress is none of the patrol's.
+        // It runs as a separate task, since its progress is not that of the patrol.
         let mut record = task.record();
         record.progress = Progress::default();
-        // The patrol may have been paused just now: nobody could resume this part of it.
+        // The patrol may have been paused just now; this part of it could not be resumed.
         record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));
         let kind = ShardTask::RepairRange { slot, range };
@@ -251,8 +255,8 @@ fn after_repair(volume: &str, reads: bool) -> String {
     }
 }
 
-/// The served volume that holds a range of its members, and the range within each drive's part of it; of a range that
-/// reaches over its end, what lies in it.
+/// The served volume that holds a range of its members, and the range within each drive's part of
+/// it. A range that extends beyond its end is clipped.
 fn volume_at(array: &Array, range: ByteRange) -> Option<(Rc<Volume>, ByteRange)> {
     array.served().into_iter().find_map(|volume| {
         let label = volume.label();
@@ -263,14 +267,14 @@ fn volume_at(array: &Array, range: ByteRange) -> Option<(Rc<Volume>, ByteRange)>
     })
 }
 
-/// Which parts of a piece cannot be read, in runs of what the drive writes at a time.
+/// The unreadable parts of a piece, in units of the drive's physical write size.
 async fn unreadable_within(access: &Access, piece: ByteRange) -> Vec<ByteRange> {
     let unit = access.info().physical_sector.bytes().max(access.info().logical_sector.bytes());
     let mut bad: BTreeMap<u64, u64> = BTreeMap::new();
     let mut open = vec![piece];
     while let Some(range) = open.pop() {
         if !access.read(range).await.is_err_and(|error| error.is_of_blocks()) {
-            continue; // It can be read, or nobody can tell.
+            continue; // It can be read, or its state is unknown.
         }
         let half = ByteCount(range.len.0 / 2).align_up(unit);
         if range.len <= unit || half >= range.len {
@@ -290,8 +294,8 @@ async fn unreadable_within(access: &Access, piece: ByteRange) -> Vec<ByteRange> 
     runs.into_iter().map(|(start, end)| ByteRange::from_to(ByteOffset(start), ByteOffset(end))).collect()
 }
 
-/// How long to rest after a piece that took so long: so that reading is at most `share_percent` of the time, and this
-/// drive's part of the limit is kept.
+/// The pause after a piece that took this long: reading takes at most `share_percent` of the time,
+/// within this drive's part of the limit.
 fn rest_after(took: Duration, len: ByteCount, pace: Pace, drives: u64) -> Duration {
     let share = u32::from(pace.share_percent.clamp(1, 100));
     let by_share = took * (100 - share) / share;

@@ -1,4 +1,4 @@
-//! What operators ask for of schedules.
+//! Commands of operators for schedules.
 
 use super::asked::{check_share, invalid, wrong};
 use super::store::{CheckPlan, PatrolPlan};
@@ -28,7 +28,7 @@ impl Tasks {
                 return Err(invalid("the schedule of a check needs a volume; name it"));
             }
             (Scheduled::Patrol, Some(_)) => {
-                return Err(invalid("a patrol is for all drives; leave the volume out"));
+                return Err(invalid("a patrol read is for all drives; leave the volume out"));
             }
             (Scheduled::Patrol, None) => self.schedule_patrol(set).await?,
         };
@@ -39,7 +39,7 @@ impl Tasks {
 
     async fn schedule_patrol(&self, set: &SetSchedule) -> Result<ScheduleInfo> {
         if set.repair.is_some() {
-            return Err(invalid("a patrol always repairs what it can; leave --repair out"));
+            return Err(invalid("a patrol read always repairs; leave --repair out"));
         }
         let now = self.env.unix_time();
         let change = |plan: &mut PatrolPlan, _: &mut _| {
@@ -72,7 +72,7 @@ impl Tasks {
         Ok(self.check_schedule(&volume))
     }
 
-    /// A volume was deleted: nothing of it is scheduled any more, and its tasks end.
+    /// Removes the schedules of a deleted volume, and ends its tasks.
     pub(crate) fn forget_volume(&self, volume: Uuid) {
         self.list.checks.borrow_mut().remove(&volume);
         self.list.touch();
@@ -105,7 +105,7 @@ impl Tasks {
         }
     }
 
-    /// The patrol's schedule, and that of each volume that has redundancy.
+    /// The schedule of the patrol read, and that of each redundant volume.
     pub(crate) fn schedules(&self) -> Vec<ScheduleInfo> {
         let volumes = self.arrays.all().into_iter().flat_map(|array| array.known_volumes());
         let redundant = volumes.filter(|volume| volume.is_redundant());

@@ -1,26 +1,26 @@
-//! How fast something goes: over the last ten seconds of it.
+//! Throughput over the last ten seconds.
 
 use platform::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How far back the rate looks.
+/// The time span of the rate.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// Samples are no nearer to one another than this.
+/// The minimum distance of samples.
 const SPACING: Duration = Duration::from_millis(250);
 
-/// The rate of something that is counted in bytes and only grows.
+/// The rate of a byte count that only grows.
 #[derive(Default)]
 pub(crate) struct Rate {
     samples: VecDeque<(Instant, u64)>,
 }
 
 impl Rate {
-    /// So many bytes are done now.
+    /// Adds a sample: the bytes done so far.
     pub(super) fn sample(&mut self, now: Instant, done_bytes: u64) {
         let near = |&(at, _): &(Instant, u64)| now.since(at) < SPACING;
-        // The newest sample is moved on while it is near the one before it.
+        // The newest sample is replaced while it is close to the previous one.
         if self.samples.len() > 1 && self.samples.iter().nth_back(1).is_some_and(near) {
             self.samples.pop_back();
         }
@@ -30,15 +30,15 @@ impl Rate {
         }
     }
 
-    /// It stood still, or begins anew.
+    /// Resets the rate after a pause or a new start.
     pub(super) fn forget(&mut self) {
         self.samples.clear();
     }
 
-    /// Bytes per second; `None` before anything can be said.
+    /// Bytes per second; `None` without enough samples.
     pub(super) fn bytes_per_s(&self, now: Instant) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
-        // While nothing comes, the rate falls.
+        // Without progress, the rate falls.
         let until = if now.since(last.0) > SPAN { now } else { last.0 };
         let seconds = until.since(first.0).as_secs_f64();
         (seconds > 0.0).then(|| last.1.saturating_sub(first.1) as f64 / seconds)

@@ -1,7 +1,8 @@
-//! A volume moved to another layout, window by window ([`engine::Mover`] has the order).
+//! Reshape of a volume, window by window (order of writes: [`engine::Mover`]).
 //!
-//! Between two windows the task looks whether it is to go on: wishes, a resync that has to come first, hosts beside which it goes slower.
-//! A window that is saved is moved before any of that: hosts that write there wait for it. When that cannot be done, they are told so.
+//! Between two windows the task checks whether to continue: commands of operators, a resync with
+//! precedence, host load. A saved window is moved before that, since host writes there wait for it.
+//! If moving it fails, these writes fail.
 
 use super::run::SETTLE;
 use super::steps::StepEnd;
@@ -17,27 +18,29 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// The longest that the task stands back after a window.
+/// The longest pause after a window.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// What of each drive is moved at a time at least, where rows allow so little: all drives take time to record that it is.
+/// The minimum window per drive, if rows allow so little: recording the progress takes time on all
+/// drives.
 const LEAST: ByteCount = ByteCount(1 << 20);
 
-/// The most beside hosts.
+/// The maximum window per drive while hosts are active.
 const MOST_BESIDE_HOSTS: ByteCount = ByteCount(8 << 20);
 
-/// How long it is to take beside hosts: those that ask for the window wait for all of it, and others for what drives have to do for it.
+/// The target duration of a window while hosts are active: requests in the window wait for all of
+/// it, others for the drives' work.
 const BESIDE_HOSTS: Duration = Duration::from_millis(100);
 
-/// How often a window that is saved is tried in a row before hosts that write there are told that nobody goes on: what drives did not answer
-/// is done without them the next time.
+/// The number of attempts to move a saved window before its waiting host writes fail. An attempt
+/// leaves out drives that did not respond before.
 const MOST_TRIES: u32 = 3;
 
 impl Tasks {
-    /// The volume of an array that is on its way is moved on, and those that follow it after that.
+    /// Begins the reshape of the array's reshaping volume, then those of the queued volumes.
     pub(crate) fn ensure_reshapes(self: &Rc<Self>, array: &Array, cause: &str) {
         if array.cut_off().is_some() {
-            return; // It is taken back.
+            return; // It is rolled back.
         }
         let begun = array.moves_now().filter(|volume| volume.is_on_its_way());
         for volume in begun.into_iter().chain(array.followers()) {
@@ -46,7 +49,8 @@ impl Tasks {
             let about = About { drive: to, ..About::of_volume(array.uuid, volume.uuid()) };
             self.ensure(array, TaskKind::Reshape, about.clone(), array.usable_bytes(&volume), cause);
             let task = self.list.newest(TaskKind::Reshape, &about).filter(|task| !task.is_over());
-            // Whether it has come there may have to be told when nobody remembers that the way was taken back.
+            // The recorded target shows later whether the reshape was completed, even if no
+            // record of a rollback is left.
             if let (Some(task), Some(aim)) = (task, array.aim_of(&volume).map(|aim| Aim::of(&aim)))
                 && task.record().aim.as_ref() != Some(&aim)
             {
@@ -56,14 +60,15 @@ impl Tasks {
         }
     }
 
-    /// The tasks that move volumes of the array of one that does.
+    /// The tasks that reshape volumes of the same array.
     fn of_one_order(&self, task: &Task) -> Vec<Rc<Task>> {
         let is_other =
             |other: &Rc<Task>| other.kind() == TaskKind::Reshape && other.about().array == task.about().array;
         self.list.open().into_iter().filter(is_other).collect()
     }
 
-    /// An operator stops a task. Volumes of one array move together, and what is to be taken back of one is taken back of all.
+    /// An operator stops a task. The volumes of one array are reshaped together, and rolled back
+    /// together.
     pub(super) fn wish_stop(&self, task: &Rc<Task>) {
         let with = if task.kind() == TaskKind::Reshape { self.of_one_order(task) } else { Vec::new() };
         for other in with.iter().chain([task]) {
@@ -71,8 +76,8 @@ impl Tasks {
         }
     }
 
-    /// An operator has stopped a task. What it did of a move is taken back; nothing is to be taken back of any other.
-    /// Whether it is stopped: otherwise it goes on.
+    /// After an operator's stop: rolls a reshape back; other tasks need no rollback. Returns
+    /// whether it is stopped; otherwise it continues.
     pub(super) async fn take_back(&self, task: &Task) -> bool {
         let about = task.about();
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
@@ -89,7 +94,8 @@ impl Tasks {
         self.leave_order(task, &array, &volume).await
     }
 
-    /// All of an order is taken back with the volume that leads. Whether it is: otherwise all of its tasks are as they were before the stop.
+    /// Rolls back all volumes of a command with the leading volume. Returns whether that succeeded;
+    /// otherwise all tasks return to their state before the stop.
     async fn leave_order(&self, task: &Task, array: &Rc<Array>, leads: &Rc<Volume>) -> bool {
         let left = self.arrays.leave_reshape(array, leads).await;
         if let Err(error) = &left {
@@ -99,7 +105,8 @@ impl Tasks {
         left.is_ok()
     }
 
-    /// A task that an operator stopped cannot be taken back: it is as it was before that. Whoever stopped it was answered when that was not known, and hears of it.
+    /// A stopped task cannot be rolled back, so it returns to its earlier state. The reply to the
+    /// stop was sent before that was known, so an event reports it.
     fn goes_on_after_stop(&self, task: &Task, why: &str) {
         if task.wish() != Wish::Stop {
             return;
@@ -107,23 +114,27 @@ impl Tasks {
         task.wish_no_stop(&self.env);
         let (title, id) = (task.title(), task.id());
         let text = format!(
-            "{title} was stopped by an operator, and goes on as it was before: {why}; to try it again, run 'softroc task stop {id}'"
+            "{title} was stopped by an operator, and continues: {why}; to try again, run 'softroc \
+            task stop {id}'"
         );
         let effect = format!("task {id} is not stopped");
         self.events.report(EventCode::TaskNotStopped, &task.event_subject(), why, &effect, text);
         self.list.touch();
     }
 
-    /// What is ahead of a volume that follows others is taken back by the task of the one that leads, or is not. Where that task has failed, and rests
-    /// before it is begun again, nobody else does it.
+    /// The queued reshape of a volume is rolled back by the task of the leading volume, or not at
+    /// all. If that task has failed and waits for its next attempt, no other task does it.
     async fn await_taken_back(&self, task: &Task, array: &Rc<Array>, volume: &Volume) -> bool {
         let is_decided = || {
             let goes_on = task.wish() != Wish::Stop || self.attention.is_closing();
             goes_on || volume.label().follows.is_none() || array.volume(volume.uuid()).is_none()
         };
         let Some(leads) = array.leads() else {
-            // What it was followed to stays.
-            self.goes_on_after_stop(task, "the volume that goes first has come to its layout, or is gone");
+            // The leading reshape is committed or deleted, so it cannot be rolled back.
+            self.goes_on_after_stop(
+                task,
+                "the reshape that goes first is complete, or its volume is deleted",
+            );
             return false;
         };
         let is_of_leads = |other: &Rc<Task>| other.about().volume == Some(leads.uuid());
@@ -135,7 +146,7 @@ impl Tasks {
         volume.label().follows.is_none()
     }
 
-    /// Whether a task can be stopped: what has moved to another layout does not come back.
+    /// Whether a task can be stopped: moved data cannot be moved back.
     pub(super) fn check_can_stop(&self, task: &Task) -> crate::interface::Result<()> {
         let about = task.about();
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
@@ -152,15 +163,15 @@ impl Tasks {
             return Ok(());
         }
         let why = match follows {
-            true => "belongs to an order of which something has moved or is gone, which does not come back",
-            false => "has moved a part of it, which does not come back",
+            true => "belongs to a reshape of several volumes that has moved data and cannot be rolled back",
+            false => "has moved data and cannot be rolled back",
         };
         let (title, id) = (task.title(), task.id());
-        let sentence = format!("{title} {why}; to have it stand still, run 'softroc task pause {id}'");
+        let sentence = format!("{title} {why}; to pause it, run 'softroc task pause {id}'");
         Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
-    /// Moves a volume on until all of it is moved, or something else is to be done first.
+    /// Reshapes a volume until all of it is moved, or another step has precedence.
     pub(super) async fn reshape(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
         task.stand(&self.env, TaskState::Running, None);
         if volume.follows()
@@ -189,7 +200,7 @@ impl Tasks {
             if let Err(why) = self.arrays.reshape_step(array, volume, step.clone()).await {
                 let recorded = mover.recorded();
                 match () {
-                    // It was whole when it was looked at last: what is there is moved as anything else is.
+                    // The range was in sync at the last check; it is now moved like any other.
                     () if matches!(step, Step::Keep(_)) && may_keep => {
                         (mover, may_keep) = (Mover::new(reshape, recorded), false);
                         continue;
@@ -236,7 +247,7 @@ impl Tasks {
         self.list.touch();
     }
 
-    /// A step has failed, and nobody goes on before the next attempt: hosts do not wait for that.
+    /// Handles a failed step before the next attempt: hosts do not wait for that attempt.
     async fn leave_window(
         &self,
         array: &Rc<Array>,
@@ -245,13 +256,14 @@ impl Tasks {
         why: String,
     ) -> StepEnd {
         let left = match step {
-            // The next attempt begins with this step as well.
+            // The next attempt repeats this step.
             Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_)
                 if recorded.saved.is_zero() =>
             {
                 self.arrays.reshape_step(array, volume, Step::Open(recorded.bytes)).await
             }
-            // What the drives have of a record that failed, nobody knows: the window is whole by either, and stays as it is.
+            // Whether the drives have the failed record is unknown. The window is consistent in
+            // both cases, and stays as it is.
             Step::Record(moved) => {
                 let is_saved = !recorded.saved.is_zero() || !moved.saved.is_zero();
                 self.arrays.leave_window(volume, is_saved).await
@@ -261,18 +273,19 @@ impl Tasks {
         StepEnd::Failed(left.err().map_or(why.clone(), |more| format!("{why}; {more}")))
     }
 
-    /// A window that is saved is moved, and one that a step that failed has left closed is opened, also by a task that stands still otherwise.
-    /// Why it could not be: a sentence.
+    /// Moves a saved window, and opens a window that a failed step left closed, even for a paused
+    /// task. Returns why that failed: a sentence.
     pub(super) async fn finish_window(&self, task: &Rc<Task>) -> Option<String> {
         let (array, volume) = self.window_to_finish(task)?;
         match self.reshape(task, &array, &volume).await {
             StepEnd::Failed(why) => Some(why),
-            StepEnd::Interrupted => Some("the volume went away under it; it is tried again".to_owned()),
+            StepEnd::Interrupted => Some("its volume was stopped; it is retried".to_owned()),
             StepEnd::Done | StepEnd::Stopped => None,
         }
     }
 
-    /// The volume of a task that has a window for which hosts wait, or to which they cannot write, until somebody goes on with it.
+    /// The volume of a task that has a window for which host writes wait or fail, until the reshape
+    /// continues.
     pub(super) fn window_to_finish(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {
         let about = task.about();
         let array = about
@@ -283,7 +296,7 @@ impl Tasks {
         (volume.is_served() && wants_somebody(&volume)).then_some((array, volume))
     }
 
-    /// All is moved: fills what follows it, and has the volume come to its layout.
+    /// After the last window: fills the queued regions, and commits the new layout.
     async fn fill_and_end(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
         let (name, from, moved) = (volume.name(), volume.geometry, array.usable_bytes(volume));
         loop {
@@ -314,13 +327,14 @@ impl Tasks {
     }
 
     fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
-        let text = format!("'{name}' has come to its new layout: {to}, which was {from}");
-        let effect = "hosts see its size when they connect again, and disks of this machine as docs/operate/attach.md says";
-        self.events.report(EventCode::VolumeReshaped, name, "all of it is moved", effect, text);
+        let text = format!("'{name}' has its new layout: {to}, instead of {from}");
+        let effect = "hosts see its size when they reconnect, and attached disks as docs/operate/attach.md \
+            describes";
+        self.events.report(EventCode::VolumeReshaped, name, "all data is moved", effect, text);
         StepEnd::Done
     }
 
-    /// Stands back after a window that took so long for so many bytes: for hosts, if they asked for anything, and for a limit.
+    /// Pauses after a window of this duration and size: for active hosts, and for a rate limit.
     async fn stand_back(&self, task: &Task, (began, bytes): (platform::Instant, u64), hosts: bool) {
         let (took, pace) = (self.env.now().since(began), task.pace());
         let share = u32::from(pace.share_percent.clamp(1, 100));
@@ -335,10 +349,11 @@ impl Tasks {
     }
 }
 
-/// What of each drive is moved next at most, after a window that took so long. `hosts`: whether hosts have asked for anything since it began.
+/// The maximum size of the next window per drive, after a window of this duration. `hosts`: whether
+/// hosts were active since it began.
 fn next_window((moved, took): (ByteCount, Duration), hosts: bool) -> ByteCount {
     match () {
-        // Nobody knows yet.
+        // No window has been measured yet.
         () if moved.is_zero() => LEAST,
         () if !hosts => ByteCount(u64::MAX),
         () => {
@@ -348,17 +363,18 @@ fn next_window((moved, took): (ByteCount, Duration), hosts: bool) -> ByteCount {
     }
 }
 
-/// Whether a window of a volume is saved, and not moved yet.
+/// Whether a window of a volume is saved and not moved yet.
 pub(super) fn has_saved_window(volume: &Volume) -> bool {
     volume.label().reshape.is_some_and(|reshape| reshape.saved_bytes > 0)
 }
 
-/// Whether a window of a volume is saved, or left closed by a step that failed: hosts cannot use it as any other.
+/// Whether a window of a volume is saved, or was left closed by a failed step: hosts cannot use it
+/// normally.
 pub(super) fn wants_somebody(volume: &Volume) -> bool {
     has_saved_window(volume) || volume.is_left_closed()
 }
 
-/// How many requests hosts have made of a volume.
+/// The number of host requests of a volume.
 fn requests(volume: &Volume) -> u64 {
     volume.meter().traffic.done().iter().map(|done| done.completed).sum()
 }

@@ -1,4 +1,4 @@
-//! Carrying a task out: step by step, as labels and volumes tell what is left.
+//! Executes a task step by step; labels and volumes determine the next step.
 
 use super::next::{DELETED, Next};
 use super::steps::StepEnd;
@@ -12,23 +12,23 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::counted;
 
-/// How often a step whose volume went away under it is begun again before that is called a failure.
+/// The number of restarts of a step whose volume went offline, before the task fails.
 const MOST_FRUITLESS: u32 = 100;
 
-/// How long to wait until a volume that went away may be back.
+/// The delay before a volume that went offline is looked for again.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
-/// How long until what a task that stands still has left closed is tried again.
+/// The interval of attempts to open a window that a paused task left closed.
 const TRY_WINDOW_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long what a step has done may take to be recorded, before what is left is begun again.
+/// How long recording the result of a step may take, before the rest is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
-/// What a task does meanwhile.
-const RECORDING: &str = "all of it is done; the drives are flushed, and that is recorded";
+/// The task's state meanwhile.
+const RECORDING: &str = "all data is processed; flushing the drives and recording the result";
 
 impl Tasks {
-    /// Has a task carried out from now on, unless somebody does.
+    /// Starts the worker of a task, unless it has one.
     pub(super) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
         if task.is_over() || task.in_hand.replace(true) {
             return;
@@ -74,7 +74,8 @@ impl Tasks {
                 }
                 Next::Reshape(array, volume) => {
                     failed = self.reshape(task, &array, &volume).await.why();
-                    // In the place of one that is paused another one would be begun, and go on; and one that is to stop stops.
+                    // A paused task is kept, since a new one would run instead; a task that is to
+                    // stop stops.
                     if let Some(why) = failed.clone().filter(|_| task.wish() == Wish::Run) {
                         return self.give_up(task, why);
                     }
@@ -106,9 +107,9 @@ impl Tasks {
         }
     }
 
-    /// Waits while a task is paused. Returns also when what it could not finish is to be tried again, or when there is something
-    /// to finish: a volume that is served again may have a window that is saved. Ends the task if another drive has the place of the one
-    /// that it fills. `failed`: what its last step failed at.
+    /// Waits while a task is paused. Also returns to retry unfinished work, or when there is new
+    /// work to finish: a volume that is served again may have a saved window. Ends the task if
+    /// another drive has the slot of the drive it fills. `failed`: the error of its last step.
     async fn stand_still(&self, task: &Rc<Task>, failed: Option<String>) {
         if self.is_gone(task) {
             return self.end_moot(task, DELETED.to_owned());
@@ -116,7 +117,7 @@ impl Tasks {
         if let Some(why) = self.lost_place(task) {
             return self.end_task(task, TaskState::Failed, Some(why));
         }
-        // Hosts wait for it, and nobody else goes on.
+        // Host writes wait for it, and no other task continues it.
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
@@ -129,7 +130,7 @@ impl Tasks {
         }
     }
 
-    /// Whether hosts still see a volume that is to be zeroed as a whole.
+    /// Whether a volume that is to be zeroed as a whole is still visible to hosts.
     fn is_seen_too_early(&self, task: &Task) -> bool {
         let volume = self.volume_of_task(task).map(|(_, volume)| volume);
         volume.is_some_and(|volume| !volume.is_hidden() && self.list.hides(volume.uuid()))
@@ -142,7 +143,7 @@ impl Tasks {
         Some((array, volume))
     }
 
-    /// Hosts get to see the volume of a task, or not, as is right now.
+    /// Shows or hides the volume of a task, as its state requires.
     async fn offer_its_volume(self: &Rc<Self>, task: &Task) {
         let Some((array, volume)) = self.volume_of_task(task) else { return };
         if let Err(error) = self.arrays.offer_anew(&array, &volume).await {
@@ -157,7 +158,7 @@ impl Tasks {
         }
     }
 
-    /// The shards do it by themselves: looks how far they are, until something has changed.
+    /// The shards work automatically: observes their progress until a change.
     async fn watch(&self, task: &Rc<Task>, left: u64) {
         if task.state() != TaskState::Running {
             task.stand(&self.env, TaskState::Running, None);
@@ -171,20 +172,20 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, news).await;
     }
 
-    /// There is nothing to do any more: the volume of a task was deleted, or it cannot be done.
+    /// Ends a task whose volume was deleted, or that cannot be done.
     fn end_moot(&self, task: &Rc<Task>, why: String) {
         let state = if self.is_gone(task) { TaskState::Cancelled } else { TaskState::Failed };
         self.end_task(task, state, Some(why));
     }
 
-    /// A task failed at its own work: the reconciler begins it again after a while.
+    /// Records a failure of the task's own work: the reconciler begins it again after a delay.
     fn give_up(&self, task: &Rc<Task>, why: String) {
         task.gave_up.set(Some(self.env.now()));
         task.failures.set(task.failures.get().saturating_add(1));
         self.end_task(task, TaskState::Failed, Some(why));
     }
 
-    /// Waits until a task that has to wait may go on, or is not wished any more.
+    /// Waits until a waiting task may continue, or is cancelled.
     async fn wait_for_turn(&self, task: &Rc<Task>) {
         let may_go_on = || {
             let waits = matches!(self.next_of(task), Next::Wait(_));
@@ -193,7 +194,7 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, may_go_on).await;
     }
 
-    /// A step is done; what it did may still be on its way into the label.
+    /// After a step: waits until its result is recorded in the label.
     async fn step_recorded(&self, task: &Rc<Task>) {
         if matches!(task.kind(), TaskKind::Check | TaskKind::Repair | TaskKind::Init) {
             task.change(&self.env, |record| record.left = Some(Vec::new()));
@@ -205,7 +206,7 @@ impl Tasks {
         crate::signals::wait_or(&self.env, self.attention.changed(), more, until).await;
     }
 
-    /// A task has ended, and how.
+    /// Records the end of a task and its outcome.
     pub(super) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
         task.stand(&self.env, state, reason.clone());
         let found = self.describe_found(task);
@@ -216,7 +217,7 @@ impl Tasks {
                 "{title} was stopped by an operator{found}; to continue, run 'softroc task resume {}'",
                 task.id()
             ),
-            TaskState::Cancelled => format!("{title} was cancelled, as its volume was deleted{found}"),
+            TaskState::Cancelled => format!("{title} was cancelled, since its volume was deleted{found}"),
             _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),
         };
         let harmless = state == TaskState::Done && found_nothing(task);
@@ -228,7 +229,7 @@ impl Tasks {
             _ => EventCode::TaskFailed,
         };
         match harmless {
-            // That was told where it was recorded.
+            // It was reported when it was recorded.
             true if task.kind() == TaskKind::Resync => {}
             true => self.events.report(EventCode::TaskDone, &subject, &cause, &effect, end),
             false => self.events.report(code, &subject, &cause, &effect, end),
@@ -237,7 +238,7 @@ impl Tasks {
         self.list.touch();
     }
 
-    /// What a task has found, to be read at the end of a sentence.
+    /// The findings of a task, for the end of a sentence.
     fn describe_found(&self, task: &Task) -> String {
         let record = task.record();
         let found = record.progress.found;
@@ -250,7 +251,7 @@ impl Tasks {
             count => told.push(format!("{} did not agree", counted(count, "stripe"))),
         }
         for (slot, stripes) in &record.blamed {
-            told.push(format!("drive {slot} was wrong in {stripes} of them"));
+            told.push(format!("drive {slot} had wrong blocks in {stripes} of them"));
         }
         if found.uncompared > 0 {
             told.push(format!("{} could not be compared", counted(found.uncompared, "stripe")));

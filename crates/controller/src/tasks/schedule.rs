@@ -1,36 +1,39 @@
-//! When something is done by itself: every so often, at a time of the day. Pure; dates are seconds since 1970, UTC.
+//! Schedules: a period in days and a time of day. This module has no side effects; dates are
+//! seconds since 1970, UTC.
 //!
-//! It is due first at the next time of day after it was set, and then every period after it was last begun. What was
-//! due while nobody was there to do it waits for the next time of day: the operator has chosen the hour.
+//! A task is first due at the next time of day after the schedule was set, then one period after
+//! each start. A task missed while SoftROC was not running waits for the next time of day, since
+//! the operator chose the hour.
 //!
-//! It is due at most one period from now, whatever the clock said before. A time that is ahead of the clock was set by a clock that was wrong:
-//! [`Schedule::follow`] takes the time at which that is noticed in its place.
+//! A task is due at most one period from now, even after a clock change. A stored time ahead of the
+//! clock came from a wrong clock: [`Schedule::follow`] replaces it by the current time.
 
 use serde::{Deserialize, Serialize};
 
 const DAY_S: u64 = 86_400;
 
-/// How long after its time something may still begin: later is missed.
+/// How late a task may begin; after that it counts as missed.
 const GRACE_S: u64 = 3600;
 
 /// A schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Schedule {
-    /// Whether it holds.
+    /// Whether it is switched on.
     pub on: bool,
-    /// Every so many days, at least one.
+    /// The period in days, at least one.
     pub every_days: u32,
-    /// At this second of the day.
+    /// The second of the day.
     pub at_s: u32,
-    /// Since when it has been so.
+    /// When it was set.
     pub set_unix_s: u64,
-    /// When it last began by it.
+    /// When it last started a task.
     pub last_unix_s: Option<u64>,
 }
 
 impl Schedule {
-    /// Takes no time for later than now: the clock was corrected. Whether anything changed.
+    /// Replaces times later than now, after a correction of the clock. Returns whether anything
+    /// changed.
     pub(super) fn follow(&mut self, now_unix_s: u64) -> bool {
         let before = *self;
         self.set_unix_s = self.set_unix_s.min(now_unix_s);
@@ -38,7 +41,7 @@ impl Schedule {
         *self != before
     }
 
-    /// When it is due next, seen from `now`; `None` if it is off.
+    /// When it is due next, as of `now`; `None` if it is off.
     pub(super) fn due(&self, now_unix_s: u64) -> Option<u64> {
         if !self.on {
             return None;
@@ -67,7 +70,8 @@ fn at_or_before(time: u64, at: u64) -> u64 {
     if today <= time { today } else { today.saturating_sub(DAY_S) }
 }
 
-/// The time of day `at` that is nearest to `time`: what began a little late begins in time the next time.
+/// The time of day `at` that is nearest to `time`, so that a late start does not delay the next
+/// one.
 fn nearest(time: u64, at: u64) -> u64 {
     at_or_after(time.saturating_sub(DAY_S / 2), at)
 }
@@ -112,7 +116,8 @@ mod tests {
         assert_eq!(Schedule { on: false, ..weekly() }.due(MONDAY), None);
     }
 
-    /// The clock was 400 days ahead when the schedule was set, and was set right: the check was due in 400 days.
+    /// The clock was 400 days ahead when the schedule was set, then was corrected: the check must
+    /// not be due in 400 days.
     #[test]
     fn a_clock_that_was_ahead_delays_nothing_by_more_than_a_period() {
         let ahead = MONDAY + 400 * DAY_S;
@@ -121,7 +126,7 @@ mod tests {
             let due = schedule.due(MONDAY).unwrap();
             assert!(due <= MONDAY + 7 * DAY_S, "it is told so before anything is changed: {due}");
             assert!(schedule.follow(MONDAY + 50_000) && !schedule.follow(MONDAY + 50_001));
-            // It comes nearer as time passes.
+            // The due time approaches as time passes.
             let due = schedule.due(MONDAY + 50_000).unwrap();
             assert!(due <= MONDAY + 50_000 + 7 * DAY_S, "{due}");
             assert_eq!(
@@ -133,8 +138,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever one looks: it is due at its time of day, at most a period (or, if that was missed, a day) away, and
-        /// what began when it was due is not due again at once.
+        /// At any time: it is due at its time of day, at most a period (or a day, if that was
+        /// missed) away. A task that began when it was due is not due again at once.
         #[test]
         fn it_is_due_at_its_hour_and_once(days in 1_u32..100, at in 0_u32..86_400, set in MONDAY..MONDAY * 2, later in 0_u64..1_000_000_000) {
             let schedule = Schedule { on: true, every_days: days, at_s: at, set_unix_s: set, last_unix_s: None };

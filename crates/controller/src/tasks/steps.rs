@@ -16,23 +16,23 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How often what is kept of a task on its way is stored.
+/// How often the progress of a running task is stored.
 const CHECKPOINT: Duration = Duration::from_secs(10);
 
-/// What the shards are to do.
+/// The work of the shards in one step.
 pub(crate) struct StepPlan {
     pub volume: VolumeId,
     pub kind: TaskKind,
-    /// Regions of the volume that are left to be done; `None`: all it concerns.
+    /// Regions of the volume that are left; `None`: all relevant ones.
     pub regions: Option<RegionSet>,
-    /// How much of the task's whole this is.
+    /// The bytes of the task that this step covers.
     pub bytes: u64,
-    /// What that moves on drives.
+    /// The I/O of the step on the drives.
     pub moved: Moved,
 }
 
-/// How many bytes shards count as moved on drives for so many bytes of a task: people name a limit, and see a rate, in
-/// bytes of the task.
+/// The ratio of bytes moved on drives, as counted by shards, to bytes of a task. Operators set
+/// limits and see rates in bytes of the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Moved {
     drives: u64,
@@ -40,15 +40,16 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// What a step of that kind moves: all cells of a stripe, or what is read here and written there.
+    /// The I/O of a step of that kind: all strips of a stripe, or a read of one drive and a write
+    /// of another.
     pub(crate) fn by(kind: TaskKind, geometry: &Geometry) -> Moved {
         let cells = u64::from(geometry.cells_per_stripe());
         match kind {
-            // The whole is a drive's part of the volume.
+            // Progress counts bytes of the drive's part of the volume.
             TaskKind::Rebuild { .. } => Moved { drives: cells, task: u64::from(geometry.rows_per_stripe()) },
             TaskKind::Copy { .. } => Moved { drives: 2, task: 1 },
             TaskKind::RepairRange { .. } => Moved { drives: 1, task: 1 },
-            // The whole is what hosts see.
+            // Progress counts bytes that hosts see.
             TaskKind::Check { .. }
             | TaskKind::Initialise { .. }
             | TaskKind::Relocate { .. }
@@ -68,18 +69,18 @@ impl Moved {
 /// How a step ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StepEnd {
-    /// All shards have done their part.
+    /// All shards have finished their part.
     Done,
-    /// An operator wished it to end, or the controller shuts down.
+    /// An operator ended it, or the controller shuts down.
     Stopped,
-    /// Its volume is not served any more.
+    /// Its volume is no longer served.
     Interrupted,
-    /// It cannot be done: why.
+    /// It cannot be done: the reason.
     Failed(String),
 }
 
 impl StepEnd {
-    /// Why it cannot be done.
+    /// The reason why it cannot be done.
     pub(super) fn why(self) -> Option<String> {
         match self {
             StepEnd::Failed(why) => Some(why),
@@ -88,7 +89,7 @@ impl StepEnd {
     }
 }
 
-/// What one shard has told.
+/// The reports of one shard.
 #[derive(Default)]
 struct Part {
     progress: TaskProgress,
@@ -96,17 +97,17 @@ struct Part {
     outcome: Option<TaskOutcome>,
 }
 
-/// A step under way.
+/// A running step.
 pub(crate) struct Step {
     pub(crate) task: Rc<Task>,
     parts: RefCell<Vec<Part>>,
-    /// Where the task stood when the step began.
+    /// The task's progress when the step began.
     before: Progress,
     bytes: u64,
     moved: Moved,
     volume: VolumeId,
     kind: TaskKind,
-    /// What was found on its volume meanwhile, beside what shards count.
+    /// Findings on its volume meanwhile, in addition to the shards' counts.
     noted: Cell<Found>,
     stored: Cell<Instant>,
 }
@@ -126,7 +127,7 @@ impl Step {
         }
     }
 
-    /// Where the task stands, by what shards have told.
+    /// The task's progress, from the shards' reports.
     fn standing(&self) -> Progress {
         let parts = self.parts.borrow();
         let (mut found, noted) = (self.before.found, self.noted.get());
@@ -141,20 +142,20 @@ impl Step {
             parts.iter().map(|part| u128::from(count(&part.progress))).sum::<u128>()
         };
         let (done, total) = (sum(|p| p.done_stripes), sum(|p| p.total_stripes));
-        // A shard that has told nothing yet may have any amount before it.
+        // A shard without a report may still have any amount of work.
         let known = parts.iter().all(|part| part.heard || part.outcome.is_some()) && total > 0;
         let bytes = if known { u128::from(self.bytes) * done.min(total) / total } else { 0 };
         let bytes = u64::try_from(bytes).unwrap_or(self.bytes);
         Progress { done_bytes: self.before.done_bytes + bytes, total_bytes: self.before.total_bytes, found }
     }
 
-    /// The pace for each shard that is still at it: they share the limit.
+    /// The pace of each unfinished shard: they share the limit.
     fn pace(&self) -> TaskPace {
         let at_it = self.parts.borrow().iter().filter(|part| part.outcome.is_none()).count();
         engine_pace(self.task.pace(), self.task.wish(), at_it, self.moved)
     }
 
-    /// How it ended, once every shard has, or one has failed.
+    /// The result, once every shard has finished or one has failed.
     fn end(&self) -> Option<StepEnd> {
         let parts = self.parts.borrow();
         let failed = parts.iter().find_map(|part| match part.outcome {
@@ -169,7 +170,7 @@ impl Step {
     }
 }
 
-/// The pace, for each of so many shards.
+/// The pace, for each of this number of shards.
 fn engine_pace(pace: Pace, wish: Wish, shards: usize, moved: Moved) -> TaskPace {
     let shards = shards.max(1) as u64;
     TaskPace {
@@ -180,7 +181,7 @@ fn engine_pace(pace: Pace, wish: Wish, shards: usize, moved: Moved) -> TaskPace 
 }
 
 impl Tasks {
-    /// Has the shards do a step, and waits until they have, or until an operator wishes it to end.
+    /// Runs a step on the shards, and waits until they finish or an operator ends it.
     pub(super) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
         let number = self.list.next_step.get();
         self.list.next_step.set(number + 1);
@@ -201,7 +202,7 @@ impl Tasks {
             Err(why) => StepEnd::Failed(why),
         };
         if end != StepEnd::Done && end != StepEnd::Interrupted {
-            // One shard may have begun where another could not, or still be at it.
+            // Some shards may have begun although another one could not.
             if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
                 tracing::debug!("{} on a shard: {why}", task.title());
             }
@@ -218,14 +219,14 @@ impl Tasks {
 
     async fn watch_step(&self, step: &Step, order: &TaskOrder) -> StepEnd {
         let mut told = order.pace;
-        // Shards that stand still do not notice that another drive has the place of theirs.
+        // Paused shards do not notice that another drive has taken the slot.
         let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_place(&step.task).is_some();
         let stops = || {
             let is_ending = step.task.wish() == Wish::Stop || self.attention.is_closing();
             is_ending || is_in_vain() || self.is_gone(&step.task)
         };
         loop {
-            // Ends come with a notice to the task, too.
+            // The end of the step notifies the task, too.
             let news = || step.end().is_some() || stops() || step.pace() != told;
             wait_on_both(&self.env, (&step.task.changed, self.attention.changed()), news).await;
             if let Some(end) = step.end() {
@@ -239,7 +240,7 @@ impl Tasks {
         }
     }
 
-    /// A shard tells how far it is.
+    /// Records a progress report of a shard.
     fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
         let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         let finished = progress.finished.clone();
@@ -256,7 +257,7 @@ impl Tasks {
         }
     }
 
-    /// Regions that need not be done again if the task is interrupted.
+    /// Records regions that need not be repeated if the task is interrupted.
     fn regions_finished(&self, step: &Step, finished: &RegionSet) {
         if finished.is_empty() {
             return;
@@ -277,7 +278,7 @@ impl Tasks {
         });
     }
 
-    /// Something was found on a volume: tasks that shards are at there have found it, as far as anybody can tell.
+    /// Records a finding on a volume for the tasks that run there: each may be its source.
     fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
         for step in self.list.steps.borrow().values().filter(|step| step.volume == volume) {
             let mut noted = step.noted.get();
@@ -286,7 +287,7 @@ impl Tasks {
         }
     }
 
-    /// A shard is done with its part, or cannot do it.
+    /// Records that a shard has finished its part, or cannot do it.
     fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
         let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
@@ -295,8 +296,8 @@ impl Tasks {
         step.task.changed.notify(&self.env);
     }
 
-    /// A check found a stripe whose redundancy does not agree. Whose task that is, and how often its drive was found
-    /// to be wrong by now.
+    /// Records a mismatch found by a check. Returns its task, and the number of mismatches
+    /// attributed to the drive so far.
     fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
         let step = self.list.steps.borrow().get(&number.0).cloned()?;
         let mut times = 0;
@@ -428,9 +429,9 @@ mod tests {
         let geometry = Shape::new(Level::Raid6, DriveCount(7)).geometry(strip, ByteCount::GIB).unwrap();
         let pace = Pace { share_percent: 100, limit_bytes_per_s: Some(1000) };
         let on_drives = |kind| engine_pace(pace, Wish::Run, 1, Moved::by(kind, &geometry)).max_bytes_per_s;
-        // 1000 bytes of the volume are 1400 with P and Q.
+        // With P and Q, 1000 bytes of the volume are 1400 bytes on drives.
         assert_eq!(on_drives(TaskKind::Check { repair: false }), Some(1400));
-        // 1000 bytes of the drive take as many of each.
+        // Each other drive transfers as many bytes as the rebuilt one.
         assert_eq!(on_drives(TaskKind::Rebuild { slot: DriveIndex(1) }), Some(7000));
         assert_eq!(on_drives(TaskKind::Copy { slot: DriveIndex(1) }), Some(2000));
     }

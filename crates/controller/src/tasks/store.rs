@@ -1,4 +1,4 @@
-//! What is kept of tasks and schedules over restarts: `tasks.json` in the state store.
+//! Persistence of tasks and schedules: `tasks.json` in the state store.
 
 use super::list::TaskList;
 use super::task::{Record, Task, Wish};
@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Where it is kept.
+/// The file of tasks and schedules.
 const FILE: StateFile<Kept> = StateFile::json("tasks.json", "the list of tasks and schedules");
 
-/// No more often than this.
+/// The minimum delay between two stores.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How long until what could not be stored is stored again.
+/// The delay before a failed store is retried.
 const STORE_AGAIN: Duration = Duration::from_secs(20);
 
-/// The patrol over all drives, as scheduled.
+/// The schedule of the patrol read over all drives.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PatrolPlan {
@@ -34,7 +34,7 @@ pub(crate) struct PatrolPlan {
     pub limit_bytes_per_s: Option<u64>,
 }
 
-/// The check of a volume, as scheduled.
+/// The schedule of a volume's check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckPlan {
@@ -46,14 +46,14 @@ pub(crate) struct CheckPlan {
     pub limit_bytes_per_s: Option<u64>,
 }
 
-/// At night, in much of the world.
+/// A time at night.
 const TWO_O_CLOCK_S: u32 = 2 * 3600;
 
-/// The usual share of a patrol.
+/// The default share of a patrol read.
 const PATROL_SHARE_PERCENT: u8 = 30;
 
 impl PatrolPlan {
-    /// Unless told otherwise: every week.
+    /// The default: every week.
     pub(super) fn usual(now_unix_s: u64) -> PatrolPlan {
         let schedule = Schedule {
             on: true,
@@ -67,7 +67,7 @@ impl PatrolPlan {
 }
 
 impl CheckPlan {
-    /// Unless told otherwise: never; and every four weeks once it is switched on.
+    /// The default: off; every four weeks once it is switched on.
     pub(super) fn usual(now_unix_s: u64) -> CheckPlan {
         let schedule = Schedule {
             on: false,
@@ -84,7 +84,7 @@ impl CheckPlan {
 pub(super) struct Store {
     pub dirty: Cell<bool>,
     writing: Cell<bool>,
-    /// Nothing is under way any more either: what is dirty now is the last to be stored.
+    /// No task is running any more: the next store is the last.
     ending: Cell<bool>,
     /// The lock of the file: an older list must not be stored over a newer one.
     lock: Credits,
@@ -97,11 +97,11 @@ impl Store {
     }
 }
 
-/// The file.
+/// The file content.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
-    /// The number of the next task: none is used twice.
+    /// The number of the next task; numbers are not reused.
     next: u64,
     tasks: Vec<Record>,
     patrol: PatrolPlan,
@@ -109,9 +109,10 @@ struct Kept {
 }
 
 impl TaskList {
-    /// Takes in what was kept.
+    /// Loads the stored tasks and schedules.
     pub(crate) async fn load(&self) {
-        let lost = "checks and patrols are scheduled as at first, tasks that labels know begin again, and tasks are numbered anew";
+        let lost = "checks and patrols have their default schedules, tasks recorded in labels \
+            restart, and task numbers start at 1";
         let Some(kept) = self.events.load_state(&FILE, lost).await.value else { return };
         let after = kept.tasks.iter().map(|record| record.task + 1).max().unwrap_or(1);
         self.next.set(kept.next.max(after));
@@ -119,7 +120,7 @@ impl TaskList {
         *self.checks.borrow_mut() = kept.checks;
         let begun = kept.tasks.into_iter().map(|mut record| {
             if !record.state.is_over() {
-                // Whoever did it is gone with the process: the reconciler takes it up again.
+                // Its worker ended with the process: the reconciler starts a new one.
                 record.state = match record.wish {
                     Wish::Pause => TaskState::Paused,
                     Wish::Run | Wish::Stop => TaskState::Waiting,
@@ -140,7 +141,7 @@ impl TaskList {
         }
     }
 
-    /// Stores what changes, until [`TaskList::close`].
+    /// Stores changes, until [`TaskList::close`].
     pub(crate) async fn write(&self) {
         loop {
             let waiting = || self.store.dirty.get() || self.store.ending.get();
@@ -151,7 +152,7 @@ impl TaskList {
             self.store.writing.set(true);
             let stored = self.store_now().await;
             if stored.is_err() && self.store.ending.get() {
-                // There is nobody left who would try again.
+                // No further attempt follows at shutdown.
                 self.store.dirty.set(false);
             }
             self.store.writing.set(false);
@@ -161,10 +162,10 @@ impl TaskList {
         }
     }
 
-    /// Stores all there is.
+    /// Stores everything.
     ///
     /// # Errors
-    /// When that cannot be stored: then it is tried again.
+    /// If the store fails; it is retried later.
     pub(super) async fn store_now(&self) -> Result<()> {
         let _lock = self.store.lock.take(1).await;
         self.store.dirty.set(false);
@@ -178,7 +179,7 @@ impl TaskList {
     /// Changes schedules: durable first, then in effect.
     ///
     /// # Errors
-    /// When that cannot be stored: then they are as before.
+    /// If the store fails; the schedules are unchanged.
     pub(super) async fn change_plans(
         &self,
         change: impl Fn(&mut PatrolPlan, &mut BTreeMap<Uuid, CheckPlan>),
@@ -191,21 +192,22 @@ impl TaskList {
         Ok(())
     }
 
-    /// How far tasks are is worth storing, without anybody having to look.
+    /// Marks the progress of tasks for the next store; the reconciler is not notified.
     pub(super) fn checkpoint(&self) {
         self.store.dirty.set(true);
         self.attention.notify();
     }
 
-    /// Ends the carrying out of tasks, waits until it has ended and everything is stored, and ends the storing.
+    /// Ends the execution of tasks, waits until it has ended and all is stored, and ends the
+    /// storing.
     pub(crate) async fn close(&self) {
         self.attention.close();
         self.all().iter().for_each(|task| task.changed.notify(&self.env));
-        // A part of a task is none of them.
+        // Repairs within a patrol read are not in the list.
         self.steps.borrow().values().for_each(|step| step.task.changed.notify(&self.env));
         let in_hand = || self.all().iter().any(|task| task.in_hand.get());
         self.attention.changed().wait_until(&self.env, || !in_hand()).await;
-        // Only now: a task that ends tells so, and who stores has to be there to hear it.
+        // Only now: a task that ends notifies the storing task, which must still run.
         self.store.ending.set(true);
         self.checkpoint();
         let stored = || !self.store.dirty.get() && !self.store.writing.get();

@@ -1,4 +1,4 @@
-//! A task as the controller keeps it: what it is about, how it stands, how far it is.
+//! A task: subject, state and progress.
 
 use super::rate::Rate;
 use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
@@ -10,43 +10,43 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Blocks, as people count them.
+/// The block size in displayed counts.
 const BLOCK_BYTES: u64 = 512;
 
-/// Where a patrol is on a drive is stored every so many bytes.
+/// A patrol's position on a drive is stored after this many bytes.
 const POSITION_BYTES: u64 = 1 << 30;
 
-/// What a task is about. No two tasks that have not ended are of one kind and about the same.
+/// The subject of a task. Open tasks of one kind have different subjects.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
     /// The array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<Uuid>,
-    /// The volume; none where it is about all of them.
+    /// The volume; `None` if it concerns all volumes of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Uuid>,
-    /// The slot whose drive is made current or copied.
+    /// The slot whose drive is rebuilt or copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u16>,
-    /// The UUID of the drive that is filled: another drive is another task.
+    /// The UUID of the drive being filled: another drive is another task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<Uuid>,
 }
 
 impl About {
-    /// A volume.
+    /// A volume as the subject.
     pub(crate) fn of_volume(array: Uuid, volume: Uuid) -> About {
         About { array: Some(array), volume: Some(volume), slot: None, drive: None }
     }
 
-    /// The drive of a slot.
+    /// The drive of a slot as the subject.
     pub(crate) fn of_drive(array: Uuid, slot: usize, drive: Uuid) -> About {
         About { array: Some(array), volume: None, slot: u16::try_from(slot).ok(), drive: Some(drive) }
     }
 }
 
-/// How a volume is to lie in the end of a move.
+/// The target layout of a reshape.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Aim {
@@ -57,7 +57,7 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    /// A layout.
+    /// The target for this layout.
     pub(super) fn of(geometry: &Geometry) -> Aim {
         Aim {
             level: geometry.level(),
@@ -68,11 +68,11 @@ impl Aim {
     }
 }
 
-/// The names that people know it by.
+/// The names for display.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Names {
-    /// On what: a volume's name, a drive.
+    /// The subject: a volume's name, a drive.
     pub subject: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) struct Names {
     pub drive: Option<String>,
 }
 
-/// How fast it may be.
+/// The pace of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pace {
@@ -89,7 +89,7 @@ pub(crate) struct Pace {
     pub limit_bytes_per_s: Option<u64>,
 }
 
-/// What an operator wishes of a task.
+/// The state of a task that an operator asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wish {
@@ -98,7 +98,7 @@ pub(crate) enum Wish {
     Stop,
 }
 
-/// How far it is, in bytes of what it goes through.
+/// Progress, in bytes processed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Progress {
@@ -107,7 +107,7 @@ pub(crate) struct Progress {
     pub found: Found,
 }
 
-/// What is kept of a task over restarts. Losing it costs work that is done again, and history; nothing else.
+/// The stored record of a task. Losing it costs only repeated work and history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
@@ -117,13 +117,13 @@ pub(crate) struct Record {
     pub names: Names,
     pub cause: String,
     pub(super) pace: Pace,
-    /// Whether an operator chose the pace; otherwise it follows the array's policy.
+    /// Whether an operator set the pace; otherwise it follows the array's policy.
     #[serde(default)]
     pub(super) own_pace: bool,
-    /// Of an initialisation: whether everything is zeroed.
+    /// For an initialisation: whether everything is zeroed.
     #[serde(default)]
     pub full: bool,
-    /// Of a move: what the volume lies by when it is done.
+    /// For a reshape: the target layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) aim: Option<Aim>,
     pub(super) wish: Wish,
@@ -132,13 +132,14 @@ pub(crate) struct Record {
     pub reason: Option<String>,
     #[serde(default)]
     pub progress: Progress,
-    /// Regions of its volume that are still to be done, half-open; none: all.
+    /// Regions of its volume that are left, half-open; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Vec<[u32; 2]>>,
-    /// Of a patrol: where it is on each drive, by name, in bytes. A drive that is not named was not begun.
+    /// For a patrol read: its position on each drive, by name, in bytes. Drives without an entry
+    /// were not begun.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) positions: BTreeMap<String, u64>,
-    /// How many stripes each drive was found to be wrong in, by slot, where the level can tell.
+    /// The number of mismatches attributed to each drive, by slot, where the level can locate them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blamed: BTreeMap<u16, u64>,
     pub started_unix_s: u64,
@@ -150,17 +151,17 @@ pub(crate) struct Record {
 pub(crate) struct Task {
     record: RefCell<Record>,
     rate: RefCell<Rate>,
-    /// Notified when its wish or its pace changes, and when its state does.
+    /// Notified when its desired state, pace or state changes.
     pub(crate) changed: Signal,
-    /// Whether somebody carries it out now.
+    /// Whether a worker executes it.
     pub(super) in_hand: Cell<bool>,
-    /// Whether shards are at it now.
+    /// Whether a step of it runs on shards.
     pub(super) in_step: Cell<bool>,
-    /// What was wished before an operator stopped it.
+    /// The desired state before an operator stopped it.
     before_stop: Cell<Wish>,
-    /// When it failed at its own work: it is begun again by itself, after a while.
+    /// When its own work failed; it is begun again after a delay.
     pub(super) gave_up: Cell<Option<Instant>>,
-    /// How often it did.
+    /// The number of such failures.
     pub(crate) failures: Cell<u32>,
 }
 
@@ -194,13 +195,13 @@ impl Task {
         self.record.borrow().about.clone()
     }
 
-    /// The name that its events go under: the volume's, or the drive's.
+    /// The subject of its events: the name of the volume or the drive.
     pub(super) fn event_subject(&self) -> String {
         let names = &self.record.borrow().names;
         names.volume.as_ref().or(names.drive.as_ref()).unwrap_or(&names.subject).clone()
     }
 
-    /// What it is called in sentences: `the rebuild of drive /dev/sdc of 'data'`.
+    /// Its title in sentences: `the rebuild of drive /dev/sdc of 'data'`.
     pub(crate) fn title(&self) -> String {
         let record = self.record.borrow();
         format!("the {} of {}", record.kind, record.names.subject)
@@ -226,7 +227,7 @@ impl Task {
         self.record.borrow().progress
     }
 
-    /// Changes what is kept of it; whoever waits for it looks again.
+    /// Changes the record, and notifies tasks that wait for it.
     pub(crate) fn change(&self, env: &Env, change: impl FnOnce(&mut Record)) {
         let before = self.state();
         change(&mut self.record.borrow_mut());
@@ -236,7 +237,7 @@ impl Task {
         self.changed.notify(env);
     }
 
-    /// An operator stops it.
+    /// Records an operator's stop.
     pub(super) fn wish_stop(&self, env: &Env) {
         if self.wish() != Wish::Stop {
             self.before_stop.set(self.wish());
@@ -244,14 +245,14 @@ impl Task {
         self.change(env, |record| record.wish = Wish::Stop);
     }
 
-    /// It cannot be stopped: what was wished before that is so again.
+    /// Withdraws a stop that is not possible: restores the earlier desired state.
     pub(super) fn wish_no_stop(&self, env: &Env) {
         if self.wish() == Wish::Stop {
             self.change(env, |record| record.wish = self.before_stop.get());
         }
     }
 
-    /// How it stands, and why.
+    /// Sets the state, and its reason.
     pub(super) fn stand(&self, env: &Env, state: TaskState, reason: Option<String>) {
         let ended = state.is_over().then(|| env.unix_time());
         self.change(env, |record| {
@@ -259,20 +260,20 @@ impl Task {
         });
     }
 
-    /// How far it is.
+    /// Sets the progress.
     pub(super) fn advance(&self, now: Instant, progress: Progress) {
         self.record.borrow_mut().progress = progress;
         self.rate.borrow_mut().sample(now, progress.done_bytes);
     }
 
-    /// Where a patrol is on a drive. Whether that is worth storing: every so many bytes.
+    /// Sets a patrol's position on a drive. Returns whether it must be stored.
     pub(super) fn keep_position(&self, drive: &str, at: u64) -> bool {
         let mut record = self.record.borrow_mut();
         let before = record.positions.insert(drive.to_owned(), at).unwrap_or(0);
         before / POSITION_BYTES != at / POSITION_BYTES
     }
 
-    /// What is found without getting further.
+    /// Records a finding without progress.
     pub(crate) fn note(&self, find: impl FnOnce(&mut Found)) {
         find(&mut self.record.borrow_mut().progress.found);
     }
@@ -284,7 +285,7 @@ impl Task {
         let rate = self.rate.borrow().bytes_per_s(now).filter(|_| running);
         let left = total_bytes.saturating_sub(done_bytes);
         let eta_s =
-            // Where nothing is left to be done but to record it, nobody knows how long that takes.
+            // The remaining time is unknown if only the result has to be recorded.
             rate.filter(|rate| *rate > 0.0 && left > 0).map(|rate| (left as f64 / rate).ceil() as u64);
         TaskInfo {
             task: record.task,
@@ -310,7 +311,7 @@ impl Task {
     }
 }
 
-/// The share that is done, rounded down; 100 only when all is.
+/// The percentage done, rounded down; 100 only when everything is done.
 fn percent(state: TaskState, done: u64, total: u64) -> u8 {
     if state == TaskState::Done {
         return 100;

@@ -1,11 +1,11 @@
-//! The room of the UPS: what `upsd` of Network UPS Tools says of the power, and what volumes make of it.
+//! The UPS: the power state that `upsd` of Network UPS Tools reports, and its effect on volumes.
 //!
-//! **Owns** the connection to `upsd`, and what was heard last.
+//! **Owns** the connection to `upsd`, and the last reported state.
 //!
-//! **Invariants.** Whoever is not heard protects nothing: as long as there is no answer, and when answers stay away, volumes are as
-//! careful as on battery. A UPS that does not answer delays no host.
+//! **Invariants.** A UPS that does not respond gives no protection: volumes then behave as on
+//! battery. A UPS that does not respond delays no host.
 //!
-//! **Who may call it**: `commands`.
+//! **Callers**: `commands`.
 
 mod protocol;
 
@@ -22,16 +22,16 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// How often the UPS is asked.
+/// The polling interval.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How long a connection may take, and how long one answer.
+/// The time limit of a connection attempt, and of one reply.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start waits for the first answer.
+/// How long a start waits for the first reply.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Contact is lost after so many attempts without an answer.
+/// Contact is lost after this many attempts without a reply.
 const ATTEMPTS: u32 = 3;
 
 /// See the [module](self).
@@ -42,17 +42,18 @@ pub(crate) struct Ups {
     address: UpsAddress,
     stream: RefCell<Option<Rc<dyn Stream>>>,
     heard: RefCell<UpsInfo>,
-    /// Attempts without an answer, one after the other.
+    /// Consecutive attempts without a reply.
     unanswered: Cell<u32>,
-    /// Notified when it has answered, or has not in time.
+    /// Notified when the first reply has arrived or timed out.
     heard_first: Signal,
-    /// Whether a connection is being made. One that hangs costs one task, and no further connection is tried beside it.
+    /// Whether a connection attempt is running. A hanging attempt costs one task; no other attempt
+    /// is started meanwhile.
     is_connecting: Cell<bool>,
     connected: Signal,
 }
 
 impl Ups {
-    /// The UPS of that address, of which nothing is heard yet.
+    /// The UPS at that address, not polled yet.
     pub(crate) fn new(env: &Env, address: UpsAddress, events: Rc<Events>, arrays: Rc<Arrays>) -> Rc<Ups> {
         let heard = RefCell::new(UpsInfo {
             name: address.to_string(),
@@ -77,33 +78,34 @@ impl Ups {
         })
     }
 
-    /// What was heard last.
+    /// The last reported state.
     pub(crate) fn info(&self) -> UpsInfo {
         self.heard.borrow().clone()
     }
 
-    /// Waits for the first answer, before volumes are started: they begin with what is so. A UPS that takes longer than a [moment](FIRST) delays no start;
-    /// until it answers, volumes are as careful as without it.
+    /// Waits for the first reply before volumes are started, so that they start with the current
+    /// state. A start is delayed by at most [`FIRST`]; until a reply arrives, volumes behave as
+    /// without a UPS.
     pub(crate) async fn first_answer(&self) {
         let until = self.env.now() + FIRST;
         wait_or(&self.env, &self.heard_first, || self.heard.borrow().reason != NOT_ASKED, until).await;
     }
 
-    /// Asks for ever.
+    /// Polls the UPS for ever.
     pub(crate) async fn watch(self: Rc<Self>) {
         loop {
             let (state, reason) = self.look().await;
             let has_changed = self.hear(state, reason);
             self.heard_first.notify(&self.env);
             if has_changed || state == ProtectionState::Failed {
-                // What hosts write while the battery ends is to be on the drives, too.
+                // Data written while the battery runs out must reach the drives, too.
                 self.arrays.follow_protection().await;
             }
             self.env.sleep(EVERY).await;
         }
     }
 
-    /// What the UPS says now; what it said, as long as it may only be late.
+    /// The current state; the previous one as long as the reply may only be late.
     async fn look(self: &Rc<Self>) -> (ProtectionState, String) {
         match self.ask().await {
             Ok(status) => {
@@ -126,7 +128,7 @@ impl Ups {
         }
     }
 
-    /// Takes note of what was heard. Whether that is new.
+    /// Records the reported state. Returns whether it changed.
     fn hear(&self, state: ProtectionState, reason: String) -> bool {
         self.arrays.set_protection(match state {
             ProtectionState::Optimal | ProtectionState::Charging => Protection::Good,
@@ -134,22 +136,24 @@ impl Ups {
             ProtectionState::Failed => Protection::Ending(reason.clone()),
         });
         let heard = self.heard.borrow();
-        // Why there is no contact may change from attempt to attempt.
+        // The reason for a lost contact may differ between attempts.
         let is_same = heard.state == state && (state == ProtectionState::Missing || heard.reason == reason);
         if is_same && heard.reason != NOT_ASKED {
             return false;
         }
         drop(heard);
         let (code, effect) = match state {
-            ProtectionState::Optimal => (EventCode::ProtectionOptimal, "volumes are as they are configured"),
+            ProtectionState::Optimal => {
+                (EventCode::ProtectionOptimal, "volumes use their configured write modes")
+            }
             ProtectionState::Charging => {
-                (EventCode::ProtectionCharging, "volumes are as they are configured")
+                (EventCode::ProtectionCharging, "volumes use their configured write modes")
             }
             ProtectionState::Degraded => (EventCode::ProtectionDegraded, DOUBTFUL),
             ProtectionState::Missing => (EventCode::ProtectionMissing, DOUBTFUL),
             ProtectionState::Failed => (
                 EventCode::ProtectionFailed,
-                "everything is written to the drives, and all volumes are write-through",
+                "all dirty data is written to the drives, and all volumes are write-through",
             ),
         };
         self.events.report(code, &self.address.name, &reason, effect, reason.clone());
@@ -164,10 +168,10 @@ impl Ups {
         }
     }
 
-    /// One question and its answer: the words of the state.
+    /// One query and its reply: the words of the state.
     ///
     /// # Errors
-    /// Why there is none: a clause.
+    /// Why there is no reply: a clause.
     async fn ask(self: &Rc<Self>) -> Result<String, String> {
         let stream = self.connected().await?;
         let over = Rc::new(Cell::new(false));
@@ -202,7 +206,7 @@ impl Ups {
         let until = self.env.now() + LIMIT;
         wait_or(&self.env, &self.connected, || !self.is_connecting.get(), until).await;
         let stream = self.stream.borrow().clone();
-        stream.ok_or_else(|| failed.take().unwrap_or_else(|| "it does not answer".to_owned()))
+        stream.ok_or_else(|| failed.take().unwrap_or_else(|| "it does not respond".to_owned()))
     }
 
     async fn connect(&self) -> Result<Rc<dyn Stream>, String> {
@@ -211,7 +215,7 @@ impl Ups {
         source.attach(&self.env).map_err(|error| error.to_string())
     }
 
-    /// Sends the question, and receives a line.
+    /// Sends the query, and receives a line.
     async fn exchange(&self, stream: &Rc<dyn Stream>) -> Result<String, String> {
         let question = protocol::question(&self.address);
         let sent = stream.send(smallvec![Buf::copy_of(question.as_bytes()).freeze()]).await;
@@ -225,14 +229,15 @@ impl Ups {
                     buf = back;
                 }
                 (Err(error), _) => return Err(error.to_string()),
-                _ => return Err("it does not answer".to_owned()),
+                _ => return Err("it does not respond".to_owned()),
             }
         }
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 }
 
-/// What a UPS of which nothing is heard yet is said to be.
-const NOT_ASKED: &str = "it was not asked yet";
+/// The state of a UPS before its first poll.
+const NOT_ASKED: &str = "it has not been queried yet";
 
-const DOUBTFUL: &str = "what is dirty is written to the drives; volumes are write-through, but for those that are always-write-back";
+const DOUBTFUL: &str =
+    "dirty data is written to the drives; volumes are write-through, except always-write-back ones";

@@ -1,39 +1,40 @@
-//! What is asked of `upsd` of Network UPS Tools, and what its answers mean. The protocol is lines of text over TCP; see "Network
-//! protocol information" in the developers' guide of Network UPS Tools. No input or output here.
+//! Queries to `upsd` of Network UPS Tools, and the meaning of its replies. The protocol is lines of
+//! text over TCP; see "Network protocol information" in the developers' guide of Network UPS Tools.
+//! This module does no I/O.
 
 use crate::interface::{ProtectionState, UpsAddress};
 
-/// No answer is longer.
+/// The maximum length of a reply.
 pub(super) const LONGEST_LINE: usize = 1024;
 
-/// Asks for the state of a UPS.
+/// The query for the state of a UPS.
 pub(super) fn question(ups: &UpsAddress) -> String {
     format!("GET VAR {} ups.status\n", ups.name)
 }
 
-/// What a line answers to [`question`]: the words of the state, such as `OL CHRG`.
+/// Parses a reply to [`question`]: the words of the state, such as `OL CHRG`.
 ///
 /// # Errors
-/// Why it says nothing of that: a clause.
+/// Why it contains no state: a clause.
 pub(super) fn answer(ups: &UpsAddress, line: &str) -> Result<String, String> {
     let line = line.trim_end();
     if let Some(error) = line.strip_prefix("ERR ") {
         return Err(match error.split(' ').next().unwrap_or_default() {
-            "UNKNOWN-UPS" => format!("it knows no UPS '{}'", ups.name),
-            "DATA-STALE" => "its driver has not heard of the UPS for a while".to_owned(),
-            "DRIVER-NOT-CONNECTED" => "the driver of the UPS does not run".to_owned(),
-            "ACCESS-DENIED" => "it does not answer this machine".to_owned(),
+            "UNKNOWN-UPS" => format!("it does not know a UPS '{}'", ups.name),
+            "DATA-STALE" => "its driver has no recent data of the UPS".to_owned(),
+            "DRIVER-NOT-CONNECTED" => "the driver of the UPS is not running".to_owned(),
+            "ACCESS-DENIED" => "it denies access to this host".to_owned(),
             other => format!("it refuses: {other}"),
         });
     }
     let value = line.strip_prefix("VAR ").and_then(|rest| rest.strip_prefix(ups.name.as_str()));
     let value = value.and_then(|rest| rest.strip_prefix(" ups.status ")).and_then(quoted);
     value.ok_or_else(|| {
-        format!("its answer is no state of a UPS: {:?}", line.chars().take(80).collect::<String>())
+        format!("its reply is not a state of a UPS: {:?}", line.chars().take(80).collect::<String>())
     })
 }
 
-/// The content of `"text"`, in which `\\` and `\"` stand for themselves.
+/// The content of `"text"`, with the escapes `\\` and `\"` resolved.
 fn quoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let (mut value, mut chars) = (String::new(), inner.chars());
@@ -47,30 +48,30 @@ fn quoted(text: &str) -> Option<String> {
     Some(value)
 }
 
-/// What the words of a state mean, and why: a clause that can follow "the UPS".
+/// The meaning of the words of a state, and the reason: a clause that can follow "the UPS".
 ///
 /// | words | state |
 /// | --- | --- |
-/// | `FSD`; `OB` with `LB` | failed: the power is about to go |
-/// | `OB`, `LB`, `RB`, `OFF`, `BYPASS`, `CAL`, `OVER` | degraded: it is not sure to bridge an outage |
+/// | `FSD`; `OB` with `LB` | failed: power loss is imminent |
+/// | `OB`, `LB`, `RB`, `OFF`, `BYPASS`, `CAL`, `OVER` | degraded: it may not bridge an outage |
 /// | `OL` with `CHRG` | charging |
 /// | `OL` | optimal |
-/// | anything else | missing: it says nothing of its power |
+/// | anything else | missing: the power state is unknown |
 pub(super) fn meaning(status: &str) -> (ProtectionState, &'static str) {
     let has = |word: &str| status.split_whitespace().any(|other| other == word);
     match () {
-        () if has("FSD") => (ProtectionState::Failed, "is ordered to shut down"),
+        () if has("FSD") => (ProtectionState::Failed, "is about to shut down"),
         () if has("OB") && has("LB") => (ProtectionState::Failed, "is on battery, which is nearly empty"),
         () if has("OB") => (ProtectionState::Degraded, "is on battery"),
         () if has("OFF") => (ProtectionState::Degraded, "is off"),
         () if has("BYPASS") => (ProtectionState::Degraded, "is bypassed"),
-        () if has("CAL") => (ProtectionState::Degraded, "is measuring its battery, and empties it for that"),
-        () if has("LB") => (ProtectionState::Degraded, "has a battery that is nearly empty"),
-        () if has("RB") => (ProtectionState::Degraded, "asks for a new battery"),
+        () if has("CAL") => (ProtectionState::Degraded, "is calibrating, which discharges its battery"),
+        () if has("LB") => (ProtectionState::Degraded, "has a low battery"),
+        () if has("RB") => (ProtectionState::Degraded, "needs a new battery"),
         () if has("OVER") => (ProtectionState::Degraded, "is overloaded"),
         () if has("OL") && has("CHRG") => (ProtectionState::Charging, "is on line, and charges its battery"),
         () if has("OL") => (ProtectionState::Optimal, "is on line"),
-        () => (ProtectionState::Missing, "says nothing of its power"),
+        () => (ProtectionState::Missing, "does not report its power state"),
     }
 }
 
@@ -88,16 +89,16 @@ mod tests {
         assert_eq!(answer(&ups(), "VAR rack ups.status \"OL CHRG\"\r\n"), Ok("OL CHRG".to_owned()));
         assert_eq!(answer(&ups(), r#"VAR rack ups.status "a\"b\\c""#), Ok(r#"a"b\c"#.to_owned()));
         for (line, word) in [
-            ("ERR UNKNOWN-UPS", "knows no UPS 'rack'"),
-            ("ERR DATA-STALE", "for a while"),
-            ("ERR DRIVER-NOT-CONNECTED", "does not run"),
-            ("ERR ACCESS-DENIED", "does not answer this machine"),
+            ("ERR UNKNOWN-UPS", "does not know a UPS 'rack'"),
+            ("ERR DATA-STALE", "no recent data"),
+            ("ERR DRIVER-NOT-CONNECTED", "is not running"),
+            ("ERR ACCESS-DENIED", "denies access to this host"),
             ("ERR VAR-NOT-SUPPORTED", "VAR-NOT-SUPPORTED"),
-            ("VAR other ups.status \"OL\"", "no state"),
-            ("VAR rack ups.load \"7\"", "no state"),
-            ("VAR rack ups.status \"OL", "no state"),
-            (r#"VAR rack ups.status "OL\""#, "no state"),
-            ("", "no state"),
+            ("VAR other ups.status \"OL\"", "not a state"),
+            ("VAR rack ups.load \"7\"", "not a state"),
+            ("VAR rack ups.status \"OL", "not a state"),
+            (r#"VAR rack ups.status "OL\""#, "not a state"),
+            ("", "not a state"),
         ] {
             let why = answer(&ups(), line).expect_err(line);
             assert!(why.contains(word), "{line}: {why}");

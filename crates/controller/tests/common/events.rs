@@ -1,4 +1,4 @@
-//! Ends the process, or the power, at any event of a scene.
+//! Ends the process, or cuts the power, at any event of a scene.
 
 use super::Bench;
 
@@ -19,14 +19,15 @@ pub fn end(bench: &mut Bench, how: End) {
     bench.sim.restart_process();
 }
 
-/// How sparse events are taken: a change of labels alone has dozens. `CRASH_TESTS=all` takes every `step`th.
+/// The density of tested events: a change of labels alone has dozens. `CRASH_TESTS=all` takes every
+/// `step`th.
 fn sparse() -> u64 {
-    // Coprime to the writes of an update, so that each of them is met.
+    // Coprime to the writes of an update, so that each of them is hit.
     if std::env::var("CRASH_TESTS").is_ok_and(|which| which == "all") { 1 } else { 5 }
 }
 
-/// Runs `scene` to its end once, to learn how many events it has; then again and again, ended at every
-/// `step`th of them, or fewer; each time `check` looks at what is left.
+/// Runs `scene` once to count its events; then again and again, ended at every `step`th event, or
+/// fewer. `check` examines the drives after each run.
 pub fn at_every_event<T>(
     step: u64,
     how: End,
@@ -36,7 +37,7 @@ pub fn at_every_event<T>(
 ) {
     let mut bench = prepare();
     let first = bench.sim.events();
-    assert!(scene(&mut bench).is_some(), "the scene plays to its end when nothing stops it");
+    assert!(scene(&mut bench).is_some(), "the scene completes when it is not interrupted");
     let last = bench.sim.events();
     assert!(last > first + 10, "a scene of {} events", last - first);
     for event in (first..last).step_by((step * sparse()) as usize) {

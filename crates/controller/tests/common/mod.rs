@@ -1,11 +1,11 @@
-//! A controller in the simulated world: some shards, some drives, commands, hosts' reads and writes.
+//! A controller in a simulation: shards, drives, commands, hosts' reads and writes.
 
 pub mod events;
 pub mod work;
 
 use controller::{
-    Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveInfo, Error, ErrorKind, Event,
-    Options, Phase, Reply, VolumeInfo,
+    CacheMode, Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveCache, DriveInfo, Error,
+    ErrorKind, Event, Options, Phase, ReadMode, Reply, VolumeInfo, WriteMode,
 };
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use platform::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
@@ -14,33 +14,34 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 pub const MIB: u64 = 1 << 20;
 
-/// The usual drive here: 32 MiB for the label, 1 MiB and a bit for data.
+/// The default drive: 32 MiB for the label, a little over 1 MiB for data.
 pub const DRIVE: u64 = 33 * MIB + (128 << 10);
 
 pub struct Bench {
     pub sim: Sim,
     pub shards: Vec<Shard>,
-    /// What ports would tell of who is connected.
+    /// The connected hosts, as ports report them.
     pub hosts: Hosts,
-    /// How much memory the cache may have of controllers that are started from now on.
+    /// The cache size of controllers that are started from now on.
     pub cache_size: ByteCount,
     pub read_cache: ByteCount,
-    /// How long drives may take, of controllers that are started from now on.
+    /// The drives' time limits, for controllers that are started from now on.
     pub limits: platform::LimitsByClass,
-    /// The drives that controllers are started with for journals.
+    /// The log devices that controllers are started with.
     pub logs: Vec<String>,
-    /// Who makes disks of volumes.
+    /// Attaches volumes as disks.
     pub disks: DiskMaker,
-    /// The UPS that controllers listen to that are started from now on.
+    /// The UPS that controllers started from now on monitor.
     pub ups: Option<controller::UpsAddress>,
     count: usize,
-    /// By which shards report to the controller.
+    /// The channel on which shards report to the controller.
     pub reports: Option<mailbox::Sender<Report>>,
     pub handle: Option<ControllerHandle>,
 }
 
 pub fn options(seed: u64, shards: usize) -> SimOptions {
-    // An order is answered when it is recorded. Where that takes as long as drives do, little tasks are over by then.
+    // A command is acknowledged when it is recorded. If drives take that long, short tasks have
+    // ended by then.
     let state_latency = Latency::range_us(1, 10);
     SimOptions { shards, memory: ByteCount(16 * MIB), state_latency, ..SimOptions::seeded(seed) }
 }
@@ -50,7 +51,7 @@ pub fn drive_options() -> DriveOptions {
 }
 
 impl Bench {
-    /// A machine with drives `a`, `b`, `c`, ...; no controller yet.
+    /// A host with drives `a`, `b`, `c`, …; no controller yet.
     pub fn new(seed: u64, shards: usize, drives: usize) -> Bench {
         let mut bench = Bench {
             sim: Sim::new(options(seed, shards)),
@@ -82,12 +83,12 @@ impl Bench {
         bench
     }
 
-    /// Controllers that are started from now on have so many shards, at most as many as the machine.
+    /// Sets the number of shards of controllers started from now on, at most the CPUs of the host.
     pub fn use_shards(&mut self, count: usize) {
         self.count = count;
     }
 
-    /// Starts a controller that is given these drives.
+    /// Starts a controller with these drives.
     pub fn boot(&mut self, drives: &[&str]) {
         self.try_boot(drives).unwrap();
     }
@@ -96,7 +97,7 @@ impl Bench {
         self.try_boot_until(drives, Phase::Started)
     }
 
-    /// Kills the process and starts it anew; returns when the start has come so far.
+    /// Kills the process and restarts it; returns when the start has progressed this far.
     pub fn restart_until(&mut self, drives: &[&str], phase: Phase) {
         self.forget();
         self.sim.restart_process();
@@ -137,14 +138,14 @@ impl Bench {
         Ok(())
     }
 
-    /// Kills the process and starts it anew over the same drives.
+    /// Kills the process and restarts it with the same drives.
     pub fn restart(&mut self, drives: &[&str]) {
         self.forget();
         self.sim.restart_process();
         self.boot(drives);
     }
 
-    /// Cuts the power, and starts anew.
+    /// Cuts the power, and restarts.
     pub fn power_cycle(&mut self, drives: &[&str]) {
         self.forget();
         self.sim.power_cut();
@@ -164,7 +165,7 @@ impl Bench {
         self.sim.run(async move { handle.command(&env, command).await })
     }
 
-    /// Gives a command and does not wait for its answer.
+    /// Sends a command and does not wait for its reply.
     pub fn begin_ask(&mut self, command: Command) -> JoinHandle<Result<Reply, Error>> {
         let (handle, env) = (self.handle.clone().unwrap(), self.sim.env());
         let here = env.clone();
@@ -175,14 +176,14 @@ impl Bench {
         self.try_ask(command).unwrap()
     }
 
-    /// Asks for somebody.
+    /// Sends a command for an account.
     pub fn ask_as(&mut self, caller: &controller::Caller, command: Command) -> Result<Reply, Error> {
         let (handle, env) = (self.handle.clone().unwrap(), self.sim.env());
         let caller = Some(caller.clone());
         self.sim.run(async move { handle.command_as(&env, caller, command).await }).unwrap()
     }
 
-    /// The sentence with which a command is refused, whose kind must be as expected.
+    /// The message of a refused command, whose kind must be as expected.
     pub fn refused(&mut self, kind: ErrorKind, command: Command) -> String {
         let what = format!("{command:?}");
         let error = self.ask(command).expect_err(&what);
@@ -200,7 +201,7 @@ impl Bench {
         self.create_with(name, level, drives, resync).unwrap()
     }
 
-    /// Whether there is such a volume, and some drive of it.
+    /// Whether the volume exists, and one of its drives.
     pub fn has(&mut self, name: &str) -> bool {
         let shown = self.ask(Command::VolumeShow { volume: name.into() });
         matches!(shown, Ok(Reply::Volume { volume, .. }) if volume.state != controller::VolumeState::Missing)
@@ -226,14 +227,14 @@ impl Bench {
         self.events().iter().any(|event| event.text.contains(text))
     }
 
-    /// Starts a volume whose parity is forced as it is.
+    /// Starts a volume with stale parity accepted.
     pub fn start_accepting(&mut self, name: &str) {
         let (volume, accept_stale_parity, degraded) = (name.into(), true, false);
         self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();
     }
 
-    /// Starts a volume without drives that could have served it alone, which nobody used.
-    /// Lets the controller begin what a command has led to.
+    /// Starts a volume without drives that could have served it alone, and were not used. Lets the
+    /// controller begin the work that a command has caused.
     pub fn pause_ms(&mut self, milliseconds: u64) {
         let env = self.sim.env();
         self.sim.run(async move { env.sleep(std::time::Duration::from_millis(milliseconds)).await }).unwrap();
@@ -262,13 +263,13 @@ impl Bench {
         byte: u8,
         len: u64,
     ) -> Result<Result<(), IoError>, Stall> {
-        let volume = self.shards[0].volume_named(name).expect("the volume is served");
+        let volume = self.shards[0].volume_named(name).expect("the volume is online");
         let data = Buf::copy_of(&vec![byte; len as usize]).freeze();
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         self.sim.run(async move { volume.write(range, data, Durability::Cached).await })
     }
 
-    /// Begins a write; it goes on beside what follows.
+    /// Begins a write that runs concurrently with the following operations.
     pub fn begin_write(
         &mut self,
         name: &str,
@@ -276,7 +277,7 @@ impl Bench {
         byte: u8,
         len: u64,
     ) -> JoinHandle<Result<(), IoError>> {
-        let volume = self.shards[0].volume_named(name).expect("the volume is served");
+        let volume = self.shards[0].volume_named(name).expect("the volume is online");
         let data = Buf::copy_of(&vec![byte; len as usize]).freeze();
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let env = volume.shard().env().clone();
@@ -289,7 +290,7 @@ impl Bench {
 
     /// Reads through a shard: the bytes, or the error.
     pub fn try_read(&mut self, name: &str, at: u64, len: u64) -> Result<Vec<u8>, IoError> {
-        let volume = self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is served");
+        let volume = self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is online");
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let buf = Buf::unpooled(range.len);
         let reading =
@@ -298,7 +299,7 @@ impl Bench {
         result.map(|()| buf.unwrap().bytes().to_vec())
     }
 
-    /// Looks whether `len` bytes at `at` are all `byte`.
+    /// Checks that all `len` bytes at `at` are `byte`.
     pub fn expect(&mut self, name: &str, at: u64, byte: u8, len: u64) {
         let bytes = self.try_read(name, at, len).unwrap();
         let wrong = bytes.iter().position(|&other| other != byte);
@@ -312,7 +313,7 @@ impl Bench {
         }
     }
 
-    /// Asks for a volume, changed from the usual.
+    /// Creates a volume, with changes to the default.
     pub fn create_with(
         &mut self,
         name: &str,
@@ -328,20 +329,22 @@ impl Bench {
         }
     }
 
-    /// Flushes of hosts of the first volume that were counted.
+    /// The counted flushes by hosts of the first volume.
     pub fn flushes_of_hosts(&mut self) -> u64 {
-        let Ok(Reply::Metrics { metrics }) = self.ask(Command::Metrics {}) else { panic!("they are told") };
-        metrics.volumes[0].work.iter().find(|work| work.operation == "flush").expect("told of").completed
+        let Ok(Reply::Metrics { metrics }) = self.ask(Command::Metrics {}) else {
+            panic!("the counters are listed")
+        };
+        metrics.volumes[0].work.iter().find(|work| work.operation == "flush").expect("counted").completed
     }
 
-    /// Lets virtual time pass.
+    /// Advances virtual time.
     pub fn wait(&mut self, seconds: u64) {
         let until = self.sim.now() + std::time::Duration::from_secs(seconds);
         self.sim.run_until(until).unwrap();
     }
 
-    /// Lets time pass until the volume has nothing left to resync and no region marked.
-    /// Waits until all of a volume is initialised.
+    /// Advances time until the volume has no unsynced and no marked region. Waits until all of a
+    /// volume is initialised.
     pub fn settle_initialisation(&mut self, name: &str) {
         for _ in 0..100 {
             if self.show(name).initialisation.is_none() {
@@ -369,12 +372,12 @@ pub fn names(count: usize) -> Vec<String> {
     (b'a'..).take(count).map(|letter| (letter as char).to_string()).collect()
 }
 
-/// Takes a drive out as if it had failed, unless that loses data.
+/// Fails a drive, unless data would be lost.
 pub fn fail_drive(drive: &str) -> Command {
     Command::DriveFail { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
 }
 
-/// Takes a drive out for a while, unless that loses data.
+/// Takes a drive offline, unless data would be lost.
 pub fn take_offline(drive: &str) -> Command {
     Command::DriveOffline { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
 }
@@ -384,8 +387,13 @@ pub fn create(name: &str, level: &str, drives: &[&str]) -> Command {
         name: name.into(),
         level: level.into(),
         drives: drives.iter().map(ToString::to_string).collect(),
-        // Its drives have hardly more than a volume needs.
+        // The drives are hardly larger than the volume needs.
         coercion: Some(controller::Coercion::None),
+        // Most tests are about volumes without a cache.
+        write_mode: Some(WriteMode::default()),
+        read_mode: Some(ReadMode::default()),
+        cache_mode: Some(CacheMode::default()),
+        drive_cache: Some(DriveCache::default()),
         ..CreateVolume::default()
     })
 }

@@ -1,4 +1,5 @@
-//! Hosts that write to a volume of six stripes of two strips each, and what of it has to be there after a crash.
+//! Hosts that write to a volume of six stripes with two data strips each, and the allowed contents
+//! after a crash.
 
 use super::Bench;
 use super::events::End;
@@ -10,18 +11,18 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 pub const STRIP: u64 = 64 << 10;
 
-/// All that is written.
+/// The written part.
 pub const ALL: u64 = 12 * STRIP;
 
-/// What is there before.
+/// Its content before.
 pub const OLD: u8 = 5;
 
-/// What a worker writes next, and what it was told.
+/// The next write of a worker, and its reply.
 pub struct Asked {
     at: u64,
     len: u64,
     value: u8,
-    /// It is of a whole stripe.
+    /// A full-stripe write.
     whole: bool,
     acknowledged: bool,
     durable: bool,
@@ -37,22 +38,23 @@ async fn work(volume: Rc<Volume>, log: Log, deeds: Vec<(u64, u64, Durability)>) 
         log.borrow_mut().push(Asked { at, len, value, whole, acknowledged: false, durable: false });
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let data = Buf::copy_of(&vec![value; len as usize]).freeze();
-        volume.write(range, data, durability).await.expect("hosts are not disturbed");
+        volume.write(range, data, durability).await.expect("hosts get no errors");
         let asked = &mut log.borrow_mut()[number];
         (asked.acknowledged, asked.durable) = (true, durability == Durability::Durable);
     }
 }
 
-/// Hosts write, beside each other and one after the other, while something else happens. No two write the same.
+/// Hosts write, concurrently and sequentially, while something else happens. No two write the same
+/// bytes.
 pub fn begin_work(bench: &Bench, log: &Log) -> Vec<JoinHandle<()>> {
     log.borrow_mut().clear();
-    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     let env = volume.shard().env().clone();
     let small = |at: u64, durability| (0..150).map(|_| (at, 8192, durability)).collect::<Vec<_>>();
     let deeds = vec![
         small(2 * STRIP + 4096, Durability::Cached),
         small(3 * STRIP + 4096, Durability::Durable),
-        // All of a stripe without a record, then a part of it that is promised to be durable.
+        // A full stripe without a record, then an FUA write of a part of it.
         (0..80)
             .map(|nth| match nth % 2 {
                 0 => (4 * STRIP, 2 * STRIP, Durability::Cached),
@@ -63,9 +65,9 @@ pub fn begin_work(bench: &Bench, log: &Log) -> Vec<JoinHandle<()>> {
     deeds.into_iter().map(|deeds| env.spawn("worker", work(volume.clone(), log.clone(), deeds))).collect()
 }
 
-/// Every sector is one of those that it may be, over a crash with which a drive was lost.
+/// Checks that every sector has an allowed content, after a crash in which a drive was lost.
 pub fn look(bench: &mut Bench, log: &Log, how: End, is_drive_lost: bool, what: &str) {
-    let bytes = bench.try_read("data", 0, ALL).expect("it can be read");
+    let bytes = bench.try_read("data", 0, ALL).expect("the volume is readable");
     for (number, sector) in bytes.chunks(512).enumerate() {
         let at = number as u64 * 512;
         let (mut may, mut is_excused, log) = (vec![OLD], false, log.borrow());

@@ -1,14 +1,15 @@
-//! An attachment's way to the server: requests wait in a queue, a task sends them in batches, a task receives the
-//! replies. [`life`](super::life) says what becomes of them when the connection breaks off.
+//! An attachment's connection to the server: requests wait in a queue, a task sends them in
+//! batches, a task receives the replies. [`life`](super::life) handles lost connections.
 //!
 //! # Fault model and invariants
-//! - The server may answer in any order, fail requests, send anything, or go away at any time. Whatever it
-//!   sends, every request is answered to the engine exactly once; a server that loses the thread of the protocol
-//!   loses the connection.
-//! - The task that lives alone ends a connection and answers what is lost: while it has a job's memory lent
-//!   out, nobody else touches the job. The sending task, when it fails, only shuts the stream down.
-//! - What the server says counts only while the connection's age lasts ([`Standing`](super::standing::Standing)).
-//! - A piece is in the table of its cookie's slot from before it is sent until it is answered.
+//! - The server may reply in any order, fail requests, send invalid data, or disconnect at any
+//!   time. Every request still completes exactly once. A protocol error closes the connection.
+//! - Only the connection task (`live`) ends a connection and completes the lost requests. No other
+//!   task touches a job while its memory is lent out. The sending task only shuts the stream down
+//!   when it fails.
+//! - Replies count only in the connection's epoch
+//!   ([`FlushTracker`](super::standing::FlushTracker)).
+//! - A piece is in the table at its cookie's slot from before it is sent until its reply arrives.
 
 use super::Export;
 use super::handshake::leave;
@@ -26,21 +27,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Requests on the wire at a time.
+/// Outstanding requests per connection.
 pub(super) const OUTSTANDING: u32 = 256;
-/// Data sent with one call, beyond which a batch is closed.
+/// A batch ends when its data exceed this size.
 const LARGEST_BATCH: u64 = 4 << 20;
-/// Memory that replies are received into.
+/// Buffer size for replies.
 const RECEIVE_BYTES: ByteCount = ByteCount(128 << 10);
-/// Data of at least this length are received where they belong, not copied there.
+/// Payloads of at least this length are received directly into the request's buffers.
 const DIRECT_BYTES: u32 = 32 << 10;
 
 pub(super) const GONE: IoError = IoError::new(IoErrorKind::Gone);
 
-/// What there is while there is a connection.
+/// The protocol state of an open connection.
 pub(super) struct Transmission {
     pub(super) protocol: Box<ClientStream>,
-    /// The pieces on the wire, by their cookie's slot.
+    /// The outstanding pieces, by their cookie's slot.
     pub(super) sent: Vec<Option<Piece>>,
 }
 
@@ -52,17 +53,18 @@ pub(crate) struct Connection {
     pub(super) free_jobs: RefCell<Vec<usize>>,
     pub(super) queue: RefCell<VecDeque<Piece>>,
     pub(super) transmission: RefCell<Option<Transmission>>,
-    /// Tells the sending task, or who waits to connect, that there may be something to do.
+    /// Wakes the sending task, or the task that waits to connect.
     pub(super) news: Signal,
-    /// The age that the connection belongs to.
-    pub(super) age: Cell<u64>,
-    /// The sending task is to end.
+    /// The connection's epoch.
+    pub(super) epoch: Cell<u64>,
+    /// The sending task must end.
     pub(super) cut_off: Cell<bool>,
-    /// Since when requests wait for a connection, while they do; without the time that the process stood still.
+    /// Start of the wait for a connection, while requests wait; excludes time when the process was
+    /// suspended.
     pub(super) waiting_since: Cell<Instant>,
-    /// When what was under way on the last connection can no longer land.
+    /// When writes in flight on the last connection can no longer reach the server's storage.
     pub(super) settled_at: Cell<Instant>,
-    /// Nothing is taken any more.
+    /// The connection accepts no more requests.
     pub(super) over: Cell<bool>,
     pub(super) closing: Cell<bool>,
 }
@@ -77,7 +79,7 @@ impl Connection {
             queue: RefCell::default(),
             transmission: RefCell::new(None),
             news: Signal::default(),
-            age: Cell::new(0),
+            epoch: Cell::new(0),
             cut_off: Cell::new(false),
             waiting_since: Cell::new(env.now_running()),
             settled_at: Cell::default(),
@@ -90,7 +92,7 @@ impl Connection {
         &self.export
     }
 
-    /// Takes a request of the engine.
+    /// Starts a request of the engine.
     pub(crate) fn start(&self, request: IoRequest, completion: Completion) {
         if self.over.get() || self.export.standing.is_lost() {
             return give_back(request, completion, Err(GONE));
@@ -132,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection once everything under way is answered.
+    /// Closes the connection when all outstanding requests are complete.
     pub(crate) fn close_when_idle(&self) {
         self.closing.set(true);
         self.news.notify(&self.env);
@@ -152,11 +154,11 @@ impl Connection {
             if self.cut_off.get() {
                 return;
             }
-            if !self.export.standing.holds(self.age.get()) {
+            if !self.export.standing.holds(self.epoch.get()) {
                 return stream.shutdown();
             }
             let Some(batch) = self.next_batch() else {
-                // Nothing is queued or in flight, and nobody will come any more.
+                // Nothing is queued or in flight, and no more requests can arrive.
                 return leave(&stream, &self.export.connected).await;
             };
             if stream.send(batch).await.result.is_err() {
@@ -171,8 +173,7 @@ impl Connection {
         free && !self.queue.borrow().is_empty()
     }
 
-    /// Everything that may be sent now, as one message: headers gathered in one buffer, data from where they
-    /// lie.
+    /// The next batch as one message: headers in one buffer, data in the requests' own buffers.
     fn next_batch(self: &Rc<Self>) -> Option<Slices> {
         let mut headers: Vec<u8> = Vec::new();
         let mut batch: Vec<(usize, Slices)> = Vec::new();
@@ -193,13 +194,13 @@ impl Connection {
                     batch.push((headers.len(), payload));
                     sent[cookie.slot()] = Some(piece);
                 }
-                // The export was asked for something it said it cannot do.
+                // The request needs a feature that the export does not advertise.
                 Err(_) => refused.push(piece),
             }
         }
         drop(guard);
         for piece in refused {
-            // A request that fails counts whatever the age.
+            // A failed request completes in any epoch.
             let _ = self.piece_returned(piece, Err(nbd::Errno::Inval));
         }
         if batch.is_empty() {
@@ -257,7 +258,7 @@ impl Connection {
         transmission.as_ref()?.protocol.payload().filter(|run| run.left_bytes >= DIRECT_BYTES)
     }
 
-    /// Receives data of a read into the memory it was asked for in. An error: the connection is lost.
+    /// Receives read data directly into the request's buffer. An error: the connection is lost.
     async fn receive_directly(&self, stream: &Rc<dyn Stream>, run: PayloadRun) -> Result<(), ()> {
         let piece = self.sent_piece(run.cookie).ok_or(())?;
         let lend = |job: &mut Job| job.lend(&piece, run.position_bytes, run.left_bytes as usize);
@@ -279,7 +280,7 @@ impl Connection {
         self.transmission.borrow().as_ref().and_then(|transmission| transmission.sent[cookie.slot()])
     }
 
-    /// Deals with what has arrived. An error: the stream cannot be followed any more.
+    /// Handles received data. An error: the stream violates the protocol.
     fn parse(self: &Rc<Self>, mut input: &[u8]) -> Result<(), ()> {
         loop {
             let event = {
@@ -325,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// Has a job sent again after a pause.
+    /// Resends a job after a pause.
     fn send_later(self: &Rc<Self>, index: usize, pause: Duration) -> bool {
         let connection = self.clone();
         self.env.spawn("nbd pause", async move {
@@ -335,7 +336,7 @@ impl Connection {
         true
     }
 
-    /// Puts a job to the server again as a whole, if it waits for that: a new connection may have done so meanwhile.
+    /// Resends a whole job, if it still waits: a new connection may have resent it already.
     fn send_again(&self, index: usize) {
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(index).and_then(Option::as_mut).filter(|job| job.is_paused()) else {
@@ -343,7 +344,7 @@ impl Connection {
         };
         if let Plan::Pieces(pieces, then_flush) = job::plan(&job.request, &self.export.connected, index) {
             job.start_again(pieces.len(), then_flush);
-            // Without a connection they wait for one, which puts every job to the server.
+            // Without a connection the jobs wait; the next connection resends them all.
             if self.transmission.borrow().is_some() {
                 self.queue.borrow_mut().extend(pieces);
             }
@@ -351,7 +352,7 @@ impl Connection {
         }
     }
 
-    /// Takes the answer to a piece. An error: it came too late to count, and the connection with it.
+    /// Handles the reply to a piece. An error: the reply and its connection are of an old epoch.
     fn piece_returned(self: &Rc<Self>, piece: Piece, result: Result<(), nbd::Errno>) -> Result<(), ()> {
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs[piece.job].as_mut() else { return Ok(()) };
@@ -360,7 +361,7 @@ impl Connection {
             Progress::Next(next) => self.queue.borrow_mut().push_back(next),
             Progress::Over if job.pause().is_some_and(|pause| self.send_later(piece.job, pause)) => {}
             Progress::Over => {
-                if !job.stands(&self.export.standing, self.age.get()) {
+                if !job.stands(&self.export.standing, self.epoch.get()) {
                     return Err(());
                 }
                 let job = jobs[piece.job].take();

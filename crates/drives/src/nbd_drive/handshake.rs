@@ -1,4 +1,4 @@
-//! Saying hello and goodbye on a stream.
+//! The start and the end of an NBD session.
 
 use nbd::{ClientHandshake, ClientOptions, ClientStream, Connected, NbdUri};
 use platform::{Buf, Env, Error, ErrorKind, Result, Slices, Stream};
@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Negotiates, within that time. Gives what was agreed on, and what was received beyond the handshake.
+/// Negotiates within `limit`. Returns the agreed options, and the bytes received after the
+/// handshake.
 pub(crate) async fn shake_hands(
     env: &Env,
     stream: &Rc<dyn Stream>,
@@ -45,7 +46,7 @@ async fn negotiate(stream: &Rc<dyn Stream>, uri: &NbdUri) -> Result<(Connected, 
         let mut output = Vec::new();
         let step = handshake.receive(&input, &mut output);
         if !output.is_empty() {
-            // A server that has gone is found out by the receive.
+            // The next receive detects a closed connection.
             let _ = stream.send(smallvec![Buf::copy_of(&output).freeze()]).await;
         }
         let step = step.map_err(refused)?;
@@ -67,11 +68,11 @@ async fn negotiate(stream: &Rc<dyn Stream>, uri: &NbdUri) -> Result<(Connected, 
     }
 }
 
-/// Says goodbye on a connection without requests in flight, as the protocol wants it.
+/// Sends the disconnect request on a connection without outstanding requests.
 pub(crate) async fn leave(stream: &Rc<dyn Stream>, connected: &Connected) {
     if let Ok(goodbye) = ClientStream::new(connected.clone(), 1).disconnect() {
         let slices: Slices = smallvec![Buf::copy_of(goodbye.as_ref()).freeze()];
-        // A server that has gone needs no goodbye.
+        // An error does not matter: the connection ends anyway.
         let _ = stream.send(slices).await;
     }
     stream.shutdown();

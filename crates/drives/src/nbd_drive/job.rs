@@ -1,6 +1,6 @@
-//! A request to the drive as the requests that the protocol has for it.
+//! Splits a request of the engine into NBD requests, and collects their results.
 
-use super::standing::Standing;
+use super::standing::FlushTracker;
 use crate::request::{copy_into, give_back, zero_into};
 use nbd::{Command, CommandFlags, Connected, Errno, Extent};
 use platform::{
@@ -10,22 +10,23 @@ use platform::{
 use std::time::Duration;
 use units::ByteCount;
 
-/// The pause before a request is sent again that the server had no memory for; each is twice as long as the one before.
+/// The first pause after the server reports no memory (ENOMEM); each further pause is twice as
+/// long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How a job goes on that the server had no memory for.
+/// The pauses of a job after ENOMEM.
 #[derive(Clone, Copy)]
 struct Pausing {
     next: Duration,
-    /// The part of its time that is the server's: without that left it fails.
+    /// Time reserved for the server: the job fails when less than this is left.
     reserve: Duration,
 }
 
 /// One request on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// The job it belongs to.
+    /// The piece's job.
     pub(crate) job: usize,
     pub(crate) command: Command,
     pub(crate) flags: CommandFlags,
@@ -33,33 +34,33 @@ pub(crate) struct Piece {
     pub(crate) len: u64,
 }
 
-/// A request of the engine, under way in one or several pieces.
+/// A request of the engine, sent as one or several pieces.
 pub(crate) struct Job {
     pub(crate) request: IoRequest,
     completion: Completion,
-    /// What was acknowledged when it came: what a flush covers.
+    /// The acknowledged writes when the job started: a flush covers these.
     mark: u64,
-    /// Until then the server may carry out what it was sent of this on a connection that is no more.
+    /// Until this time the server may still perform writes of a closed connection.
     pub(crate) may_land_until: Instant,
-    /// Pieces that have not returned.
+    /// Pieces without a reply.
     left: usize,
     error: Option<IoError>,
-    /// Once the server had no memory for it.
+    /// Set after the first ENOMEM.
     pausing: Option<Pausing>,
-    /// It waits to be sent again, with nothing on the wire.
+    /// The job waits to be resent; none of its pieces is outstanding.
     is_paused: bool,
-    /// The server cannot write durably by itself: a flush follows.
+    /// The server does not support FUA: a flush follows the write.
     then_flush: bool,
     extents: Vec<StatusExtent>,
 }
 
-/// What a new job needs.
+/// How a new job starts.
 pub(crate) enum Plan {
-    /// These pieces, and whether a flush has to follow them.
+    /// Send these pieces; the flag: a flush follows them.
     Pieces(Vec<Piece>, bool),
-    /// Nothing: it is done.
+    /// Nothing to send: the job is complete.
     Done,
-    /// The export cannot do it.
+    /// The export does not support the request.
     Impossible(IoErrorKind),
 }
 
@@ -87,16 +88,16 @@ fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, Co
     })
 }
 
-/// Whether carrying it out changes what the export holds.
+/// Whether the command changes the export's content.
 pub(crate) fn changes(command: Command) -> bool {
     !matches!(command, Command::Read | Command::Flush | Command::BlockStatus | Command::Cache)
 }
 
-/// How `request`, which becomes job number `job`, is put to an export like that.
+/// Splits `request`, which becomes job number `job`, for an export with these features.
 pub(crate) fn plan(request: &IoRequest, connected: &Connected, job: usize) -> Plan {
     let Some((command, mut flags, durability)) = command_of(request, connected) else {
         return match request {
-            // Nothing was ever written that a flush could make durable.
+            // A read-only export has nothing to flush.
             IoRequest::Flush if connected.flags.read_only => Plan::Done,
             _ => Plan::Impossible(IoErrorKind::NotSupported),
         };
@@ -120,7 +121,7 @@ pub(crate) fn plan(request: &IoRequest, connected: &Connected, job: usize) -> Pl
         let len = longest.min(end - at);
         pieces.push(Piece { job, command, flags, offset: at, len });
         if command == Command::BlockStatus {
-            // Extents are told from the front on: one piece after the other.
+            // Extents are reported in order from the start: one piece at a time.
             break;
         }
         at += len;
@@ -128,14 +129,14 @@ pub(crate) fn plan(request: &IoRequest, connected: &Connected, job: usize) -> Pl
     if pieces.is_empty() { Plan::Done } else { Plan::Pieces(pieces, then_flush) }
 }
 
-/// What an export without block status says: everything may hold data.
+/// The extents without block status: all blocks may hold data.
 pub(crate) fn all_data(len: ByteCount) -> IoOutcome {
     let mut outcome = IoOutcome::done(len.0);
     outcome.extents = vec![StatusExtent { len, status: BlockStatus::Data }];
     outcome
 }
 
-/// Whether the other side can be given this: there is nothing to send of a hollow buffer.
+/// Whether the request can be sent: data-less buffers cannot.
 pub(crate) fn is_solid(request: &IoRequest) -> bool {
     match request {
         IoRequest::Read { buffers, .. } => buffers.iter().all(|buf| !buf.is_hollow()),
@@ -169,14 +170,14 @@ impl Job {
         }
     }
 
-    /// Forgets all answers: it is sent again as a whole.
+    /// Discards all replies: the whole job is sent again.
     pub(crate) fn start_again(&mut self, pieces: usize, then_flush: bool) {
         (self.left, self.then_flush, self.error, self.is_paused) = (pieces, then_flush, None, false);
         self.extents.clear();
     }
 
-    /// How long it waits until it is sent again as a whole, where the server had no memory for some of it. Half of its time
-    /// is for that, and half for the server: a server that is slow besides does not count as silent.
+    /// The pause before the job is resent after ENOMEM. Pauses use half of the job's time; the
+    /// other half is for the server, so that a slow server does not time out.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let left =
             self.error.filter(|error| error.kind == IoErrorKind::Busy).and(self.completion.time_left())?;
@@ -190,30 +191,31 @@ impl Job {
         Some(next)
     }
 
-    /// Whether it waits to be sent again.
+    /// Whether the job waits to be resent.
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Whether somebody still waits for it.
+    /// Whether the requester still waits for the job.
     pub(crate) fn is_awaited(&self) -> bool {
         self.completion.is_awaited()
     }
 
-    /// Tells whoever waits that it failed; it may still land.
+    /// Reports the failure to the requester; a write may still reach the server's storage.
     pub(crate) fn fail_early(&self, error: IoError) {
         self.completion.fail_early(error);
     }
 
-    /// Whether what has come of it can be vouched for; a connection of that age brought the last answer.
-    pub(crate) fn stands(&self, standing: &Standing, age: u64) -> bool {
+    /// Whether the result is valid; a connection of `epoch` received the last reply.
+    pub(crate) fn stands(&self, standing: &FlushTracker, epoch: u64) -> bool {
         match &self.request {
             _ if self.error.is_some() => true,
             IoRequest::Write { durability: Durability::Cached, .. }
-            | IoRequest::WriteZeroes { durability: Durability::Cached, .. } => standing.acknowledge(age),
-            IoRequest::Flush => standing.flushed(self.mark, age),
-            // Durable once answered. One that needed a flush is answered by that, of the same connection.
-            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => standing.holds(age),
+            | IoRequest::WriteZeroes { durability: Durability::Cached, .. } => standing.acknowledge(epoch),
+            IoRequest::Flush => standing.flushed(self.mark, epoch),
+            // A FUA write is durable with its reply; without FUA, the flush on the same connection
+            // counts.
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => standing.holds(epoch),
             _ => true,
         }
     }
@@ -222,13 +224,13 @@ impl Job {
         (piece.offset - self.request.range().start.0) as usize
     }
 
-    /// The data that follow the header of a piece.
+    /// The data to send after a piece's header.
     pub(crate) fn payload(&self, piece: &Piece, out: &mut Slices) {
         if piece.command != Command::Write {
             return;
         }
         let IoRequest::Write { slices, .. } = &self.request else {
-            // Zeroes for a server without a command for them.
+            // Zeroes for a server without a write-zeroes command.
             return out.push(Slice::zero(ByteCount(piece.len)));
         };
         let (mut skip, mut left) = (self.position(piece) as u64, piece.len);
@@ -248,7 +250,7 @@ impl Job {
         }
     }
 
-    /// Takes data of a read.
+    /// Stores received read data.
     pub(crate) fn take_data(&mut self, piece: &Piece, at: u64, bytes: &[u8]) {
         let position = self.position(piece) + at as usize;
         if let IoRequest::Read { buffers, .. } = &mut self.request {
@@ -256,7 +258,7 @@ impl Job {
         }
     }
 
-    /// Takes zeroes of a read.
+    /// Stores zeroes of a read.
     pub(crate) fn take_zeroes(&mut self, piece: &Piece, at: u64, len: u32) {
         let position = self.position(piece) + at as usize;
         if let IoRequest::Read { buffers, .. } = &mut self.request {
@@ -264,8 +266,8 @@ impl Job {
         }
     }
 
-    /// Lends out the memory where the next data of a read belong, up to `len` bytes, so that they can be
-    /// received into it. [`Loan::give_back`] returns it.
+    /// Lends out the buffer for the next read data, up to `len` bytes, to receive directly into it.
+    /// [`Loan::give_back`] returns it.
     pub(crate) fn lend(&mut self, piece: &Piece, at: u64, len: usize) -> Option<(Buf, Loan)> {
         let mut position = self.position(piece) + at as usize;
         let IoRequest::Read { buffers, .. } = &mut self.request else { return None };
@@ -282,14 +284,14 @@ impl Job {
         Some((lent, Loan { index, head, tail }))
     }
 
-    /// Takes extents of a status request, those beyond its range left out.
+    /// Stores extents of a status request; extents beyond its range are left out.
     pub(crate) fn take_extents(&mut self, extents: &[Extent]) {
         let wanted = self.request.range().len;
         for extent in extents {
             let status = match (extent.hole, extent.zero) {
                 (true, true) => BlockStatus::Hole,
                 (false, true) => BlockStatus::Zero,
-                // A hole that need not read as zeroes is data as far as a reader is concerned.
+                // A hole without guaranteed zeroes counts as data.
                 (_, false) => BlockStatus::Data,
             };
             let known = ByteCount(self.extents.iter().map(|extent| extent.len.0).sum());
@@ -302,12 +304,12 @@ impl Job {
         }
     }
 
-    /// A piece has returned. Gives the piece that is to follow, if the job is not done with it.
+    /// Handles a piece's result. Returns the next piece, if the job needs one.
     pub(crate) fn returned(&mut self, piece: &Piece, result: Result<(), Errno>) -> Progress {
         self.left -= 1;
         if let Err(errno) = result {
             let error = self.error_of(piece, errno);
-            // One that stands for the whole counts more than want of memory, which passes.
+            // A permanent error takes precedence over ENOMEM, which is temporary.
             match self.error {
                 Some(before) if before.kind != IoErrorKind::Busy => {}
                 _ => self.error = Some(error),
@@ -335,8 +337,9 @@ impl Job {
         }
     }
 
-    /// What an error number of the server means. Want of memory passes, but not where the server made something durable: a
-    /// system reports a failed write-back once, by any number, and the same again would succeed although data is lost.
+    /// The meaning of a server's error number. ENOMEM is temporary, except for a durable write or a
+    /// flush: a system reports a failed write-back once, with any error number, so a repeated flush
+    /// would succeed although data is lost.
     fn error_of(&self, piece: &Piece, errno: Errno) -> IoError {
         let makes_durable = piece.command == Command::Flush || piece.flags.contains(CommandFlags::FUA);
         match errno {
@@ -345,14 +348,14 @@ impl Job {
         }
     }
 
-    /// What a server that answered only the beginning of a status request has not told.
+    /// The part of a status request's range that the server's reply did not cover.
     fn unknown_rest(&self) -> Option<(u64, u64)> {
         let range = self.request.range();
         let known: u64 = self.extents.iter().map(|extent| extent.len.0).sum();
         (known > 0 && known < range.len.0).then(|| (range.start.0 + known, range.len.0 - known))
     }
 
-    /// Answers the request.
+    /// Completes the request.
     pub(crate) fn finish(self, lost: Option<IoError>) {
         let error = lost.or(self.error);
         match (error, self.request) {
@@ -362,7 +365,7 @@ impl Job {
                 outcome.extents = self.extents;
                 let known = ByteCount(outcome.extents.iter().map(|extent| extent.len.0).sum());
                 if known < range.len {
-                    // What the server will not tell may be data.
+                    // A range without status may hold data.
                     outcome.extents.push(StatusExtent { len: range.len - known, status: BlockStatus::Data });
                 }
                 self.completion.complete(outcome);
@@ -375,17 +378,17 @@ impl Job {
     }
 }
 
-/// How a job stands after a piece has returned.
+/// The state of a job after a piece's reply.
 pub(crate) enum Progress {
-    /// Other pieces are under way.
+    /// Other pieces are outstanding.
     Waiting,
-    /// This piece follows.
+    /// Send this piece next.
     Next(Piece),
-    /// It is to be answered.
+    /// The job is complete.
     Over,
 }
 
-/// The parts of a buffer whose middle is lent out.
+/// The parts of a buffer around its lent middle.
 pub(crate) struct Loan {
     index: usize,
     head: Buf,
@@ -393,7 +396,7 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
-    /// Puts the buffer together again.
+    /// Reassembles the buffer.
     pub(crate) fn give_back(self, job: &mut Job, lent: Buf) {
         let whole = self.head.join(lent).and_then(|most| most.join(self.tail));
         if let (IoRequest::Read { buffers, .. }, Ok(whole)) = (&mut job.request, whole) {

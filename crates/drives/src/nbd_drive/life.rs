@@ -1,28 +1,23 @@
-//! The life of an attachment: connecting, serving, and connecting again.
+//! The life of an attachment: connect, serve, reconnect.
 //!
-//! # What a broken connection means
-//! Of a request that was sent and not answered nobody knows whether the server has carried it out, will yet, or
-//! never saw it. A new connection tells nothing about that, nor whether the server still has what it had in its
-//! cache. So:
+//! # Fault model of a lost connection
+//! A request without a reply may be done, pending, or never received. A new connection does not
+//! reveal that, nor whether the server still has its cache. Hence:
 //!
-//! - **Something acknowledged was not yet flushed: the drive is lost**, at once and for good ([`Standing`]). The
-//!   server may have lost it, and a flush on a new connection would vouch for it all the same. The engine takes
-//!   the drive out, and what it missed is written when it comes back.
-//! - **Reads are asked again.** What an earlier connection might still have brought can reach nobody: its stream
-//!   is closed.
-//! - **Writes that were under way are written again, after [`SETTLE`]**: the old connection is cut off with
-//!   what had not left this machine, and a server carries out what it had received within that time. This is an
-//!   assumption, NBD has nothing better; a write that lands later still could hit data written since. A request is
-//!   written again as a whole: the parts that were answered may have been in a cache that is no more.
-//! - **A request whose waiter has gone (its time limit passed) is not sent again.** It is returned once it can no
-//!   longer land, never before: until then it counts as outstanding, and the engine does not readmit a drive
-//!   that has operations outstanding.
-//! - **Nobody waits longer than [`PATIENCE`]**: then the drive is lost. Those whose writes may still land are told
-//!   at once and returned after [`SETTLE`].
+//! - **Unflushed acknowledged writes: the drive is lost** ([`FlushTracker`]). The server may have
+//!   lost them, and a flush on a new connection would still succeed. The engine stops using the
+//!   drive, and writes the missed data when it returns.
+//! - **Reads are sent again.** The old stream is closed, so no late reply can arrive.
+//! - **Outstanding writes are sent again as a whole, after [`SETTLE`]**: the lost cache may have had
+//!   their acknowledged parts. Assumption: the server finishes the old requests by then, because
+//!   NBD cannot confirm it; a later write could overwrite newer data.
+//! - **A request whose requester timed out is not sent again.** It stays outstanding until it can
+//!   no longer reach the server's storage; the engine does not readmit a drive with outstanding
+//!   operations.
+//! - **After [`CONNECT_LIMIT`] without a connection the drive is lost.** Unsettled writes fail at
+//!   once, and return their buffers after [`SETTLE`]. An idle drive reconnects on its next request.
 //!
-//! A drive that nobody wants anything of connects again when somebody does.
-//!
-//! [`Standing`]: super::standing::Standing
+//! [`FlushTracker`]: super::standing::FlushTracker
 
 use super::connection::{Connection, GONE, OUTSTANDING, Transmission};
 use super::handshake::{leave, shake_hands};
@@ -35,25 +30,26 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The time in which a server carries out what it received of a connection that was cut off.
+/// The assumed time in which a server performs requests received on a closed connection.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long requests wait for a connection: well below the time limit of an operation.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How long one attempt may take.
+/// How long requests wait for a connection; well below the time limit of an operation.
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+/// The time limit of one connection attempt.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// The pause after the first attempt that failed; each further one is twice as long, up to the longest.
+/// The pause after the first failed attempt; each further pause is twice as long, up to the
+/// longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How an attempt to connect ended.
+/// The result of a connection attempt.
 enum Attempt {
     Connected(Link),
     Failed,
-    /// The export at that address is another one now.
+    /// The address now has a different export.
     Different,
 }
 
-/// A connection that was made, and what was received beyond the handshake.
+/// An open connection, and the bytes received after the handshake.
 struct Link {
     stream: Rc<dyn Stream>,
     protocol: Box<ClientStream>,
@@ -61,7 +57,7 @@ struct Link {
 }
 
 impl Connection {
-    /// Lives in the background, until the drive is lost or closed.
+    /// Starts the background task, which runs until the drive is lost or closed.
     pub(super) fn open(self: &Rc<Self>) {
         let connection = self.clone();
         self.env.spawn("nbd connection", async move {
@@ -80,12 +76,12 @@ impl Connection {
         }
     }
 
-    /// Nobody wants anything any more, now or later.
+    /// The attachment is closed and has no outstanding requests.
     fn is_closed(&self) -> bool {
         self.closing.get() && self.is_idle()
     }
 
-    /// Tries until it works, as long as it makes sense.
+    /// Connects with retries, until the drive is lost or closed.
     async fn connect(self: &Rc<Self>) -> Option<Link> {
         self.env.sleep_until(self.settled_at.get()).await;
         let mut pause = FIRST_PAUSE;
@@ -104,7 +100,7 @@ impl Connection {
                 pause = FIRST_PAUSE;
                 continue;
             }
-            if self.env.now_running() + pause >= self.waiting_since.get() + PATIENCE {
+            if self.env.now_running() + pause >= self.waiting_since.get() + CONNECT_LIMIT {
                 return None;
             }
             self.env.sleep(pause).await;
@@ -113,8 +109,8 @@ impl Connection {
     }
 
     async fn attempt(&self) -> Attempt {
-        // Before the connection is made: a break after this is one of this connection's age.
-        self.age.set(self.export.standing.age());
+        // Before connecting: a later connection loss then belongs to this epoch.
+        self.epoch.set(self.export.standing.epoch());
         let (env, address) = (&self.env, self.export.address());
         let connecting = within(env, ATTEMPT, env.world().connect(&address)).await;
         let Some(Ok(source)) = connecting else { return Attempt::Failed };
@@ -136,8 +132,8 @@ impl Connection {
         })
     }
 
-    /// Puts everything that waits to the server, from its beginning. What nobody waits for any more is returned:
-    /// it has settled.
+    /// Resends all waiting requests from their beginning, and returns those whose requester timed
+    /// out: they are settled.
     fn resume(&self) {
         self.queue.borrow_mut().clear();
         let count = self.jobs.borrow().len();
@@ -174,7 +170,7 @@ impl Connection {
         sending.await;
     }
 
-    /// Takes stock after a connection has ended. False: the drive is lost.
+    /// Updates the state after a connection ends. False: the drive is lost.
     fn broke_off(&self) -> bool {
         self.queue.borrow_mut().clear();
         let now = self.env.now();
@@ -186,10 +182,10 @@ impl Connection {
             }
         }
         self.waiting_since.set(self.env.now_running());
-        self.export.standing.broke(self.age.get())
+        self.export.standing.broke(self.epoch.get())
     }
 
-    /// The end: answers everything that will never be answered by the server.
+    /// Completes all requests that the server will never answer.
     async fn end(&self) {
         if !self.is_closed() {
             self.export.standing.lose();
@@ -210,7 +206,7 @@ impl Connection {
     }
 }
 
-/// What `future` gives, unless it takes longer than `limit`.
+/// The output of `future`, or `None` after `limit`.
 async fn within<T>(env: &platform::Env, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut limit) = (pin!(future), pin!(env.sleep_running(limit)));
     poll_fn(|context| match future.as_mut().poll(context) {

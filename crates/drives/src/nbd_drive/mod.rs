@@ -1,13 +1,13 @@
-//! A drive at the other end of an NBD connection.
+//! A remote NBD export as a drive.
 //!
-//! Opening connects once, to learn what the export is. Every attachment then has a connection of its own,
-//! which it makes in the background and, where nothing is at stake, again when it breaks off: requests wait for
-//! it, and fail as *gone* when it cannot be made in time. `life` says what is at stake.
+//! Opening connects once, to read the export's properties. Each attachment then connects in the
+//! background, and reconnects after a lost connection if no acknowledged write is unflushed.
+//! Requests wait for the connection, and fail as *gone* after a time limit (see `life`).
 //!
-//! What NBD cannot give is said here: an export has no serial number, so its identity is its address, and two
-//! addresses of one export are not recognised as one drive, nor is another export that took the place of the
-//! first between two connections, if it has the same size and flags; and it has no locks, so nothing keeps
-//! another client off: [`platform::DriveInfo::exclusive`] says so.
+//! Limits of NBD: an export has no serial number, so its address is its identity. Two addresses of
+//! one export are not recognised as one drive, and a replaced export of the same size and flags is
+//! not detected. NBD has no locks, so other clients are not excluded
+//! ([`platform::DriveInfo::exclusive`]).
 
 mod connection;
 mod handshake;
@@ -21,27 +21,27 @@ use platform::{
     Address, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error, ErrorKind,
     Hardware, IoRequest, Result,
 };
-use standing::Standing;
+use standing::FlushTracker;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use units::{ByteCount, SectorSize};
 
-/// How long a server may take for the whole handshake when it is looked at first.
+/// The time limit of the first handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What every attachment of an export knows.
+/// The state that all attachments of an export share.
 pub(crate) struct Export {
     pub(crate) info: DriveInfo,
     pub(crate) uri: NbdUri,
     pub(crate) connected: Connected,
-    pub(crate) standing: Standing,
+    pub(crate) standing: FlushTracker,
     attachments: AtomicU32,
 }
 
 impl Export {
-    /// Where the server listens.
+    /// The server's address.
     pub(crate) fn address(&self) -> Address {
         address_of(&self.uri)
     }
@@ -60,11 +60,11 @@ fn address_of(uri: &NbdUri) -> Address {
 }
 
 impl NbdDrive {
-    /// Looks the export up at its server.
+    /// Connects to the server to read the export's properties.
     ///
     /// # Errors
-    /// When the address is none, nobody answers there in NBD, the server has no such export, or the export
-    /// cannot be a drive.
+    /// When the address is invalid, no NBD server responds there, the server has no such export, or
+    /// the export is unsuitable as a drive.
     pub async fn open(env: &Env, text: &str) -> Result<NbdDrive> {
         let uri: NbdUri =
             text.parse().map_err(|error: nbd::Error| Error::new(ErrorKind::BadName, error.to_string()))?;
@@ -72,7 +72,7 @@ impl NbdDrive {
         let (connected, _) = handshake::shake_hands(env, &stream, &uri, HANDSHAKE_LIMIT).await?;
         handshake::leave(&stream, &connected).await;
         let info = describe(text, &uri, &connected)?;
-        let (standing, attachments) = (Standing::default(), AtomicU32::new(0));
+        let (standing, attachments) = (FlushTracker::default(), AtomicU32::new(0));
         Ok(NbdDrive { export: Arc::new(Export { info, uri, connected, standing, attachments }) })
     }
 }
@@ -113,7 +113,7 @@ impl DriveSource for NbdDrive {
         let others = self.export.attachments.fetch_add(1, Ordering::AcqRel);
         let attached = Attached { connection: Connection::new(env, self.export.clone()) };
         if others > 0 && !self.export.connected.flags.multi_conn {
-            // A flush on one connection would not cover what was written on another.
+            // A flush on one connection would not cover writes of another.
             let name = &self.export.info.name;
             let why = format!("{name} does not allow several connections (multi-conn); use one shard");
             return Err(Error::new(ErrorKind::WrongKind, why));

@@ -1,5 +1,5 @@
-//! An NBD server in virtual time that does what real ones do when they are in trouble: it takes requests and does
-//! not answer, carries them out late, breaks off, loses its cache, comes back.
+//! An NBD server in virtual time with the faults of real ones: no replies, late writes,
+//! disconnects, a lost cache, restarts.
 
 use nbd::{
     BlockSizes, Command, CommandFlags, ExportEntry, ExportFlags, ExportInfo, Exports, Replies, Request,
@@ -15,17 +15,17 @@ pub const SIZE: u64 = 1 << 20;
 pub const ADDRESS: &str = "unix:/server";
 pub const URI: &str = "nbd+unix:///disk?socket=/server";
 
-/// What it does with requests.
+/// How the server handles requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Serve,
-    /// Carries them out and does not answer.
+    /// Performs requests without a reply.
     Swallow,
-    /// Does not carry them out until [`Server::land_held`].
+    /// Delays requests until [`Server::land_held`].
     Hold,
-    /// Serves all but flushes, which it swallows.
+    /// Serves all requests except flushes, which get no reply.
     NoFlush,
-    /// Has no memory for anything, and says so.
+    /// Fails every request with ENOMEM.
     NoMemory,
 }
 
@@ -34,12 +34,12 @@ pub struct Server {
     pub mode: Cell<Mode>,
     info: RefCell<ExportInfo>,
     durable: RefCell<Vec<u8>>,
-    /// What a crash leaves out.
+    /// The content that a crash loses.
     cached: RefCell<Vec<u8>>,
     held: RefCell<Vec<(Request, Vec<u8>)>>,
     streams: RefCell<Vec<Rc<dyn Stream>>>,
     listener: RefCell<Option<Rc<dyn platform::Listener>>>,
-    /// How many connections it has had, and requests that write.
+    /// The number of connections, and of requests that write.
     pub connections: Cell<u32>,
     pub writes: Cell<u32>,
 }
@@ -90,7 +90,7 @@ impl Server {
         })
     }
 
-    /// Serves from now on.
+    /// Starts to accept connections.
     pub async fn start(self: &Rc<Self>) {
         let listener = self.env.world().listen(&ADDRESS.parse().unwrap()).await.unwrap();
         *self.listener.borrow_mut() = Some(listener.clone());
@@ -106,12 +106,12 @@ impl Server {
         });
     }
 
-    /// Ends every connection, as a network does or a server that restarts; it goes on listening.
+    /// Disconnects all clients, as a network fault or a restart does; the server keeps listening.
     pub fn break_off(&self) {
         self.streams.borrow_mut().drain(..).for_each(|stream| stream.shutdown());
     }
 
-    /// Nobody listens any more, until [`Server::start`].
+    /// Stops listening until [`Server::start`].
     pub fn stop(&self) {
         if let Some(listener) = self.listener.take() {
             listener.close();
@@ -119,7 +119,7 @@ impl Server {
         self.break_off();
     }
 
-    /// The power of its machine goes: what was not flushed is lost.
+    /// A power cut of the server: unflushed writes are lost.
     pub fn lose_cache(&self) {
         self.cached.borrow_mut().copy_from_slice(&self.durable.borrow());
     }
@@ -128,7 +128,7 @@ impl Server {
         self.info.borrow_mut().size_bytes = SIZE / 2;
     }
 
-    /// Carries out what was held, whatever has become of its connection.
+    /// Performs the delayed requests, even if their connection is closed.
     pub fn land_held(&self) {
         let held = self.held.take();
         held.into_iter().for_each(|(request, payload)| self.change(&request, &payload));
@@ -140,7 +140,7 @@ impl Server {
 
     async fn send(&self, stream: &Rc<dyn Stream>, output: &mut Vec<u8>) {
         if !output.is_empty() {
-            // A client that has gone is noticed when receiving.
+            // The next receive detects a closed connection.
             let _ = stream.send(smallvec![Buf::copy_of(output).freeze()]).await;
             output.clear();
         }
@@ -222,7 +222,7 @@ impl Server {
                 output.extend_from_slice(&self.cached.borrow()[range]);
             }
             Command::BlockStatus => {
-                // Blocks of data and holes in turn, one at a time: a status takes many requests.
+                // Alternating data and hole extents, one per reply: a status takes many requests.
                 let block = request.length_bytes.min(4096);
                 let is_hole = (request.offset_bytes / 4096) % 2 == 1;
                 let extents = [if is_hole { nbd::Extent::hole(block) } else { nbd::Extent::data(block) }];

@@ -1,10 +1,11 @@
 //! The consistency check: redundancy is compared with data, stripe by stripe.
 //!
-//! A stripe is held against writes while it is read. Where it does not agree the controller is told, with the drive
-//! that is wrong where the level can tell (RAID 6, three copies); where repairs were asked for, that drive's strip is
-//! computed from the others, or, where nothing tells, redundancy is made to follow the data. What was never written has
-//! nothing to compare, and is passed over; what is unsynced or stale, or cannot be read, is counted as not compared. Reading everything also
-//! finds what drives cannot read any more, while redundancy can still give it back.
+//! A stripe is locked against writes while it is read. A mismatch is reported to the controller,
+//! with the wrong drive where the level can identify it (RAID 6, three copies). If repair was
+//! requested, that drive's strip is computed from the others. Without an identified drive,
+//! redundancy is computed from the data. Stripes that no host has written are skipped; unsynced,
+//! stale or unreadable ones count as not compared. A check also finds unreadable blocks while
+//! redundancy can restore them.
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
@@ -23,7 +24,7 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 use volume_state::{RegionIndex, RegionSet};
 
-/// Checks every region of this shard in which there is something to compare.
+/// Checks every region of this shard that has data to compare.
 pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
     let volume = &task.volume;
     let all = RegionSet::first(volume.regions.count);
@@ -78,7 +79,7 @@ async fn check_stripes(
     })
 }
 
-/// Whether there was something to compare. The caller holds the stripe; exclusively, where it is to be repaired.
+/// Whether there was data to compare. The caller holds the stripe lock; exclusively for a repair.
 async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Result<bool, IoError> {
     let volume = &task.volume;
     let repair = mode == Mode::Exclusive;
@@ -96,7 +97,7 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
             Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
         }
     }
-    // What a drive does not keep is not written anew, however often that is tried.
+    // Excluded blocks are not rewritten: another attempt would fail as well.
     let is_repaired = has_trouble && !volume.lacks_blocks(stripe);
     task.count(|progress| progress.repaired += u64::from(is_repaired));
     let is_whole = matches!(ended, Ended::Done { .. })
@@ -107,7 +108,8 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
     let mismatch = match ended {
         Ended::Done { mismatch, .. } => mismatch,
         Ended::Lost | Ended::NeedsLock => return Ok(false),
-        // Of what cannot be read for now nothing is known: it is not compared, and the task goes on.
+        // The state of temporarily unreadable blocks is unknown: they are not compared, and the
+        // task continues.
         Ended::Failed(_) if trouble.unread.is_some() => return Ok(false),
         Ended::Failed(error) => return Err(error),
     };
@@ -124,8 +126,8 @@ async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Re
     Ok(true)
 }
 
-/// What does not agree, in parts that one drive explains each: several may be wrong in a stripe, in different
-/// columns. Where nothing tells who is wrong, or nobody is alone with it, it is one part.
+/// Splits a mismatch into parts that one wrong drive explains each: several drives may be wrong in
+/// different columns of a stripe. One part if no single drive explains it.
 async fn told_apart(
     volume: &Rc<Recovery>,
     stripe: StripeIndex,
@@ -165,7 +167,8 @@ async fn told_apart(
     Ok(parts)
 }
 
-/// Some of a stripe does not agree. With `repair` the caller holds it exclusively. Whether it was repaired.
+/// A mismatch in a stripe. For `repair` the caller holds it exclusively. Returns whether it was
+/// repaired.
 async fn found(
     task: &Rc<Running>,
     stripe: StripeIndex,
@@ -182,7 +185,7 @@ async fn found(
             Some(culprit) => Request::Repair { culprit, columns: mismatch.columns },
             None => Request::Resync { columns: mismatch.columns },
         };
-        // Where nothing tells what is wrong, redundancy follows the data.
+        // Without an identified drive, redundancy follows the data.
         let settle = mismatch.culprit.is_none();
         let how = Attempt { settle, filling: DriveSet::EMPTY, ..Attempt::HELD };
         let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;

@@ -1,12 +1,13 @@
-//! The copy: a drive is filled with what another one holds, while that one serves.
+//! The copy: a drive is filled with the content of another one, which stays in use.
 //!
-//! From the moment the new drive is there it gets every write that the old one gets ([`Replacement`](crate::members::slots)); what
-//! was there before is copied here, stripe by stripe, each held exclusively, so that no write comes between the
-//! read and the write. What the old drive cannot read is computed from the others, or listed as lost. Regions that were finished are
-//! named in the progress: were the old drive to fail now, they are what need not be rebuilt.
+//! From the start, the new drive receives every write that the old one receives
+//! ([`Replacement`](crate::members::slots)). This task copies the earlier content stripe by stripe,
+//! each under its exclusive lock, so that no write happens between read and write. Blocks that the
+//! old drive cannot read are computed from the others, or listed as lost. The progress names
+//! finished regions: if the old drive fails now, these need no rebuild.
 //!
-//! RAID 5EE comes back from its distributed spare the same way (`relocate.rs`): what is copied there is what lies in
-//! the spare strips.
+//! Copyback from the distributed spare of RAID 5EE (`relocate.rs`) works the same way, with the
+//! spare strips as the source.
 
 use crate::background::Running;
 use crate::background::walk::{self, Held, Step, Walked};
@@ -21,16 +22,17 @@ use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 use volume_state::RegionSet;
 
-/// Copies every region of this shard that was ever written to the drive that is being filled for `slot`.
+/// Copies every region of this shard that was ever written to the drive being filled for `slot`.
 pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
-    // Records go to the new drive as well by now. Those from before must not be missed there when it takes the slot.
+    // New records already go to the new drive as well. It must not lack earlier ones when it takes
+    // the slot.
     if let Err(error) = volume.renew_journal().await {
         return TaskOutcome::Failed(error);
     }
     let all = RegionSet::first(volume.regions.count);
     let stale = volume.stale_regions(slot);
-    // Where the old drive is stale there is nothing to copy: the new one is as stale.
+    // Where the old drive is stale there is nothing to copy: the new one is stale there too.
     let regions = task.take_on(all.minus(&volume.state().unwritten().clone()).minus(&stale));
     for region in regions.iter() {
         if task.must_end() {
@@ -40,7 +42,7 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         match walk::walk_together(task, region, step).await {
             Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
-            // A copy that is not whole is no use.
+            // An incomplete copy is useless.
             Walked::Failed(error) => return TaskOutcome::Failed(error),
         }
     }
@@ -53,8 +55,8 @@ async fn to_replacement(task: Rc<Running>, slot: DriveIndex, mut left: Range<u64
     let mut copied = 0;
     while !left.is_empty() {
         let first = StripeIndex(left.start);
-        // A strip that was moved into the spare strip of this slot before the new drive came is not on the new drive, and the map
-        // has it when the region has changed sides.
+        // The new drive lacks a strip that was moved into the spare strip of this slot before it
+        // arrived. The map has it once the region has changed sides.
         volume.sides_are_changed(first).await;
         let mut after = left.clone();
         let held = walk::hold_next(volume, &mut after, Mode::Exclusive).await;
@@ -69,7 +71,7 @@ async fn to_replacement(task: Rc<Running>, slot: DriveIndex, mut left: Range<u64
     })
 }
 
-/// How many of these stripes `slot` has a part of, which is copied.
+/// The number of these stripes with a part on `slot`, which is copied.
 async fn copy_held(task: &Rc<Running>, slot: DriveIndex, held: &Held) -> Result<u64, IoError> {
     let volume = &task.volume;
     let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
@@ -99,19 +101,19 @@ async fn copy_held(task: &Rc<Running>, slot: DriveIndex, held: &Held) -> Result<
     Ok(parts.len() as u64)
 }
 
-/// What copying a stripe moves on drives.
+/// Drive bytes that copying a stripe moves.
 fn copied_bytes(volume: &Recovery) -> u64 {
     2 * u64::from(volume.geometry().rows_per_stripe()) * volume.geometry().strip().bytes().0
 }
 
-/// Copies what `slot` has of a stripe to its place. The caller holds it exclusively.
+/// Copies the part of a stripe on `slot` to its place. The caller holds the stripe exclusively.
 pub(crate) async fn copy_stripe(
     task: &Rc<Running>,
     slot: DriveIndex,
     stripe: StripeIndex,
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
-    // Otherwise its parity might be copied as it was before redundancy is computed anew.
+    // Otherwise stale parity might be copied before it is computed anew.
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;
     let request = |columns| Request::Copy { drive: slot, columns };

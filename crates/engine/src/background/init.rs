@@ -1,8 +1,9 @@
-//! Initialisation: a new volume is brought into a state in which redundancy agrees with data.
+//! Initialisation: makes the redundancy of a new volume agree with its data.
 //!
-//! *Full*: zeroes are written everywhere, whole stripes at a time; no host may use the volume meanwhile. *Fast*: only
-//! its first and last MiB are zeroed, where a host looks for partition tables and file systems; redundancy follows
-//! with first writes and in the background ([`resync`](super::resync)).
+//! *Full*: zeroes are written everywhere, whole stripes at a time; hosts cannot use the volume
+//! meanwhile. *Fast*: only the first and last MiB are zeroed, where hosts look for partition tables
+//! and file systems. Redundancy follows with first writes and in the background
+//! ([`resync`](super::resync)).
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 use volume_state::RegionSet;
 
-/// What a fast initialisation zeroes at either end.
+/// The length that a fast initialisation zeroes at each end.
 const ENDS: ByteCount = ByteCount::MIB;
 
 /// Initialises this shard's regions.
@@ -55,7 +56,7 @@ async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoE
     Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
 }
 
-/// The first shard writes the ends, as a host would.
+/// The first shard writes the ends, like a host.
 async fn zero_ends(volume: &Rc<Volume>) -> TaskOutcome {
     if volume.shard.index().0 != 0 {
         return TaskOutcome::Done;

@@ -1,5 +1,6 @@
-//! The background initialisation: what no host has written yet is filled with zeros, so that a first write to it costs what any other
-//! does. Nothing depends on it: whatever it has passed or not, a volume reads the same, and is as redundant.
+//! Background initialisation: fills stripes that no host has written with zeros, so that first
+//! writes are as fast as others. It is optional: a volume reads the same, and is as redundant,
+//! without it.
 
 use crate::background::Running;
 use crate::background::resync::{OWN_PACE, OWN_TASK, RETRY_AFTER};
@@ -13,8 +14,8 @@ use std::rc::Rc;
 use units::StripeIndex;
 use volume_state::{RegionIndex, RegionSet};
 
-/// Initialises every region of this shard that is not, until none is left or the volume is detached. One task of a volume does it; a
-/// second one ends at once.
+/// Initialises every uninitialised region of this shard, until none is left or the volume is
+/// detached. Only one such task runs per volume; a second one ends at once.
 pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
     if volume.initialising_rest.replace(true) {
         return;
@@ -34,7 +35,8 @@ pub(crate) async fn initialise_rest(volume: Rc<Recovery>) {
     volume.initialising_rest.set(false);
 }
 
-/// Regions in which a stripe that is in use is not initialised. What a reshape has moved from this layout is not in use any more.
+/// Regions with an uninitialised stripe in use. Stripes that a reshape has moved are no longer in
+/// use.
 fn uninitialised(volume: &Recovery) -> RegionSet {
     let state = volume.state();
     let Some(partly) = state.initialisation() else { return RegionSet::EMPTY };
@@ -66,7 +68,8 @@ async fn initialise_stripes(task: Rc<Running>, stripes: Range<u64>) -> Result<St
     let (mut left, mut initialised) = (stripes, 0);
     while !left.is_empty() {
         let first = StripeIndex(left.start);
-        // A region that changes sides is waited for: zeros that were written by the old side would not be on the new one.
+        // Wait for a region that changes sides: zeros written on the old side would be missing on
+        // the new one.
         volume.sides_are_changed(first).await;
         let mut after = left.clone();
         let held = walk::hold_next(volume, &mut after, Mode::Exclusive).await;

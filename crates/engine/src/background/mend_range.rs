@@ -1,4 +1,4 @@
-//! The repair of a range that a drive cannot read: what patrol reading found.
+//! The repair of an unreadable range that a patrol read found.
 
 use crate::background::Running;
 use crate::members::Places;
@@ -9,7 +9,7 @@ use platform::locks::{ALL_COLUMNS, Mode};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex};
 
-/// Repairs this shard's part of a range of a drive's part of the volume.
+/// Repairs this shard's part of a range of a drive's data.
 pub(crate) async fn mend_range(task: &Rc<Running>, slot: DriveIndex, range: ByteRange) -> TaskOutcome {
     let strip = task.volume.geometry().strip().bytes();
     let mut rest = range;

@@ -1,22 +1,21 @@
-//! Long flows that move a window over a volume: below it the new world, above it the old, inside it I/O waits.
+//! Background tasks.
 //!
-//! A task is ordered by the controller on every shard, and each shard does the regions it owns ([`Running`]):
-//! region by region, ascending, so that drives are read and written in sequence; within a region several stripes at a
-//! time ([`walk`]), and those that follow one another together where nobody else wants the drives. A stripe is dealt with under its
-//! lock, by a plan like any other request. What pace a task
-//! keeps beside hosts is decided in one place ([`pace`]).
+//! The controller starts a task on every shard, and each shard processes the regions it owns
+//! ([`Running`]): in ascending order, so that drives are accessed sequentially; several stripes of
+//! a region at a time ([`walk`]), and consecutive stripes together while the drives are otherwise
+//! idle. A task locks and plans a stripe like any request. [`pace`] sets its speed beside host I/O.
 //!
-//! | what | where | in which regions | when a region is finished |
+//! | task | where | in which regions | result of a finished region |
 //! | --- | --- | --- | --- |
 //! | rebuild | `rebuild.rs` | stale on the drive, and written | the drive is current there |
-//! | copy to a drive that is to take another one's place | `copy.rs` | written | it need not be rebuilt there |
+//! | copy to a replacement drive | `copy.rs` | written | no rebuild needed there |
 //! | resync | `resync.rs`, by the rule in `forced.rs` where drives are missing | unsynced | its redundancy is trusted |
 //! | consistency check | `check.rs` | written and synced | |
 //! | background initialisation | `initialise.rs` | not initialised | it is initialised |
 //! | full initialisation | `init.rs` | all | its redundancy is trusted |
 //! | into the distributed spare and back | `relocate.rs` | all; those in the spare | it has changed sides |
-//! | reshape: to another layout, ordered window by window | `reshape.rs` | all; there are two sets of them | |
-//! | repair of what patrol reading found | `mend_range.rs` | where that lies | |
+//! | reshape: to another layout, window by window | `reshape.rs` | all, of both layouts | |
+//! | repair of blocks that a patrol read found | `mend_range.rs` | those with the blocks | |
 
 mod check;
 mod copy;
@@ -55,7 +54,7 @@ impl Tasks {
     /// Begins a task on this shard's regions.
     ///
     /// # Errors
-    /// One sentence, if it cannot begin.
+    /// A message, if it cannot begin.
     pub(crate) fn start(self: &Rc<Self>, volume: &Rc<Volume>, order: TaskOrder) -> Result<(), String> {
         if self.running.borrow().contains_key(&order.task) {
             return Err(format!("task {} runs already", order.task.0));
@@ -74,7 +73,7 @@ impl Tasks {
             running.ended(shard.env());
             let kind = ReportKind::TaskDone { task: running.id, outcome };
             if let Err(error) = shard.report(running.volume.spec.id, kind).await {
-                tracing::debug!(task = running.id.0, "nobody takes note of the end of a task: {error}");
+                tracing::debug!(task = running.id.0, "the end of a task was not reported: {error}");
             }
         });
         Ok(())
@@ -84,14 +83,14 @@ impl Tasks {
         self.running.borrow().get(&task).cloned()
     }
 
-    /// Changes how fast a task is; a task that has ended takes no notice.
+    /// Changes the speed of a task; no effect on a task that has ended.
     pub(crate) fn set_pace(&self, shard: &Resources, task: TaskId, pace: TaskPace) {
         if let Some(running) = self.get(task) {
             running.pace.set(shard.env(), pace);
         }
     }
 
-    /// Ends a task; one that has ended is ended. Answered when nothing of it is under way any more.
+    /// Stops a task; no effect if it has ended. Acknowledged when no work of it is in progress.
     pub(crate) fn stop(&self, shard: &Resources, task: TaskId, done: Done) {
         let Some(running) = self.get(task) else { return answer_control(&done, Ok(())) };
         running.pace.stop(shard.env());
@@ -102,14 +101,14 @@ impl Tasks {
         });
     }
 
-    /// Has all tasks of a volume end.
+    /// Stops all tasks of a volume.
     pub(crate) fn stop_all_of(&self, shard: &Resources, volume: VolumeId) {
         let tasks = self.running.borrow();
         let of_volume = tasks.values().filter(|task| task.volume.spec.id == volume);
         of_volume.for_each(|task| task.pace.stop(shard.env()));
     }
 
-    /// Lets go of all tasks: their shard is gone.
+    /// Drops all tasks: their shard is gone.
     pub(crate) fn forget_all(&self) {
         drop(self.running.take());
     }

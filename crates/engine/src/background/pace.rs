@@ -1,11 +1,11 @@
-//! How fast a task may be: as fast as the drives while nobody else wants them, a share of the time otherwise.
+//! The speed of a task: full speed while the drives are otherwise idle, else a share of the time.
 //!
-//! While hosts have I/O under way, one stripe is dealt with at a time, and after each that took *t* the task rests
-//! for *t* · (100 − share) / share: over any while, it had the drives for its share of the time. With nobody
-//! around, as many stripes are under way as it takes to keep all drives busy.
+//! While hosts have I/O in progress, one stripe is processed at a time. After a stripe that took
+//! *t*, the task sleeps for *t* · (100 − share) / share: on average it uses the drives for its
+//! share of the time. Without host I/O, enough stripes are in progress to keep all drives busy.
 //!
-//! Drives are shared by shards: whether hosts are around is asked of every shard, ten times a second, as long as
-//! a task runs here ([`Resources::watch_hosts`]).
+//! Shards share drives: while a task runs here, every shard is asked ten times a second whether it
+//! has host I/O ([`Resources::watch_hosts`]).
 
 use crate::shard::Resources;
 use crate::task::TaskPace;
@@ -14,7 +14,7 @@ use platform::{Env, Instant};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The longest a task sleeps before it looks again whether it is to stop or to go faster.
+/// The longest sleep before a task checks whether to stop or to speed up.
 const DOZE: Duration = Duration::from_millis(100);
 
 /// The pace of one task on one shard.
@@ -22,9 +22,9 @@ pub(crate) struct Pace {
     pace: Cell<TaskPace>,
     stopped: Cell<bool>,
     changed: Signal,
-    /// Where there is a limit of bytes per second: before this moment nothing more.
+    /// With a limit of bytes per second: the earliest start of the next stripe.
     not_before: Cell<Instant>,
-    /// Until when it rests to keep its share.
+    /// The end of the sleep that keeps its share.
     rests_until: Cell<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Pace {
         self.stopped.get()
     }
 
-    /// Waits until the next stripe may be begun. `false`: the task is to end.
+    /// Waits until the next stripe may begin. `false`: the task is to end.
     pub(crate) async fn turn(&self, shard: &Resources) -> bool {
         let env = shard.env();
         loop {
@@ -76,7 +76,7 @@ impl Pace {
         }
     }
 
-    /// A stripe that was begun at `began` is done and moved so many bytes on drives.
+    /// A stripe that began at `began` is complete and moved `bytes` on drives.
     pub(crate) fn took(&self, shard: &Resources, began: Instant, bytes: u64) {
         let (now, pace) = (shard.env().now(), self.pace.get());
         if let Some(limit) = pace.max_bytes_per_s {

@@ -1,12 +1,14 @@
-//! The rebuild: what a drive should hold is computed from the others and written to it, where it is stale.
+//! The rebuild: computes the content of a stale drive from the others and writes it.
 //!
-//! A region's window opens at its first stripe: each stripe is held exclusively while it is computed and written, and
-//! from then on current, so that host writes reach the drive. When the region is whole the controller flushes the
-//! drive, remembers the region as current and tells every shard: a crash before that costs the region, not the rebuild.
-//! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
+//! A region's window opens at its first stripe. Each stripe is locked exclusively while it is
+//! computed and written; it is current from then on, and host writes reach the drive. When the
+//! region is complete the controller flushes the drive, records the region as current and notifies
+//! every shard: a crash before that repeats the region, not the rebuild. Regions that no host has
+//! written stay for their first write. Blocks that cannot be restored are listed as lost, and the
+//! rebuild continues.
 //!
-//! A rebuild belongs to the drive that has the slot when it begins. When the slot is swapped, the rebuild ends and does not
-//! touch the drive that is there now: another rebuild may be at work on it.
+//! A rebuild belongs to the drive that has the slot when it begins. When the slot is swapped, the
+//! rebuild ends and does not touch the new drive: another rebuild may be running on it.
 
 use crate::background::Running;
 use crate::background::walk::{self, Held, Step, Walked};
@@ -20,10 +22,10 @@ use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 use volume_state::RegionIndex;
 
-/// Rebuilds every region of this shard in which the drive is stale, and somebody wrote.
+/// Rebuilds every written region of this shard in which the drive is stale.
 pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let outcome = rebuild_regions(task, slot).await;
-    // What is on its way to the controller is about the drive that has the slot now: the task is not over before.
+    // Reports in progress concern the drive that has the slot now: the task ends after them.
     task.background_done().await;
     outcome
 }
@@ -60,21 +62,23 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-/// Closes a region's window: what was not recorded as current is stale again. After a swap the window is not ours.
+/// Closes a region's window: stripes not recorded as current are stale again. After a swap the
+/// window belongs to another rebuild.
 fn close(volume: &Recovery, (slot, swaps): (DriveIndex, u64), region: RegionIndex) {
     if volume.members.drives_of(slot) == swaps {
         volume.members.close_window(slot, region);
     }
 }
 
-/// The region is current: the controller makes that durable, in its own time. The window stays open until it has.
+/// The region is current; the controller records that asynchronously. The window stays open until
+/// then.
 async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swaps: u64) {
     let running = task.clone();
     task.in_background(async move {
         let volume = &running.volume;
         let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: false };
         let current = async {
-            // From then on another drive may go out, which must not be the last that has a record.
+            // After this another drive may fail, which must not be the last one with a record.
             volume.renew_journal().await?;
             volume.shard.report(volume.spec.id, kind).await
         };
@@ -89,8 +93,8 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
     .await;
 }
 
-/// Makes stripes of a region current on the slot's drive, as many at a time as can be held at once. `drive`: the slot, and
-/// how often it had been swapped when the rebuild began.
+/// Makes stripes of a region current on the slot's drive, as many at a time as can be locked at
+/// once. `drive`: the slot, and its number of swaps when the rebuild began.
 async fn stripes_of(
     task: Rc<Running>,
     drive: (DriveIndex, u64),
@@ -110,7 +114,7 @@ async fn stripes_of(
     })
 }
 
-/// How many stripes there were something to do in.
+/// The number of stripes that needed work.
 async fn restore_held(
     task: &Rc<Running>,
     (slot, swaps): (DriveIndex, u64),
@@ -123,7 +127,7 @@ async fn restore_held(
         return Err(IoError::new(IoErrorKind::Gone));
     }
     let stale: Vec<StripeIndex> = held.each().filter(|stripe| !volume.is_current(slot, *stripe)).collect();
-    // Some stripes lie on another span's drives.
+    // Some stripes are on another span's drives.
     let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
     let parts: Vec<StripeIndex> = stale.iter().copied().filter(has_a_part).collect();
     if !parts.is_empty() {

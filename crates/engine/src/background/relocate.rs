@@ -1,17 +1,19 @@
-//! RAID 5EE: what a failed drive held moves into the distributed spare, and back to the drive that takes its place.
+//! RAID 5EE: moves the content of a failed drive into the distributed spare, and back to its
+//! replacement.
 //!
-//! Every stripe has a spare strip, on another drive each time. *Relocating* computes the failed drive's strip of a
-//! stripe from the others and writes it to the spare strip; from then on that is where it lives, and the array
-//! survives another loss. *Restoring* copies it back.
+//! Every stripe has a spare strip, each on another drive. *Relocating* computes the failed drive's
+//! strip from the others and writes it to the spare strip, which holds it from then on; the array
+//! survives another failure. *Restoring* copies it back.
 //!
-//! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
-//! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the region
-//! is, and tells every shard; then the window closes. A crash or a failure before that leaves the region on the
-//! side it was on, with everything that was acknowledged.
+//! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and
+//! reads use the old side. When all its stripes are moved, the controller flushes the drives,
+//! records the region's side, and notifies every shard; then the window closes. A crash or failure
+//! before that leaves the region on its old side, with all acknowledged data.
 //!
-//! Every stripe of a region that was written is locked once while the window is open: writes that began before have ended
-//! by then, first writes included. The background initialisation waits until the window closes. Since host writes wait, the
-//! stripes of one region are moved at full speed; the task rests between regions.
+//! Every written stripe of a region is locked once while the window is open: earlier writes,
+//! including first writes, have ended by then. Background initialisation waits until the window
+//! closes. Since host writes wait, a region is moved at full speed; the task sleeps between
+//! regions.
 
 use crate::background::Running;
 use crate::background::copy::copy_stripe;
@@ -27,7 +29,7 @@ use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 use volume_state::{RegionIndex, RegionSet};
 
-/// Moves what `slot` held into the distributed spare, or back.
+/// Moves the content of `slot` into the distributed spare, or back.
 pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: bool) -> TaskOutcome {
     let volume = &task.volume;
     if volume.geometry().spare_strips() == 0 {
@@ -65,11 +67,12 @@ async fn move_region(
     to_spare: bool,
 ) -> Result<(), IoError> {
     let volume = &task.volume;
-    // A region that was never written has nothing to be moved: it merely changes sides.
+    // A region that was never written has no data to move: only its side changes.
     if !volume.is_untouched(region) {
         move_stripes(task, slot, region, to_spare).await?;
     }
-    // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
+    // After this another drive may fail: every drive that holds records of interrupted writes must
+    // be present.
     volume.renew_journal().await?;
     let kind = ReportKind::Moved { drive: slot, regions: region.into(), to_spare };
     volume.shard.report(volume.spec.id, kind).await
@@ -94,7 +97,7 @@ async fn move_stripes(
             Walked::Stopped => return Err(IoError::new(IoErrorKind::Gone)),
             Walked::Failed(error) => return Err(error),
         }
-        // A first write that had passed the gate may have initialised stripes that had been passed over.
+        // A first write that had passed the gate may have initialised skipped stripes.
         if initialised() == before {
             return Ok(());
         }
@@ -112,14 +115,14 @@ async fn move_stripe(
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     if !volume.is_initialised(stripe) {
-        return Ok(Step::Skipped); // Nothing of it is to be moved: it merely changes sides.
+        return Ok(Step::Skipped); // No data to move: only the side changes.
     }
     if !to_spare {
         return copy_stripe(&task, slot, stripe).await;
     }
     let spare = volume.geometry().stripe_map(stripe).spare_cell();
     let Some(spare) = spare.filter(|spare| spare.drive != slot) else {
-        return Ok(Step::Skipped); // What failed was the spare strip itself.
+        return Ok(Step::Skipped); // The failed strip was the spare strip.
     };
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;

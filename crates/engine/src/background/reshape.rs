@@ -1,16 +1,20 @@
-//! The reshape: a volume goes to another layout on the same drives while hosts use it, window by window.
+//! The reshape: moves a volume to another layout on the same drives, window by window, while hosts
+//! use it.
 //!
-//! Whoever keeps the record gives the orders, in the order of [`volume_state::Mover`]: nothing is decided here. A volume that is reshaped
-//! is three: by the old layout, by the new one, and where windows are saved. Each has its own state, marks and journal,
-//! so that a window is read and written as anything else is, also without drives that have failed. Which of their stripes are in use
-//! is said to both layouts before anything lies elsewhere; tasks and repairs leave all others alone.
+//! The controller orders each step ([`volume_state::Mover`]); this module decides nothing. A
+//! reshape has three volumes: the old layout, the new one, and the save area. Each has its own
+//! state, marks and journal, so that windows are read and written like other data, also on degraded
+//! arrays. Both layouts know which of their stripes are in use before data moves; tasks and repairs
+//! skip all others.
 //!
-//! What is moved is *laid*, a whole stripe by one plan: where it goes redundancy agrees with nothing before, though that of the region is
-//! trusted as a whole. A write that is cut up for the journal's sake, as it is while a drive is missing, would go by it.
+//! Moved data is *initialised* by whole stripes, one plan each: the redundancy at its target agrees
+//! with nothing before, although its region is trusted. A write split for the journal, as on a
+//! degraded array, would use that redundancy.
 //!
-//! Blocks whose content is lost do not keep the rest from being moved: by the new layout they are lost as well, and listed so.
+//! Lost blocks do not stop the move: they are listed as lost in the new layout as well.
 //!
-//! Nobody else moves through one of the volumes meanwhile (rebuild, resync, check): what is in use would change below it.
+//! No rebuild, resync or check runs on these volumes meanwhile: the stripes in use would change
+//! below it.
 
 use crate::attachment::{CopyWay, ReshapeOrder};
 use crate::host::{Moving, Volume, take_back_reshape};
@@ -22,19 +26,19 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 use volume_state::{RegionIndex, RegionSet, Window};
 
-/// What is read and written at a time, or one stripe where that is more. All drives are read, and then all are written: the more at a time,
-/// the less their heads go to and fro.
+/// The size of a copy step; at least one stripe. All drives are read, then all are written: larger
+/// steps need fewer seeks.
 const AT_A_TIME: u64 = 64 << 20;
 
-/// What is read at a time is asked for in such pieces, in order, and so many of them are under way: a disk that is asked for all of it at once
-/// goes to and fro, since it passes over the parity between.
+/// A step is read in pieces of this size, in order, with a limited number in progress: a disk with
+/// all of them queued would seek, since the pieces skip parity.
 const PIECE: u64 = 4 << 20;
 const PIECES: usize = 3;
 
-/// Carries out a step on this shard. The caller has entered the volume.
+/// Executes a step on this shard. The caller has entered the volume.
 ///
 /// # Errors
-/// When the volume is not on its way, or some of a window cannot be read or written.
+/// When the volume is not reshaping, or a part of a window cannot be read or written.
 pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<(), IoError> {
     let Some(moving) = volume.moving() else {
         let is_so = matches!(order, ReshapeOrder::TakeBack);
@@ -85,7 +89,8 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
     }
 }
 
-/// What the window is written over is of no use any more, and what is written is.
+/// The place of the window is overwritten: its old stripes go out of use, its new ones come into
+/// use.
 async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
     let reshape = &moving.reshape;
     let needed = if is_saved { reshape.after(window) } else { reshape.before(window) };
@@ -93,40 +98,42 @@ async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: b
     hand_over(volume, moving, window).await
 }
 
-/// No record is about a window's old stripes any more, and its new ones are in use.
+/// Invalidates all records of a window's old stripes, and brings its new stripes into use.
 async fn hand_over(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(), IoError> {
-    // A replay would write them again, from wherever the records are; and what hosts flushed is on the drives, by the layout that is left.
+    // A replay would write them again, on any log device. Flushed data is on the drives, by the
+    // remaining layout.
     volume.revoke_records().await?;
     volume.revoke_promises().await?;
     moving.to.set_live(moving.reshape.new_stripes(moving.reshape.after(window)));
     Ok(())
 }
 
-/// All bytes but so many are the old layout's alone. They may have been handed over before, and then a step failed: a repair by the new layout would
-/// write over what hosts write from now on.
+/// All but this many bytes belong to the old layout alone. A failed step may have handed them over
+/// already: a repair by the new layout would overwrite later host writes.
 async fn give_back(volume: &Volume, moving: &Moving, moved: ByteCount) {
     moving.to.confine_to(moving.reshape.new_stripes(moved)).await;
     volume.confine_to(moving.reshape.old_stripes(moved)).await;
 }
 
-/// The window stays where it is, and is the new layout's from now on.
+/// The window stays in place, and belongs to the new layout from now on.
 async fn keep(volume: &Rc<Volume>, moving: &Moving, window: &Window) -> Result<(), IoError> {
     if !moving.reshape.is_in_place() {
         return Err(IoError::new(IoErrorKind::Invalid));
     }
     volume.confine_to(moving.reshape.old_stripes(moving.reshape.after(window))).await;
-    // Hosts were answered for it, and in the end nobody flushes by the old layout any more.
+    // The window may contain acknowledged data, and flushes of the old layout end with the reshape.
     volume.make_durable().await?;
-    // Looked at last: a drive that fails in that flush goes out, and what it missed is known by the old layout alone.
+    // Checked last: a drive that fails in this flush is known to the old layout alone.
     if !is_whole(volume, window) {
         return Err(IoError::new(IoErrorKind::Invalid));
     }
-    // What the new layout has read of it is from an attempt that failed: hosts may have written there since.
+    // The new layout may have cached data of a failed attempt: hosts may have written there since.
     moving.to.forget_read(window.stripes.clone()).await;
     hand_over(volume, moving, window).await
 }
 
-/// Whether a window has all of its redundancy, on all drives, by the old layout: the new one knows of nothing that is wrong there.
+/// Whether a window has full redundancy on all drives in the old layout: the new one has no record
+/// of faults there.
 fn is_whole(volume: &Volume, window: &Window) -> bool {
     let (state, regions) = (volume.recorded_state(), volume.layout());
     let all = DriveSet::first(volume.geometry().drives());
@@ -159,13 +166,15 @@ async fn fill(volume: &Volume, moving: &Moving, stripes: Range<u64>) -> Result<(
     moving.to.make_durable().await
 }
 
-/// Where stripes are that an order is about. They are counted as the layout has them that is recorded; mirrors are served in longer ones ([`served`](crate::served)).
+/// The byte range of stripes in an order. Orders count stripes of the recorded layout; mirrors are
+/// served in longer ones ([`served`](crate::served)).
 fn range_of(to: &Volume, stripes: &Range<u64>) -> ByteRange {
     let stripe = to.spec().geometry.stripe_bytes().0;
     ByteRange::from_to(ByteOffset(stripes.start * stripe), ByteOffset(stripes.end * stripe))
 }
 
-/// How many stripes of that length are read and written at a time. Two volumes that move beside each other leave hosts half of the memory.
+/// How many stripes of that length are read and written at a time. Two reshapes in parallel leave
+/// hosts half of the memory.
 fn stripes_at_a_time(volume: &Volume, stripe: u64) -> u64 {
     (AT_A_TIME.min(volume.shard().payload_total().0 / 4) / stripe).max(1)
 }
@@ -192,14 +201,14 @@ async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWa
         lost.extend(copy_stripes(volume, window, from, to, whole).await?);
         next = end;
     }
-    // Whoever reads them where they are now is told so as well. The writes called them written: they are listed after those, and before
-    // anything is recorded that relies on it.
+    // List the sectors at their new place too. The writes cleared their entries: list them after
+    // the writes, and before any record relies on it.
     to.carry_lost(&lost).await?;
     to.make_durable().await
 }
 
-/// Copies whole stripes of a window. What lies behind the volume's last byte is zeroes. `saved`: a side's bytes are counted from the
-/// window's beginning on. What is lost of it, where it was written.
+/// Copies whole stripes of a window. Bytes past the volume's end are zeroes. `saved`: a side's
+/// bytes are counted from the start of the window. Returns the lost ranges at the target.
 async fn copy_stripes(
     volume: &Rc<Volume>,
     window: &Window,
@@ -230,14 +239,14 @@ async fn copy_stripes(
     Ok(found.lost.into_iter().map(written).collect())
 }
 
-/// What was read, in parts, and what of it is lost.
+/// The data that was read, in parts, and the lost sectors in it.
 #[derive(Default)]
 struct Found {
     parts: Vec<Buf>,
     lost: Vec<ByteRange>,
 }
 
-/// A range in pieces that begin with stripes of its layout, and whose buffers are parts of one.
+/// A range in pieces that begin at stripes of its layout, with parts of one buffer.
 fn pieces(from: &Volume, range: ByteRange, mut buf: Buf) -> VecDeque<(usize, ByteRange, Buf)> {
     let stripe = from.geometry().stripe_bytes();
     let piece = stripe * (PIECE / stripe.0).max(1);
@@ -255,7 +264,7 @@ fn pieces(from: &Volume, range: ByteRange, mut buf: Buf) -> VecDeque<(usize, Byt
 /// Reads a range, some pieces at a time.
 ///
 /// # Errors
-/// Those of [`read_around`], when all that was under way has ended.
+/// Those of [`read_around`], after all reads have ended.
 async fn read_in_order(from: &Rc<Volume>, range: ByteRange, buf: Buf) -> Result<Found, IoError> {
     let left = Rc::new(RefCell::new(pieces(from, range, buf)));
     let found: Vec<Option<Result<Found, IoError>>> = left.borrow().iter().map(|_| None).collect();
@@ -289,8 +298,8 @@ async fn read_in_order(from: &Rc<Volume>, range: ByteRange, buf: Buf) -> Result<
     Ok(all)
 }
 
-/// Whether a sector that cannot be read is lost for good: it is listed so, or nobody is away who might have it, and nobody's word about
-/// parity could give it back.
+/// Whether an unreadable sector is lost for good: it is listed as lost, or no absent drive may have
+/// it and stale parity that was accepted cannot restore it.
 fn is_lost(from: &Volume, sector: ByteRange) -> bool {
     let (stripe, within) = from.geometry().stripe_of(sector.start);
     let health = from.stripe_health(stripe, &DriveSet::EMPTY);
@@ -299,10 +308,10 @@ fn is_lost(from: &Volume, sector: ByteRange) -> bool {
     is_listed || (everybody_is_here && health.parity_trusted)
 }
 
-/// Reads what can be read, around sectors whose content is lost: zeroes stand for those.
+/// Reads all readable data; sectors with lost content become zeroes.
 ///
 /// # Errors
-/// When something cannot be read for another reason, or may come back.
+/// When data cannot be read for another reason, or may become readable.
 async fn read_around(
     from: &Rc<Volume>,
     range: ByteRange,

@@ -1,14 +1,14 @@
-//! The resync: the redundancy of regions that were being written at a crash, or that never agreed, is made to agree
-//! with their data.
+//! The resync: makes redundancy agree with data in regions with writes interrupted by a crash, and
+//! in regions that never agreed.
 //!
-//! A stripe is locked whole, planned and executed like any request, and released. A region is
-//! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
-//! A stripe that cannot be resynced (a drive it needs is missing) leaves its region unsynced, and reads that need
-//! its redundancy fail: what is unknown is not guessed, unless an operator forces what redundancy says
+//! A stripe is locked whole, planned, executed like any request, and released. A region is synced
+//! when all its stripes are. Until then its parity is not used, and one designated mirror is read.
+//! A stripe that cannot be resynced (a needed drive is missing) leaves its region unsynced. Reads
+//! that need its redundancy fail, unless an operator accepts stale parity
 //! ([`forced`](crate::recovery::forced)).
 //!
-//! It runs by itself wherever there are such regions: after a crash, and in the background of a volume whose drives held
-//! anything when it was made.
+//! It starts automatically for unsynced regions: after a crash, and on a new volume whose drives
+//! were not blank.
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
@@ -22,13 +22,13 @@ use std::time::Duration;
 use units::{DriveSet, StripeIndex};
 use volume_state::{RegionIndex, RegionSet};
 
-/// How long to wait before regions that could not be resynced are tried again.
+/// How long to wait before unsuccessful regions are retried.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The pace of a resync: nobody orders one.
+/// The pace of a resync, which has no order from the controller.
 pub(super) const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
-/// The number of a resync: the controller never gives it.
+/// The task number of a resync, which the controller never assigns.
 pub(super) const OWN_TASK: TaskId = TaskId(u64::MAX);
 
 /// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
@@ -60,12 +60,13 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
             return TaskOutcome::Stopped;
         }
         if volume.state().is_synced(region) {
-            task.finished(region); // Somebody else was faster.
+            task.finished(region); // Another task has synced it.
             continue;
         }
         let gaps = volume.gaps();
         match walk::walk_together(task, region, resync_stripes).await {
-            // A write that parity could not follow came between: the region does not agree, whatever was done.
+            // A concurrent write without parity update: the region may not agree despite the
+            // resync.
             Walked::Whole if volume.gaps() != gaps => {
                 outcome = TaskOutcome::Failed(IoError::new(platform::IoErrorKind::Gone));
             }

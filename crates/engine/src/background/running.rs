@@ -1,4 +1,4 @@
-//! A task on one shard: what it is to do, how far it is, and how it ends.
+//! A task on one shard: its work, its progress and its end.
 
 use crate::background::pace::Pace;
 use crate::background::{check, copy, init, mend_range, rebuild, relocate};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use volume_state::{RegionIndex, RegionSet};
 
-/// How often a task tells the controller how far it is.
+/// The interval of progress reports to the controller.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
 
 /// A task on this shard.
@@ -21,23 +21,23 @@ pub(crate) struct Running {
     pub(crate) id: TaskId,
     pub(crate) volume: Rc<Recovery>,
     pub(crate) pace: Pace,
-    /// What the order restricts it to.
+    /// The regions to which its order restricts it.
     only: Option<RegionSet>,
     progress: RefCell<TaskProgress>,
     reported: Cell<Instant>,
-    /// The first thing that went wrong, where the task goes on all the same.
+    /// The first error of a task that continues after errors.
     error: Cell<Option<IoError>>,
     has_ended: Cell<bool>,
-    /// What it waits for at the controller.
+    /// Outstanding reports to the controller.
     background: Cell<usize>,
     changed: Signal,
 }
 
-/// How much of a task may wait for the controller at a time.
+/// The most reports of a task that may be outstanding at a time.
 const MOST_IN_BACKGROUND: usize = 64;
 
 impl Running {
-    /// `only`: what its order restricts it to.
+    /// `only`: the regions to which its order restricts it.
     pub(crate) fn new(
         volume: &Rc<Recovery>,
         task: TaskId,
@@ -58,7 +58,7 @@ impl Running {
         })
     }
 
-    /// Does what was ordered. What is to be written as a host would goes through `host`.
+    /// Executes the order. Writes that act like host writes go through `host`.
     pub(crate) async fn run(self: &Rc<Self>, kind: TaskKind, host: &Rc<Volume>) -> TaskOutcome {
         let outcome = match kind {
             TaskKind::Rebuild { slot } => rebuild::rebuild(self, slot).await,
@@ -75,7 +75,7 @@ impl Running {
         }
     }
 
-    /// Those of the regions that are this shard's to do. Counts their stripes as what there is to do.
+    /// The regions that this shard owns. Adds their stripes to the total.
     pub(crate) fn take_on(&self, regions: RegionSet) -> RegionSet {
         let volume = &self.volume;
         let mine = |region: &RegionIndex| {
@@ -88,7 +88,7 @@ impl Running {
         regions
     }
 
-    /// Whether it is to end before it is done.
+    /// Whether it must stop before it is complete.
     pub(crate) fn must_end(&self) -> bool {
         self.pace.is_stopped() || self.volume.closing.get()
     }
@@ -100,7 +100,7 @@ impl Running {
         });
     }
 
-    /// Something went wrong, and the task goes on with what is left.
+    /// An error occurred, and the task continues with the rest.
     pub(crate) fn note_error(&self, error: IoError) {
         self.error.set(Some(self.error.get().unwrap_or(error)));
     }
@@ -109,7 +109,7 @@ impl Running {
         change(&mut self.progress.borrow_mut());
     }
 
-    /// Tells how far it is, if that was not done a moment ago.
+    /// Reports its progress, if the last report is old enough.
     pub(crate) async fn report_if_due(&self) {
         let now = self.volume.shard.env().now();
         if now.since(self.reported.get()) >= REPORT_EVERY {
@@ -124,11 +124,11 @@ impl Running {
         let kind = ReportKind::TaskProgress { task: self.id, progress };
         match self.volume.shard.report(self.volume.spec.id, kind).await {
             Ok(()) => self.progress.borrow_mut().finished.remove_all(&finished),
-            Err(error) => tracing::debug!(task = self.id.0, "progress is not noted: {error}"),
+            Err(error) => tracing::debug!(task = self.id.0, "progress was not recorded: {error}"),
         }
     }
 
-    /// Does something beside the walk, as soon as not too much of it is under way.
+    /// Runs work concurrently with the walk, once a slot for it is free.
     pub(crate) async fn in_background(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {
         let env = self.volume.shard.env().clone();
         self.changed.wait_until(&env, || self.background.get() < MOST_IN_BACKGROUND).await;
@@ -141,7 +141,7 @@ impl Running {
         });
     }
 
-    /// Waits for all of it.
+    /// Waits for all background work.
     pub(crate) async fn background_done(&self) {
         self.changed.wait_until(self.volume.shard.env(), || self.background.get() == 0).await;
     }

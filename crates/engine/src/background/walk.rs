@@ -1,6 +1,6 @@
-//! A walk over the stripes of a region: ascending, several under way at a time, and, where the task can, several that follow one
-//! another together ([`Held`]): what lies together on a drive is one operation then, and one lock, one plan and one answer do not
-//! each have to pay for their own.
+//! A walk over the stripes of a region, in ascending order, several in progress at a time. Where
+//! the task supports it, consecutive stripes are processed together ([`Held`]): contiguous data on
+//! a drive needs one operation, and the cost of lock, plan and acknowledgement is shared.
 
 use crate::attachment::Closed;
 use crate::background::Running;
@@ -16,24 +16,24 @@ use std::rc::Rc;
 use units::StripeIndex;
 use volume_state::RegionIndex;
 
-/// Bytes of each drive that are under way at a time while nobody else wants the drives.
+/// Bytes of each drive in progress at a time while the drives are otherwise idle.
 const IN_FLIGHT_PER_DRIVE: u64 = 1 << 20;
 
-/// Bytes of each drive that are dealt with together while nobody else wants the drives.
+/// Bytes of each drive processed together while the drives are otherwise idle.
 const TOGETHER_PER_DRIVE: u64 = IN_FLIGHT_PER_DRIVE / 4;
 
-/// The most stripes that are dealt with together.
+/// The most stripes processed together.
 const MOST_TOGETHER: u64 = 16;
 
-/// The part of a shard's memory for plans that the stripes which are dealt with together may take.
+/// The share of a shard's memory for plans that stripes processed together may use.
 const SHARE_OF_SCRATCH: u64 = 8;
 
-/// What dealing with a whole stripe moves on drives: every strip of it is read, or written.
+/// Drive bytes that processing a whole stripe moves: every strip is read or written.
 pub(crate) fn stripe_bytes(volume: &Recovery) -> u64 {
     u64::from(volume.geometry().cells_per_stripe()) * volume.geometry().strip().bytes().0
 }
 
-/// Stripes that follow one another, each held by itself.
+/// Consecutive stripes, each locked by itself.
 pub(crate) struct Held {
     pub(crate) stripes: Range<u64>,
     _guards: SmallVec<[Guard; 4]>,
@@ -46,8 +46,8 @@ impl Held {
     }
 }
 
-/// Takes the first of these stripes off, and those after it that are to be had at once: nobody waits for a stripe who holds another
-/// one.
+/// Takes the first of these stripes, and the following ones whose locks are free: a task never
+/// waits for a stripe lock while it holds another one.
 pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mode) -> Held {
     let closed = if mode == Mode::Exclusive { volume.close_beside().await } else { None };
     let locks = volume.shard.locks();
@@ -65,50 +65,50 @@ pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mo
     Held { stripes: start..left.start, _guards: guards, _closed: closed }
 }
 
-/// How many stripes a task deals with together while nobody else wants the drives.
+/// How many stripes a task processes together while the drives are otherwise idle.
 fn most_together(volume: &Recovery, strip: u64) -> u64 {
     let by_memory = volume.shard.scratch_total().0 / SHARE_OF_SCRATCH / volume.worst_scratch().0.max(1);
     (TOGETHER_PER_DRIVE / strip).min(by_memory).clamp(1, MOST_TOGETHER)
 }
 
-/// What dealing with one stripe, or with several together, came to.
+/// The result of processing one stripe, or several together.
 pub(crate) enum Step {
-    /// It is dealt with; so many bytes were moved on drives.
+    /// The work is complete.
     Done {
-        /// Read and written.
+        /// Bytes read and written on drives.
         drive_bytes: u64,
     },
-    /// There was nothing to do.
+    /// There was no work.
     Skipped,
 }
 
 /// How a walk ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Walked {
-    /// Every stripe is dealt with.
+    /// Every stripe was processed.
     Whole,
-    /// It was broken off: the task is to end.
+    /// The walk was stopped: the task is to end.
     Stopped,
-    /// A stripe could not be dealt with; those after it were not begun.
+    /// A stripe failed; later ones were not begun.
     Failed(IoError),
 }
 
 struct Region {
     next: Cell<u64>,
     end: u64,
-    /// Who works on it now, and how many may.
+    /// The number of workers, and their limit.
     workers: Cell<usize>,
     most_workers: usize,
-    /// How many stripes a worker takes on at a time, while nobody else wants the drives.
+    /// How many stripes a worker takes at a time while the drives are otherwise idle.
     together: u64,
-    /// Whether it keeps the task's pace.
+    /// Whether it follows the task's pace.
     paced: bool,
     stopped: Cell<bool>,
     failed: Cell<Option<IoError>>,
     changed: Signal,
 }
 
-/// Deals with every stripe of a region by `step`, which takes the stripe's lock.
+/// Processes every stripe of a region by `step`, which locks the stripe.
 pub(crate) async fn walk<F, S>(task: &Rc<Running>, region: RegionIndex, step: S) -> Walked
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
@@ -118,7 +118,7 @@ where
     walk_at(task, region, true, 1, one).await
 }
 
-/// The same by a `step` that takes several stripes on which follow one another, and their locks ([`hold_next`]).
+/// The same with a `step` that takes several consecutive stripes and their locks ([`hold_next`]).
 pub(crate) async fn walk_together<F, S>(task: &Rc<Running>, region: RegionIndex, step: S) -> Walked
 where
     S: Fn(Rc<Running>, Range<u64>) -> F + Clone + 'static,
@@ -129,7 +129,7 @@ where
     walk_at(task, region, true, together, step).await
 }
 
-/// Stripe by stripe at full speed, and to the end of the region: somebody waits for it.
+/// Stripe by stripe at full speed, to the end of the region: requests wait for it.
 pub(crate) async fn walk_unpaced<F, S>(task: &Rc<Running>, region: RegionIndex, step: S) -> Walked
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
@@ -139,7 +139,7 @@ where
     walk_at(task, region, false, 1, one).await
 }
 
-/// What a stripe has on a drive.
+/// The bytes of a stripe on a drive.
 fn bytes_on_drive(volume: &Recovery) -> u64 {
     volume.geometry().strip().bytes().0 * u64::from(volume.geometry().rows_per_stripe())
 }
@@ -173,12 +173,12 @@ where
 }
 
 impl Region {
-    /// Whether somebody whose help is not needed any more should leave, or nobody has anything left to do.
+    /// Whether the walk of the region is over: no stripes left, a failure, or a stop.
     fn is_over(&self) -> bool {
         self.next.get() >= self.end || self.failed.get().is_some() || self.stopped.get()
     }
 
-    /// The next stripes to deal with: one, while somebody else wants the drives.
+    /// The next stripes to process: one, while other requests use the drives.
     fn take(&self, alone: bool) -> Range<u64> {
         let start = self.next.get();
         let end = if alone { start + 1 } else { (start + self.together).min(self.end) };
@@ -187,8 +187,8 @@ impl Region {
     }
 }
 
-/// Deals with stripes until none is left. The `first` worker calls others in as long as nobody else wants the
-/// drives; they leave when somebody does.
+/// Processes stripes until none is left. The `first` worker starts extra workers while the drives
+/// are otherwise idle; they leave when other requests arrive.
 async fn work<F, S>(task: Rc<Running>, region: Rc<Region>, first: bool, step: S)
 where
     S: Fn(Rc<Running>, Range<u64>) -> F + Clone + 'static,

@@ -1,10 +1,11 @@
-//! What is kept of what the drives hold: of reads, where the volume keeps them; of streams, what is read ahead.
+//! Clean data: read cache and read-ahead.
 //!
 //! # Invariants
-//! - What is kept is what the drives hold, or held when a write that is still under way began: rules of
-//!   [`Clean`](::block_cache::Clean), and of [`stripe::clean`](crate::stripe).
-//! - What is dirty lies over it: both are looked for at the same moment.
-//! - Of blocks that are lost nothing is answered from here.
+//! - The read cache holds the content of the drives, or their content before a write that is still
+//!   in progress: rules of [`Clean`](::block_cache::Clean), and of
+//!   [`stripe::clean`](crate::stripe).
+//! - Dirty data overrides it: both are looked up at the same moment.
+//! - Unreadable blocks are never served from here.
 
 use crate::attachment::ReadTerms;
 use crate::cache::Cache;
@@ -16,19 +17,19 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// How far ahead of one stream is read for each drive in use: a drive that rotates is to read several times as long as it takes to get
-/// there from another stream, which is some 6 ms.
+/// Read-ahead per stream and drive in use. A rotating drive must read several times as long as the
+/// seek from another stream takes, about 6 ms.
 const AHEAD_ROTATING: u64 = 4 << 20;
 const AHEAD_FLASH: u64 = 256 << 10;
 
-/// What a volume does with its reads on a shard.
+/// The read cache settings and streams of a volume on a shard.
 #[derive(Default)]
 pub(super) struct Reads {
     terms: Cell<ReadTerms>,
     streams: RefCell<Streams>,
 }
 
-/// A part of a stripe that is to be read ahead.
+/// A read-ahead of a part of a stripe.
 pub(crate) struct AheadRead {
     stripe: StripeIndex,
     within: ByteRange,
@@ -37,12 +38,12 @@ pub(crate) struct AheadRead {
 }
 
 impl Cache {
-    /// What the volume does with its reads.
+    /// The read cache settings of the volume.
     pub fn read_terms(&self) -> ReadTerms {
         self.reads.terms.get()
     }
 
-    /// What the volume does with its reads from now on.
+    /// Changes the read cache settings of the volume.
     pub(crate) fn set_reads(&self, terms: ReadTerms) {
         self.reads.terms.set(terms);
         self.set_keeps(terms.keeps_any());
@@ -52,27 +53,27 @@ impl Cache {
         }
     }
 
-    /// What the volume does with its reads.
+    /// The read cache settings of the volume.
     pub fn reads(&self) -> ReadTerms {
         self.reads.terms.get()
     }
 
-    /// Nothing is kept of the volume any more: it goes away.
+    /// Removes the volume from the read cache: it is detached.
     pub(crate) fn forget_reads(&self) {
         self.set_reads(ReadTerms::default());
     }
 
-    /// Whether reads are looked for here, and followed.
+    /// Whether reads use the read cache, and streams are tracked.
     pub(crate) fn follows_reads(&self) -> bool {
         self.clean.keeps()
     }
 
-    /// Whether a read of bytes of a stripe has to look here, or is to be kept.
+    /// Whether a read must look in the read cache, or fill it.
     pub(crate) fn wants_read(&self, stripe: StripeIndex, within: ByteRange) -> bool {
         self.reads.terms.get().cached || self.shard.clean().has_any(self.line_name(stripe), within)
     }
 
-    /// A host reads bytes of a stripe of this shard. What of the volume is to be read ahead of it.
+    /// Tracks a host's read of a stripe of this shard. Returns the range to read ahead.
     pub(crate) fn follow(&self, stripe: StripeIndex, within: ByteRange, of: RequestTag) -> Option<Ahead> {
         if !self.reads.terms.get().read_ahead {
             return None;
@@ -86,13 +87,13 @@ impl Cache {
         Some(ahead)
     }
 
-    /// A stream that another shard has followed goes on here, and that is to be read ahead.
+    /// Continues a stream that another shard has tracked.
     pub(crate) fn expect(&self, stripe: StripeIndex, within: ByteRange, window: ByteCount) -> StreamName {
         let range = self.in_volume(stripe, within);
         self.reads.streams.borrow_mut().expect(range, window)
     }
 
-    /// How far ahead of each of so many streams is read at most.
+    /// The most bytes to read ahead of each stream.
     fn most_ahead(&self, streams: usize) -> ByteCount {
         let room = self.shard.clean().room().0 / 2 / (streams.max(1) as u64);
         let most = self.reads.terms.get().most_ahead.map_or_else(|| self.drives_ahead(), |most| most.0);
@@ -105,7 +106,7 @@ impl Cache {
         members.map(|member| if member.info().rotational { AHEAD_ROTATING } else { AHEAD_FLASH }).sum()
     }
 
-    /// Begins to read bytes of a stripe ahead for a stream: what is there, or on its way, is not read again.
+    /// Begins a read-ahead of a stripe's bytes. Skips bytes that are cached or being read.
     pub(crate) fn begin_ahead(
         &self,
         stripe: StripeIndex,
@@ -121,7 +122,7 @@ impl Cache {
         begun.map(|(within, fill)| AheadRead { stripe, within, is_hollow, fill }).collect()
     }
 
-    /// Reads what has begun. What cannot be read is not kept: whoever asks for it will hear why.
+    /// Performs a read-ahead. Failed reads are not cached: a later host read gets the error.
     pub(crate) async fn read_ahead(self: &Rc<Self>, ahead: AheadRead) {
         let AheadRead { stripe, within, is_hollow, fill } = ahead;
         let buf = if is_hollow { Buf::hollow(within.len) } else { self.shard.clean().buffer(within.len) };
@@ -131,14 +132,14 @@ impl Cache {
         self.publish();
     }
 
-    /// What is kept of bytes that a host asks for, once what is on its way is there.
+    /// Waits for reads in progress of these bytes, if the read cache is in use.
     pub(super) async fn come(&self, stripe: StripeIndex, within: ByteRange) {
         if self.follows_reads() {
             self.shard.clean().wait_for(self.line_name(stripe), within).await;
         }
     }
 
-    /// What is kept of bytes that a host asks for.
+    /// The bytes of a host's read that the read cache has.
     pub(super) fn ask_clean(
         &self,
         stripe: StripeIndex,
@@ -150,7 +151,7 @@ impl Cache {
         }
     }
 
-    /// Bytes are about to be read for a host, and are to be kept if the volume keeps what it reads.
+    /// Begins cache fills for a host's read, if the volume caches reads.
     pub(super) fn begin_fills(
         &self,
         stripe: StripeIndex,
@@ -166,7 +167,7 @@ impl Cache {
     }
 }
 
-/// They were read, or not, into the buffer of a range.
+/// Completes fills with the result of the read.
 pub(super) fn end_fills(
     fills: SmallVec<[(ByteRange, Fill); 1]>,
     within: ByteRange,

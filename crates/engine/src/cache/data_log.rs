@@ -1,29 +1,35 @@
-//! The data log: what hosts were told is durable, on log devices before it is on the members.
+//! The data log: durable writes on log devices before they are on the members.
 //!
-//! A flush covers everything that was answered before. Without a data log it waits until all of that is destaged. With one it waits
-//! until what is dirty is in records there, which is one write of a fast device; the members get it when it is good for them.
+//! A flush covers all earlier acknowledged writes. Without a data log it waits for their destage.
+//! With one it waits for records of the dirty data, which are one write to a fast device; the
+//! members get the data later.
 //!
 //! # Fault model
-//! A power cut takes the cells, and of the drives what no flush has covered. The devices keep what was written durably. Devices fail
-//! as those of a journal do ([`Devices`]).
+//! A power cut loses the cache blocks, and unflushed data of the drives. The devices keep durable
+//! writes. They fail like the devices of a journal ([`Devices`]).
 //!
-//! # The protocol
-//! 1. A record carries what is dirty of some lines, each line as a whole and oldest first. It is durable before the flush, or the
-//!    durable write, that asked for it is answered.
-//! 2. It stops to count when nothing is dirty any more that is as old as the latest write of it, and the drives were flushed since.
-//!    What lies over dirty data stands for it ([`Sequence`]): so the record stays until the newer data is on the drives.
-//! 3. What got to the drives and is in no record is made durable by a flush of the drives, before the next promise. Where records
-//!    that count say something older of the same stripe, these are *overtaken*: a replay would lay them over it. So none of them
-//!    counts any more when that promise is made. So is a record that gets room only after newer data of its lines got to the drives, and
-//!    is waited for by promises that are made before it has room.
-//! 4. After a power cut, records that count are laid over what the drives hold, oldest first, as dirty data. After a kill the cells
-//!    have everything that was answered, and records say nothing newer.
+//! # Protocol
+//! 1. A record has the dirty data of some lines, each line complete and oldest first. It is durable
+//!    before the acknowledgement of the flush or durable write that caused it.
+//! 2. A record retires when no dirty data is as old as its latest write, and the drives were
+//!    flushed since. A newer write over dirty data takes over its [`Sequence`]: so the record stays
+//!    live until the newer data is on the drives.
+//! 3. Data that is on the drives and in no record is made durable by a drive flush before the next
+//!    acknowledgement of durability. Live records with older data of the same stripe are
+//!    *overtaken*: a replay would restore that older data. So they are invalidated before this
+//!    acknowledgement. The same holds for a record placed after newer data of its lines was
+//!    destaged; acknowledgements that precede its placement wait for it.
+//! 4. After a power cut, live records are restored as dirty data over the drives' content, oldest
+//!    first. After a crash of the process, the cache blocks have all acknowledged data, and records
+//!    have nothing newer.
 //!
 //! # Invariants
-//! - Records are written one after the other, by whoever has the turn. Nobody who destages waits for the turn, so whoever has it may
-//!   wait for destages.
-//! - A line is logged as a whole: of two writes of the same bytes the later one is never in an earlier record.
-//! - While records of an earlier start may count, nothing is promised: [`DataLogTerms::Unfenced`].
+//! - Records are written one at a time under the `turn` lock. A destage never waits for that lock,
+//!   so its holder may wait for destages.
+//! - A line is logged as a whole: of two writes of the same bytes the later one is never in an
+//!   earlier record.
+//! - While records of an earlier start may be live, no durability is acknowledged:
+//!   [`DataLogTerms::Unfenced`].
 
 use crate::attachment::{DataLogPlace, DataLogTerms};
 use crate::cache::{Cache, Waiting};
@@ -38,34 +44,35 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 use write_log::{About, Batch, Begun, Change, ChangeKind, Head, LogId, Part, StripeRing};
 
-/// A flush that would log a larger part of the ring has everything destaged: much is written best to where it belongs.
+/// A flush that would log a larger part of the ring destages everything instead: this is cheaper.
 const LARGEST_SHARE: u64 = 4;
 
-/// What a volume has promised on a shard, and by what.
+/// The durability state of a volume on a shard.
 #[derive(Default)]
 pub(super) struct Promises {
     log: RefCell<Option<Rc<DataLog>>>,
-    /// Records of an earlier start may count.
+    /// Records of an earlier start may be live.
     is_unfenced: Cell<bool>,
-    /// Lines of which something may be dirty that is in no record.
+    /// Lines that may have dirty data without a record.
     unlogged: RefCell<BTreeSet<StripeIndex>>,
-    /// Lines that are to be logged by whoever has the turn next.
+    /// Lines that the next holder of `turn` must log.
     wanted: RefCell<BTreeSet<StripeIndex>>,
-    /// Counts writes that got to the drives and are in no record, and those of them that a flush has covered.
+    /// Counts writes on the drives without a record, and those of them that a flush has covered.
     written: Cell<u64>,
     flushed: Cell<u64>,
-    /// Stripes of which something is about to be in a record, as it was when somebody looked: it may take a while until there is room.
+    /// Stripes selected for the next record, with their data as of that time. Waiting for space may
+    /// take long.
     about_to_be_logged: RefCell<BTreeSet<StripeIndex>>,
-    /// Newer data of such a stripe got to the drives meanwhile.
+    /// Newer data of such a stripe reached the drives meanwhile.
     is_out_of_date: Cell<bool>,
     is_making_room: Cell<bool>,
     changed: Signal,
 }
 
-/// A record that counts.
+/// A live record.
 struct Speaker {
     number: u64,
-    /// Of how many stripes it says something.
+    /// The number of stripes that it covers.
     stripes: usize,
     /// The latest write that may be in it.
     latest: Sequence,
@@ -77,39 +84,40 @@ struct DataLog {
     at: ByteOffset,
     devices: Rc<Devices>,
     number: u32,
-    /// Where its ring begins, from the log's beginning.
+    /// The offset of its ring in the log.
     start: u64,
     len: ByteCount,
     ring: RefCell<StripeRing>,
     speakers: RefCell<VecDeque<Speaker>>,
-    /// Records before this one say something of stripes where the drives have newer data that is in no record.
+    /// Records before this one are overtaken: the drives have newer, unlogged data of their
+    /// stripes.
     overtaken: Cell<u64>,
-    /// To write records and notices.
+    /// The lock to write records and notices.
     turn: Credits,
     is_closed: Cell<bool>,
 }
 
-/// A data log that is not the volume's any more.
+/// A data log that the volume no longer uses.
 pub(crate) struct Left(Rc<DataLog>);
 
 impl Left {
-    /// Done when nothing is written to it any more.
+    /// Waits until no write to it is in progress.
     pub(crate) async fn quiet(self) {
         let _turn = self.0.turn.take(1).await;
     }
 }
 
-/// Before which record.
+/// Returns the number of the first record to keep.
 type Before = fn(&DataLog) -> u64;
 
-/// Bytes of a stripe that go to a record.
+/// Bytes of a stripe for a record.
 struct Piece {
     stripe: StripeIndex,
     range: ByteRange,
     slice: Slice,
 }
 
-/// What is dirty of some lines and in no record.
+/// Dirty, unlogged data of some lines.
 #[derive(Default)]
 struct Unlogged {
     lines: BTreeSet<StripeIndex>,
@@ -154,7 +162,8 @@ impl DataLog {
         self.overtaken.get() > self.ring.borrow().counts_from()
     }
 
-    /// Records of which nothing is dirty any more need not count when the drives have been flushed. `oldest`: what is dirty still.
+    /// Completes records without remaining dirty data; a flush of the drives then retires them.
+    /// `oldest`: the oldest dirty write.
     fn settle(&self, oldest: Option<Sequence>) {
         let mut speakers = self.speakers.borrow_mut();
         while let Some(done) =
@@ -166,7 +175,7 @@ impl DataLog {
         }
     }
 
-    /// What must be destaged for the older half of the records to count no more.
+    /// The latest write that must be destaged to retire the older half of the records.
     fn latest_of_older_half(&self) -> Option<Sequence> {
         let speakers = self.speakers.borrow();
         speakers.get(speakers.len() / 2).map(|speaker| speaker.latest)
@@ -174,7 +183,7 @@ impl DataLog {
 }
 
 impl Promises {
-    /// As a volume is attached.
+    /// The state at the attachment of a volume.
     pub(super) fn new(terms: &DataLogTerms) -> Promises {
         assert!(!matches!(terms, DataLogTerms::At(_)), "a data log is opened once its volume is attached");
         let promises = Promises::default();
@@ -182,7 +191,7 @@ impl Promises {
         promises
     }
 
-    /// Whether durable writes are answered by records.
+    /// Whether durable writes are acknowledged by records.
     pub(super) fn are_logged(&self) -> bool {
         self.log.borrow().is_some()
     }
@@ -191,13 +200,13 @@ impl Promises {
         self.log.borrow().clone()
     }
 
-    /// Nothing waits.
+    /// Ends the selection for the next record.
     fn none_waits(&self) {
         self.about_to_be_logged.take();
         self.is_out_of_date.set(false);
     }
 
-    /// Something of a line is dirty that is in no record.
+    /// Notes unlogged dirty data of a line.
     pub(super) fn note_dirty(&self, stripe: StripeIndex) {
         if self.are_logged() {
             self.unlogged.borrow_mut().insert(stripe);
@@ -206,10 +215,10 @@ impl Promises {
 }
 
 impl Cache {
-    /// By what promises are kept from now on; by what they were before.
+    /// Changes the data log; returns the previous one.
     ///
     /// # Errors
-    /// When this shard cannot have it.
+    /// When this shard cannot attach it.
     pub(crate) fn set_data_log(self: &Rc<Self>, terms: &DataLogTerms) -> Result<Option<Left>, String> {
         let promises = &self.promises;
         let next = match terms {
@@ -222,19 +231,20 @@ impl Cache {
         promises.unlogged.take();
         if is_open {
             promises.unlogged.borrow_mut().extend(self.lines.borrow().dirty_lines());
-            // Who knows what the drives have been given, and by whom.
+            // It is unknown whether the drives have unflushed writes: assume one.
             promises.written.set(promises.written.get() + 1);
         }
         promises.changed.notify(self.shard.env());
         let Some(before) = before else { return Ok(None) };
         before.is_closed.set(true);
-        // What it had promised is nowhere else than here: the next one has none of it.
+        // The previous log's records no longer protect the dirty data, and the next log has none of
+        // it.
         self.forget_logged();
         self.destage_soon();
         Ok(Some(Left(before)))
     }
 
-    /// What is dirty is in no record that counts.
+    /// Marks all dirty data as unlogged.
     fn forget_logged(&self) {
         let lines = self.lines.borrow();
         let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
@@ -243,7 +253,7 @@ impl Cache {
         }
     }
 
-    /// What was destaged, or given up, has changed the drives. `is_logged`: a record has it.
+    /// Notes a destage or trim, which changed the drives. `is_logged`: a record has the data.
     pub(crate) fn note_written(&self, stripe: StripeIndex, is_logged: bool) {
         if is_logged {
             return;
@@ -261,38 +271,39 @@ impl Cache {
         }
     }
 
-    /// Whether a flush is answered by records of the data log.
+    /// Whether records of the data log satisfy a flush.
     pub(crate) fn answers_by_log(&self) -> bool {
         self.promises.are_logged()
     }
 
-    /// Whether there are records that may count, of now or of an earlier start.
+    /// Whether records may be live, of this or of an earlier start.
     pub(crate) fn promises_by_log(&self) -> bool {
         self.promises.are_logged() || self.promises.is_unfenced.get()
     }
 
-    /// Whether records of an earlier start may count.
+    /// Whether records of an earlier start may be live.
     pub(super) fn is_unfenced(&self) -> bool {
         self.promises.is_unfenced.get()
     }
 
-    /// A destage of a line is done.
+    /// Notes the end of a destage of a line.
     pub(super) fn note_line(&self, stripe: StripeIndex) {
-        // A line of which nothing is dirty is not remembered: there would be ever more.
+        // Clean lines are removed: the set would grow without limit.
         if self.promises.are_logged() && self.lines.borrow().oldest_of_line(stripe).is_none() {
             self.promises.unlogged.borrow_mut().remove(&stripe);
         }
     }
 
-    /// Makes durable what hosts were answered for on this shard before. `drives_are_flushed`: whoever asks will have the drives
-    /// flushed, for all shards.
+    /// Makes all earlier acknowledged writes of this shard durable. `drives_are_flushed`: the
+    /// caller flushes the drives for all shards.
     ///
     /// # Errors
-    /// When something that is dirty can be neither logged nor destaged, or the drives cannot be flushed.
+    /// When dirty data can be neither logged nor destaged, or the drives cannot be flushed.
     pub(crate) async fn secure(self: &Rc<Self>, drives_are_flushed: bool) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
             match self.secure_by(&log).await {
-                // What it had lies in the cache still, and no record of it counts: those neither that were written meanwhile.
+                // The closed log's data is still in the cache. Its records do not count, nor do
+                // those written meanwhile.
                 _ if log.is_closed.get() => self.drain_and_flush().await?,
                 done => return done,
             }
@@ -321,20 +332,20 @@ impl Cache {
         self.secure_what_is_written(log).await
     }
 
-    /// What is on the drives and in no record stays there: they are flushed, and nothing older is laid over it.
+    /// Makes unlogged data on the drives durable: flushes them, and invalidates overtaken records.
     async fn secure_what_is_written(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
-        // What is out of date already counts as soon as it has room.
+        // A record that is out of date is live as soon as it is placed.
         if log.is_overtaken() || self.promises.is_out_of_date.get() {
             self.forget_records(log, |log| log.overtaken.get()).await?;
         }
-        // Records may have been retired by a flush that came before what was written last.
+        // The flush that retired records may precede the latest writes.
         match self.promises.written.get() > self.promises.flushed.get() {
             true => self.flush_what_is_written().await,
             false => Ok(()),
         }
     }
 
-    /// Makes a write durable that was absorbed.
+    /// Makes a cached write durable.
     ///
     /// # Errors
     /// As [`Cache::secure`].
@@ -347,11 +358,11 @@ impl Cache {
             self.promises.wanted.borrow_mut().insert(stripe);
             let logged = match self.log_wanted(&log).await {
                 Ok(()) if write.is_logged.get() => Ok(()),
-                // It was destaged meanwhile, or lies under newer data.
+                // It was destaged meanwhile, or a newer write covers it.
                 Ok(()) => self.secure_what_is_written(&log).await,
                 failed => failed,
             };
-            // No record of a log that was closed meanwhile counts.
+            // Records of a log that was closed meanwhile do not count.
             if logged.is_ok() && !log.is_closed.get() {
                 return logged;
             }
@@ -360,7 +371,7 @@ impl Cache {
         self.fenced().await
     }
 
-    /// A write of a stripe is durable on the drives: nothing older is laid over it by a replay from now on.
+    /// Protects a durable drive write of a stripe: no replay restores older data over it.
     ///
     /// # Errors
     /// As [`Cache::secure`].
@@ -373,15 +384,15 @@ impl Cache {
         }
     }
 
-    /// Done when no record of the data log counts any more that there was before the call, of now or of an earlier start: a replay lays
-    /// nothing of them over what the drives hold. What they promised is on the drives.
+    /// Invalidates all records of the data log made before the call, of this or of an earlier
+    /// start: no replay restores their data. That data is on the drives.
     ///
     /// # Errors
     /// As [`Cache::secure`].
     pub(crate) async fn revoke_promises(self: &Rc<Self>) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
             let forgotten = self.forget_records(&log, |log| log.ring.borrow().next()).await;
-            // Those of a log that was lost count no more.
+            // Records of a lost log do not count.
             if !log.is_closed.get() {
                 return forgotten;
             }
@@ -389,16 +400,16 @@ impl Cache {
         self.fenced().await
     }
 
-    /// Destages what is dirty on this shard, and flushes every drive in use.
+    /// Destages the dirty data of this shard, and flushes all drives in use.
     ///
     /// # Errors
-    /// When something cannot be written, or a drive cannot make durable what it holds.
+    /// When data cannot be written, or a drive cannot make its data durable.
     pub(crate) async fn drain_and_flush(self: &Rc<Self>) -> Result<(), IoError> {
         self.drain_cache().await?;
         self.flush_destaged().await
     }
 
-    /// Done when no record of an earlier start counts.
+    /// Waits until no record of an earlier start is live.
     pub(super) async fn fenced(&self) -> Result<(), IoError> {
         let promises = &self.promises;
         let is_done = || !promises.is_unfenced.get() || self.closing.get();
@@ -409,7 +420,7 @@ impl Cache {
         }
     }
 
-    /// The volume goes away: whoever waits to be fenced is not.
+    /// Wakes tasks in `fenced` with an error when the volume is detached.
     pub(crate) fn close_promises(&self) {
         self.promises.changed.notify(self.shard.env());
     }
@@ -421,7 +432,8 @@ impl Cache {
         Ok(())
     }
 
-    /// What is dirty of lines and in no record, each line oldest first, in pieces of which each fits a record of the ring.
+    /// The unlogged dirty data of lines, each line oldest first, in pieces that each fit one
+    /// record.
     fn unlogged_of(&self, log: &DataLog, stripes: &BTreeSet<StripeIndex>) -> Unlogged {
         let most = ByteCount(log.ring.borrow().most());
         let (lines, mut unlogged) = (self.lines.borrow(), Unlogged::default());
@@ -446,7 +458,7 @@ impl Cache {
         unlogged
     }
 
-    /// Logs the lines that are wanted: those of the caller, and whatever others have asked for meanwhile.
+    /// Logs all wanted lines: those of the caller and of other tasks.
     async fn log_wanted(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
         let _turn = log.turn.take(1).await;
         if log.is_closed.get() {
@@ -468,9 +480,9 @@ impl Cache {
             if let Err(error) = Box::pin(self.log_some(log, &mut pieces, latest)).await {
                 writes.iter().for_each(|write| write.is_logged.set(false));
                 self.promises.none_waits();
-                // What of them got to the drives meanwhile passed for logged.
+                // Parts that reached the drives meanwhile were counted as logged.
                 self.promises.written.set(self.promises.written.get() + 1);
-                // Whoever waits for the turn relies on it that somebody has logged them, or does it then.
+                // The next holder of `turn` must log these lines: waiting tasks rely on it.
                 self.promises.unlogged.borrow_mut().extend(&lines);
                 self.promises.wanted.borrow_mut().extend(lines);
                 return Err(error);
@@ -481,7 +493,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Writes one record, of what there is first. The caller has the turn.
+    /// Writes one record of the first pieces. The caller holds `turn`.
     async fn log_some(
         self: &Rc<Self>,
         log: &Rc<DataLog>,
@@ -535,7 +547,8 @@ impl Cache {
         }
     }
 
-    /// Has records before a number count no more, which is asked for in turn: whoever had it may have written some that had waited.
+    /// Invalidates records before a number. The number is computed under `turn`: the previous
+    /// holder may have written more records.
     async fn forget_records(self: &Rc<Self>, log: &Rc<DataLog>, before: Before) -> Result<(), IoError> {
         let _turn = log.turn.take(1).await;
         let number = before(log);
@@ -548,7 +561,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Has the older half of the records count no more, or says so on the devices where they need not. The caller has the turn.
+    /// Frees space: retires the older half of the records, or writes a notice of retired ones to
+    /// the devices. The caller holds `turn`.
     async fn make_room(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
         if log.ring.borrow().can_announce() {
             let (place, begun) = log.ring.borrow().begin_notice();
@@ -573,7 +587,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Makes room in the background, before anybody has to wait for that.
+    /// Frees space in the background, before a write must wait for it.
     fn make_room_in_time(self: &Rc<Self>, log: &Rc<DataLog>) {
         if !log.ring.borrow().is_due() || self.promises.is_making_room.get() {
             return;
@@ -584,7 +598,7 @@ impl Cache {
         self.shard.env().spawn("make room in the data log", async move {
             let _user = user;
             if let Err(error) = cache.retire_older_half(&log).await {
-                tracing::warn!(volume = %cache.name(), "records stay in the data log: {error}");
+                tracing::warn!(volume = %cache.name(), "data log records cannot retire: {error}");
             }
             cache.promises.is_making_room.set(false);
         });

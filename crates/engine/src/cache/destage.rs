@@ -1,4 +1,4 @@
-//! From a line to the drives.
+//! Destages: writes from cache lines to the drives.
 
 use crate::cache::held::Held;
 use crate::cache::{Cache, Told, Waiting, lock_columns};
@@ -16,11 +16,11 @@ use write_log::CELL;
 /// The writes of a destage.
 type Writes = SmallVec<[Write<Held>; 1]>;
 
-/// What became of each.
+/// The result of each write.
 type Results = SmallVec<[Result<(), IoError>; 1]>;
 
-/// Writes whole sectors of one stripe: alone, or with others that wait for the same columns. Done when the host may be
-/// answered.
+/// Writes whole sectors of one stripe, alone or with waiting writes of the same columns. Returns
+/// when the write may be acknowledged.
 ///
 /// # Errors
 /// Those of [`Volume::write`](crate::Volume::write).
@@ -39,7 +39,7 @@ pub(crate) async fn write_stripe(
     cache.admit(stripe, range, data, durability, room, request).done(cache, stripe).await
 }
 
-/// Waits until a write is destaged. Whoever is told to does that.
+/// Waits until a write is destaged; carries out the destage if selected for it.
 pub(super) async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(), IoError> {
     loop {
         match waiting.hear(cache.shard.env()).await {
@@ -49,8 +49,9 @@ pub(super) async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(),
     }
 }
 
-/// Carries out a destage for all whose writes it takes, and tells them. A write whose host waits is in no cell: where older data of
-/// its bytes is kept in cells until a flush, a kill would lay that over it. So these cells are cleared before its host is told.
+/// Carries out a destage, and notifies the waiting writes. A waiting write is in no cache block. If
+/// cache blocks keep older data of its bytes until a flush, a restart would restore that data over
+/// it. So these cache blocks are cleared before its acknowledgement.
 pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     let stripe = destage.stripe;
     let held = lock_columns(cache, stripe, destage.columns.clone()).await;
@@ -84,9 +85,9 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     }
 }
 
-/// Writes whole stripes of a region that follow one another, each by a plan of its own, together. `None`: something stands in the way, or
-/// somebody is there, and nothing was begun. Whoever waits in the stripes' lines is not asked: no host was answered for anything there,
-/// so any order is right.
+/// Writes consecutive whole stripes of a region together, each by its own plan. `None`: the stripes
+/// are in use or not healthy, and nothing was begun. Writes that enter the stripes' lines meanwhile
+/// are not considered: none is acknowledged, so any order is right.
 pub(crate) async fn put_stripes(
     cache: &Rc<Cache>,
     stripes: &[StripeIndex],
@@ -106,7 +107,7 @@ pub(crate) async fn put_stripes(
         if cache.is_gated(*stripe) || cache.is_doubtful(*stripe) || cache.is_said(*stripe) {
             return None;
         }
-        // A sector that was completed may wait there to be written, with what was beside the host's bytes before this.
+        // The line may hold a completed sector with older bytes around its host's data.
         if cache.lines.borrow().has_any(*stripe) {
             return None;
         }
@@ -116,7 +117,7 @@ pub(crate) async fn put_stripes(
         Ok(writing) => writing,
         Err(error) => return Some(Err(error)),
     };
-    // It may be otherwise since the mark was asked for.
+    // The state may have changed since the mark was requested.
     if !cache.writes_together(cache.region_of(first)) {
         return None;
     }
@@ -131,14 +132,15 @@ pub(crate) async fn put_stripes(
     Some(done)
 }
 
-/// What a write holds that finds nobody at its stripe, and all as it should be.
+/// The locks of a write to an idle, healthy stripe.
 struct Alone {
     _writing: Writing,
     _held: Guard,
     _by_journal: ByJournal,
 }
 
-/// Holds all that a write must hold, if it is to be had at once. `None`: it goes by its line, where it may have to wait, or to be joined.
+/// Takes all locks of a write if they are free. `None`: the write goes through its line, where it
+/// may wait or be joined.
 fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alone> {
     if cache.uses_write_back() || !cache.lines.borrow().may_be_passed(stripe, range) {
         return None;
@@ -153,8 +155,8 @@ fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alo
     Some(Alone { _writing: writing, _held: held, _by_journal: by_journal })
 }
 
-/// Writes whole sectors of one stripe past its line, where nobody is there: as the line would have it done at once. `None`: somebody is, or
-/// something stands in the way, and nothing was begun.
+/// Writes whole sectors of an idle stripe without its line. `None`: the stripe is in use or not
+/// healthy, and nothing was begun.
 pub(crate) async fn put_alone(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
@@ -168,7 +170,7 @@ pub(crate) async fn put_alone(
     Some(written_alone(cache, stripe, durability, done).await)
 }
 
-/// What the host of such a write is told. It may have begun before the cache answered writes, and ended after that.
+/// Completes such a write. Write-back may have been enabled during it.
 async fn written_alone(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
@@ -182,7 +184,8 @@ async fn written_alone(
     }
 }
 
-/// The same of bytes that [may](crate::stripe::Stripes::may_go_to_copies) go to the copies of a mirror as they are.
+/// Like `put_alone`, for bytes that [may](crate::stripe::Stripes::may_go_to_copies) go directly to
+/// all copies of a mirror.
 pub(crate) async fn put_copies(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
@@ -200,7 +203,7 @@ pub(crate) async fn put_copies(
     Some(written_alone(cache, stripe, durability, done).await)
 }
 
-/// Writes by a plan what some copy did not take. If nobody takes it, copies may differ by what some have of it.
+/// Repeats a failed write to copies by a plan. If that fails too, copies may differ.
 async fn put_after_copies(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
@@ -237,8 +240,8 @@ async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes)
     results
 }
 
-/// Why a write whose host waits cannot be tried: something older of its cells was answered, is not on the drives, and would be laid
-/// over it after a kill.
+/// The error that blocks a waiting write: older acknowledged data of its cache blocks failed to
+/// destage, and a restart would restore that data over it.
 fn behind(older: &[Write<Held>], results: &Results, write: &Write<Held>) -> Option<IoError> {
     let cells = write.range.align_out(CELL);
     let mut failed =
@@ -246,7 +249,7 @@ fn behind(older: &[Write<Held>], results: &Results, write: &Write<Held>) -> Opti
     failed.find_map(|(_, result)| result.err()).filter(|_| !write.answered)
 }
 
-/// Writes what several writes come to, by one plan.
+/// Writes the merged result of several writes by one plan.
 async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Result<(), IoError> {
     let ranges: SmallVec<[ByteRange; 16]> = writes.iter().map(|write| write.range).collect();
     let extents = merge(&ranges);
@@ -262,7 +265,7 @@ async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -
     cache.recover(stripe, request, Host::Payload(payload, durability), &Attempt::HELD, &WRITE).await.map(drop)
 }
 
-/// Extents as the runs of bytes that they make up.
+/// Merges adjacent extents into runs of bytes.
 fn runs_of(extents: &[Extent]) -> SmallVec<[ByteRange; 16]> {
     let mut runs: SmallVec<[ByteRange; 16]> = SmallVec::new();
     for Extent { range, .. } in extents {
@@ -274,7 +277,8 @@ fn runs_of(extents: &[Extent]) -> SmallVec<[ByteRange; 16]> {
     runs
 }
 
-/// Writes a run of bytes of a stripe, in as many parts as can each be kept as a whole. What has to be held is held.
+/// Writes a run of bytes of a stripe, in parts that each fit one record. The caller holds the
+/// locks.
 ///
 /// # Errors
 /// Those of [`Volume::write`](crate::Volume::write).

@@ -1,4 +1,4 @@
-//! What a line holds of a write: its bytes, and who is told of it.
+//! A write in a cache line: its bytes, and the host's waiting request.
 
 use crate::cache::Waiting;
 use crate::shard::Stored;
@@ -17,24 +17,24 @@ pub(super) struct Held {
 
 #[derive(Clone)]
 enum Bytes {
-    /// As its host gave them, who waits.
+    /// In the buffer of the host, which waits for the destage.
     Given(Slice),
-    /// In cells.
+    /// In cache blocks.
     InCells(Stored),
 }
 
 impl Held {
-    /// A write whose host waits.
+    /// A write whose host waits for the destage.
     pub(super) fn given(data: Slice, write: Rc<Waiting>) -> Held {
         Held { bytes: Bytes::Given(data), write }
     }
 
-    /// A write that is in cells.
+    /// A write that is in cache blocks.
     pub(super) fn in_cells(stored: Stored, write: Rc<Waiting>) -> Held {
         Held { bytes: Bytes::InCells(stored), write }
     }
 
-    /// Its bytes, one slice after the other.
+    /// Its bytes, as consecutive slices.
     pub(super) fn slices(&self) -> SmallVec<[Slice; 2]> {
         match &self.bytes {
             Bytes::Given(data) => SmallVec::from_iter([data.clone()]),

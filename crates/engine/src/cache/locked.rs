@@ -1,4 +1,4 @@
-//! What a write holds of its stripe.
+//! The locks of a write.
 
 use crate::attachment::Closed;
 use crate::recovery::Recovery;
@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
 
-/// Bytes of a stripe that somebody holds alone.
+/// An exclusive lock on bytes of a stripe.
 pub(crate) struct HeldAlone {
     _guard: Guard,
     _closed: Option<Closed>,
 }
 
-/// Holds what a write to bytes of a stripe must hold, as soon as the stripe may be written.
+/// Locks bytes of a stripe for a write, as soon as the stripe may be written.
 pub(crate) async fn lock_to_write(
     volume: &Rc<Recovery>,
     stripe: StripeIndex,
@@ -22,7 +22,7 @@ pub(crate) async fn lock_to_write(
     lock_columns(volume, stripe, volume.columns(stripe, within)).await
 }
 
-/// Holds columns of a stripe for a write, as soon as the stripe may be written.
+/// Locks columns of a stripe for a write, as soon as the stripe may be written.
 pub(crate) async fn lock_columns(
     volume: &Rc<Recovery>,
     stripe: StripeIndex,

@@ -1,4 +1,5 @@
-//! What the cache has of a stripe: for block status, trims and zeros, which go by it and leave everything else dirty.
+//! Cached ranges of a stripe, for block status, trims and zeros, which leave other dirty data
+//! alone.
 
 use crate::cache::Cache;
 use smallvec::SmallVec;
@@ -7,7 +8,7 @@ use units::{ByteRange, StripeIndex};
 use write_log::CELL;
 
 impl Cache {
-    /// The bytes of a stripe that are dirty, in order: hosts were answered for them, and the drives may have something else.
+    /// The dirty ranges of a stripe, in order: acknowledged, while the drives may have other data.
     pub(crate) fn dirty_within(&self, stripe: StripeIndex, range: ByteRange) -> SmallVec<[ByteRange; 4]> {
         let lines = self.lines.borrow();
         let dirty = lines.within(stripe, range).filter(|(_, write)| write.answered);
@@ -26,15 +27,16 @@ impl Cache {
         self.lines.borrow().within(stripe, range).any(|(_, write)| write.answered)
     }
 
-    /// Whether the cache has bytes of a stripe: dirty, or destaged and kept until the drives are flushed.
+    /// Whether the cache has bytes of a stripe: dirty, or destaged and not yet flushed.
     pub(crate) fn is_cached(&self, stripe: StripeIndex, range: ByteRange) -> bool {
         self.is_dirty(stripe, range) || self.is_kept_beneath(stripe, range)
     }
 
-    /// Destages a line if any of these bytes is dirty, and flushes the drives, so that the cache has nothing of them. What is dirty in other
-    /// lines stays. Where that fails, the cache keeps what it has: [`Cache::is_cached`].
+    /// Destages a line if any of these bytes is dirty, and flushes the drives, so that the cache
+    /// has none of them. Dirty data of other lines stays. After a failure the cache keeps its data:
+    /// [`Cache::is_cached`].
     pub(crate) async fn give_back(self: &Rc<Self>, stripe: StripeIndex, range: ByteRange) {
-        // What else is in these cells keeps them.
+        // Other data in the same cache blocks keeps them in use.
         let cells = range.align_out(CELL);
         if self.is_dirty(stripe, cells) {
             Box::pin(self.destage_line(stripe)).await;
@@ -43,12 +45,14 @@ impl Cache {
             && !self.is_dirty(stripe, cells)
             && let Err(error) = Box::pin(self.flush_destaged()).await
         {
-            tracing::warn!(volume = %self.name(), "the cache keeps what was destaged: {error}");
+            tracing::warn!(volume = %self.name(), "destaged data stays unflushed: {error}");
         }
     }
 
-    /// Whether the drives are given these bytes at once, as they cost them little and much memory: zeros of which the cache has nothing, and
-    /// for which no parity is read. That is a whole stripe, one that reads as zeros anyway, or a strip's length of a level without parity.
+    /// Whether these bytes go to the drives at once, because this costs the drives little and the
+    /// cache much memory. They are zeros that the cache does not hold and that need no parity
+    /// reads: a whole stripe, a stripe that reads as zeros, or at least a strip on a level without
+    /// parity.
     pub(super) fn is_cheap_for_drives(&self, stripe: StripeIndex, range: ByteRange, is_zero: bool) -> bool {
         let geometry = self.geometry();
         let has_parity = geometry.parity_strips() > 0;

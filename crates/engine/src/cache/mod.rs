@@ -1,29 +1,31 @@
-//! Writes that wait for the drives, and who takes them there: the half of the cache that waits, over the half that
-//! decides ([`block_cache`]).
+//! The cache: writes that wait for a destage, and the tasks that destage them. The pure decisions
+//! are in [`block_cache`].
 //!
-//! [`Cache`] stands on [`Recovery`]. A write of whole sectors enters the line of its stripe, on levels with redundancy, and
-//! on all where the cache answers writes. Its host is answered when it is destaged (write-through), or when it is in its
-//! line (write-back).
+//! [`Cache`] uses [`Recovery`]. A write of whole sectors enters its stripe's line, on levels with
+//! redundancy, and on all levels with write-back. Its host is acknowledged after the destage
+//! (write-through), or when the write is in its line (write-back).
 //!
-//! The task of the oldest write of a destage carries it out, for all that are in it; the others sleep. Where the oldest has
-//! been answered, a task of the cache does it. What waits while a destage is on its way to the stripe's lock, or to the
-//! region's mark, joins it.
+//! The task of a destage's oldest write carries it out for all its writes. If the oldest is
+//! acknowledged, a cache task does so. Later writes join while the destage waits for the stripe's
+//! lock or the mark.
 //!
 //! # Fault model and invariants
-//! - What is dirty is in cells of this shard ([`Stored`](crate::shard::Stored)), which outlive the process and not the power. A flush
-//!   is answered when all that came before it is destaged, on every shard, and the drives are flushed after that.
-//! - Before a host is told that its write is on the drives, nothing older is kept of the cells that it touches: a kill would lay
-//!   that over it. So such a write takes along, or waits for, what is dirty in all of these cells, and fails with that.
-//! - A destage holds its columns of the stripe exclusively, as any write does: trims, tasks and repairs do not have to know
-//!   of lines.
-//! - Whatever a host is to read is looked for in the line first. Bytes that are completed to sectors are completed from
-//!   there, under the lock, and enter the line without having waited since.
-//! - Writes of the same bytes that wait together, and of which nobody was answered, are all outstanding: any order of them is
-//!   right. The last one's bytes are written, and all are answered with that write.
-//! - One write's trouble is not another's: if a plan of several fails, each of them is tried by itself.
-//! - What was answered and cannot be destaged is pinned. As long as anything is, hosts wait for the drives again, and hear
-//!   what they say.
-//! - Whoever waits for room in the cache holds nothing that a destage needs.
+//! - Dirty data is in cache blocks of this shard ([`Stored`](crate::shard::Stored)), which survive
+//!   a crash of the process, but no power cut. A flush is acknowledged when all shards have
+//!   destaged earlier writes and the drives are flushed afterwards.
+//! - Before a write on the drives is acknowledged, the cache blocks that it touches hold no older
+//!   data: after a crash that data would override it. So the write includes or awaits the dirty
+//!   data of these cache blocks, and fails with it.
+//! - A destage locks its columns of the stripe exclusively, as any write: trims, tasks and repairs
+//!   need not know of lines.
+//! - Reads look in the line first. Partial sectors are completed from it, under the lock, and enter
+//!   the line at once.
+//! - Waiting, unacknowledged writes of the same bytes are all outstanding: any order is right. The
+//!   last one's bytes are written, and all are acknowledged with them.
+//! - A failed plan of several writes is split: each write is tried alone.
+//! - Acknowledged data that cannot be destaged is preserved. Meanwhile hosts wait for the drives,
+//!   and get their errors.
+//! - A task that waits for cache space holds nothing that a destage needs.
 
 mod clean;
 mod data_log;
@@ -57,26 +59,26 @@ use volume_state::RegionIndex;
 use write_back::Absorbing;
 use write_log::CELL;
 
-/// The least columns that a plan of several writes is cut into: a buffer of the pool is not smaller.
+/// The shortest run of columns in a plan of several writes; pool buffers are at least this long.
 const LEAST_RUN: u64 = 4096;
 
-/// The most runs of columns of a plan of several writes.
+/// The most runs of columns in a plan of several writes.
 const MOST_RUNS: usize = 32;
 
-/// The writes of a volume that wait on this shard.
+/// The cache of a volume on one shard, with its waiting writes.
 pub struct Cache {
     recovery: Rc<Recovery>,
     lines: RefCell<Lines<Held>>,
-    /// Which of the volumes it is that the cache's memory knows.
+    /// The volume's index in the cache memory.
     index: Cell<Option<u32>>,
-    /// Where what it has is to be seen from outside.
+    /// The counters that outside readers see.
     gauge: Option<Words>,
-    /// Which writes are answered that are not on the drives yet.
+    /// Which writes are acknowledged before they are on the drives.
     absorb: Cell<Absorb>,
     absorbing: Absorbing,
     reads: Reads,
     promises: Promises,
-    /// Where what was found in a data log lies, which may be replayed as long as that is not fenced.
+    /// Ranges restored from a data log. Its records may be replayed until they are fenced.
     restored: RefCell<Vec<ByteRange>>,
 }
 
@@ -88,20 +90,20 @@ impl Deref for Cache {
     }
 }
 
-/// A write that waits, and what it is told.
+/// A waiting write, and messages to its task.
 struct Waiting {
     durability: Durability,
     told: RefCell<Option<Told>>,
     changed: Signal,
-    /// A record of the data log has all of it that is dirty, or will have before anything is promised.
+    /// A data log record has all dirty data of the write, or will have before any acknowledgement.
     is_logged: Cell<bool>,
 }
 
-/// What a write is told that waits.
+/// Messages to a waiting write.
 enum Told {
-    /// To carry out a destage of which it is the oldest.
+    /// Carry out a destage; this write is its oldest.
     CarryOut(Destage),
-    /// What became of it.
+    /// The result of the write.
     Done(Result<(), IoError>),
 }
 
@@ -117,7 +119,7 @@ impl Waiting {
 
     fn tell(&self, env: &Env, what: Told) {
         let before = self.told.replace(Some(what));
-        assert!(before.is_none(), "a write is told one thing at a time");
+        assert!(before.is_none(), "a write gets one message at a time");
         self.changed.notify(env);
     }
 
@@ -125,27 +127,27 @@ impl Waiting {
         self.changed.wait_until(env, || self.told.borrow().is_some()).await;
         match self.told.take() {
             Some(told) => told,
-            None => panic!("what a write was told is taken by nobody else"),
+            None => panic!("only the write itself takes its message"),
         }
     }
 }
 
-/// A write that is in its line.
+/// A write that has entered its line.
 pub(crate) enum Admitted {
-    /// Its host may be answered, if it asked for nothing more.
+    /// It may be acknowledged now, unless durability was requested.
     Answered(Absorbed),
-    /// Its host is answered when it is destaged.
+    /// It is acknowledged after its destage.
     Waits(Waits),
 }
 
-/// What waits for a destage.
+/// A write that waits for its destage.
 pub(crate) struct Waits(Rc<Waiting>);
 
-/// What is in the cache.
+/// A write in the cache.
 pub(crate) struct Absorbed(Rc<Waiting>);
 
 impl Cache {
-    /// A cache in which nothing waits.
+    /// A cache without waiting writes.
     pub(crate) fn new(recovery: Rc<Recovery>, attachment: &Attachment) -> Rc<Cache> {
         let geometry = recovery.geometry();
         let shape = LineShape {
@@ -175,7 +177,7 @@ impl Cache {
         cache
     }
 
-    /// What the rooms below serve.
+    /// The layer below the cache.
     pub(crate) fn recovery(&self) -> &Rc<Recovery> {
         &self.recovery
     }
@@ -185,21 +187,21 @@ impl Cache {
         self.is_redundant() || self.uses_write_back()
     }
 
-    /// Whether whole stripes of a region that follow one another may be written together: nothing is dirty, nothing missing, and
-    /// nothing lost that such a write would bring back.
+    /// Whether consecutive whole stripes of a region may be written together: no data is dirty, no
+    /// drive missing, and no block lost.
     pub(crate) fn writes_together(&self, region: RegionIndex) -> bool {
         self.is_redundant() && self.is_well(region) && !self.uses_write_back()
     }
 
-    /// Checks what must hold of the lines between any two steps.
+    /// Checks invariants of the lines that hold between any two steps.
     ///
     /// # Errors
-    /// A sentence about somebody's mistake.
+    /// A description of the programming error.
     pub(crate) fn check_lines(&self) -> Result<(), String> {
         self.lines.borrow().check()
     }
 
-    /// Takes up what is in cells of the volume: what an earlier process left, or what could not be destaged when it was served before.
+    /// Adopts cached data of the volume, left by an earlier process or after a failed destage.
     fn take_up(self: &Rc<Self>) {
         let Some(index) = self.index.get() else { return };
         let left = self.shard.cells().all_of(index);
@@ -217,20 +219,20 @@ impl Cache {
         self.note_dirty();
     }
 
-    /// Bytes of a stripe that hosts of an earlier process were answered for are dirty.
+    /// Adds dirty bytes of a stripe that an earlier process acknowledged.
     fn admit_found(&self, stripe: StripeIndex, range: ByteRange, held: Held) {
         let (columns, request) = (self.columns(stripe, range), RequestTag(0));
         self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
         self.begin(stripe);
     }
 
-    /// Where bytes of a stripe are in the volume.
+    /// The position of a stripe's bytes in the volume.
     pub(crate) fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
         let start = ByteOffset(stripe.0 * self.geometry().stripe_bytes().0 + range.start.0);
         ByteRange::new(start, range.len)
     }
 
-    /// The columns of a write whose host waits: those of all the cells that it touches, if something may be in them.
+    /// The columns of a waiting write: those of all its cache blocks if these may contain data.
     fn columns_of_cells(&self, stripe: StripeIndex, range: ByteRange) -> Range<u32> {
         match self.uses_write_back() {
             true => self.columns(stripe, range.align_out(CELL)),
@@ -238,7 +240,8 @@ impl Cache {
         }
     }
 
-    /// Admits a write to its line. `room`: what it takes of the cache's memory, if its host is to be answered, and still may be.
+    /// Adds a write to its line. `room`: its cache space, if the write may be acknowledged from the
+    /// cache.
     pub(crate) fn admit(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -248,10 +251,11 @@ impl Cache {
         room: Option<Room>,
         request: RequestTag,
     ) -> Admitted {
-        // It has waited since it got that, and nobody may look for what is dirty any more.
+        // The setting may have changed since the space was reserved, and dirty data may be
+        // unexpected.
         let room = room.filter(|_| self.answers(durability));
         let answered = room.is_some();
-        // What no record will have is promised by the drives.
+        // Without a data log record the drives must make the write durable.
         let durability = match !answered && self.logs_every_write() && self.promises.are_logged() {
             true => Durability::Durable,
             false => durability,
@@ -260,7 +264,7 @@ impl Cache {
         let (columns, held) = match room {
             Some(room) => {
                 let start = self.in_volume(stripe, range).start;
-                let index = self.index.get().expect("what is answered has a place in the memory");
+                let index = self.index.get().expect("a write-back volume has an index");
                 let stored = self.shard.cells().store(index, start, &data, room);
                 (self.columns(stripe, range), Held::in_cells(stored, waiting.clone()))
             }
@@ -276,7 +280,7 @@ impl Cache {
         Admitted::Answered(Absorbed(waiting))
     }
 
-    /// Begins what may be destaged of a line now.
+    /// Begins the destages of a line that are possible now.
     fn begin(&self, stripe: StripeIndex) {
         loop {
             let mut lines = self.lines.borrow_mut();
@@ -286,12 +290,12 @@ impl Cache {
             match oldest {
                 Some((false, oldest)) => oldest.tell(self.shard.env(), Told::CarryOut(destage)),
                 Some((true, _)) => self.absorbing.give(destage),
-                None => panic!("{destage:?} begins for a write"),
+                None => panic!("{destage:?} contains no write"),
             }
         }
     }
 
-    /// A destage is done: what waited for it goes on, in its line and in the next.
+    /// Ends a destage: waiting writes of this line and the next continue.
     fn end(self: &Rc<Self>, destage: &Destage, failed: &[usize]) {
         let behind = self.lines.borrow_mut().end(destage, failed);
         for write in behind {
@@ -305,7 +309,7 @@ impl Cache {
 }
 
 impl Admitted {
-    /// Waits until the host may be answered.
+    /// Waits until the write may be acknowledged.
     ///
     /// # Errors
     /// Those of [`Volume::write`](crate::Volume::write).
@@ -326,7 +330,7 @@ impl Admitted {
     }
 }
 
-/// Names the requests of a shard's hosts.
+/// The tag of a request of a shard's hosts.
 pub(crate) fn request_tag(shard: crate::messages::ShardIndex, number: u64) -> RequestTag {
     RequestTag(u64::from(shard.0) << 48 | number)
 }

@@ -1,4 +1,4 @@
-//! Reading what may be dirty: from the line where it is there, from the drives where it is not.
+//! Reads of possibly dirty data: from the cache line where present, otherwise from the drives.
 
 use crate::cache::held::Held;
 use crate::cache::{Cache, clean};
@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 
-/// Bytes of a stripe that the cache has. Later ones lie over earlier ones.
+/// Cached ranges of a stripe. Later entries override earlier ones.
 type Cached = SmallVec<[(ByteRange, Slice); 2]>;
 
 impl Cache {
-    /// Reads bytes of one stripe.
+    /// Reads a range of one stripe.
     pub(crate) async fn read_cached(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -25,7 +25,7 @@ impl Cache {
         Box::pin(self.read_beside_cache(stripe, within, buf)).await
     }
 
-    /// The same where the volume has a cache: what that has is laid over what the drives have.
+    /// Reads from cache and drives: cached data overrides data from the drives.
     async fn read_beside_cache(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -33,8 +33,8 @@ impl Cache {
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
         self.come(stripe, within).await;
-        // Taken now: what is destaged while the drives are read is not on all of them, and then not in the line. What
-        // hosts wait for may come to nothing.
+        // Looked up before the drive reads: a destage during these reads reaches only some drives,
+        // and then leaves the line. Unacknowledged writes are excluded, because they may fail.
         let mut cached: Cached = self.ask_clean(stripe, within).into_iter().collect();
         if self.uses_write_back() {
             cached.extend(self.cached(stripe, within, |write| write.answered));
@@ -62,7 +62,7 @@ impl Cache {
         }
     }
 
-    /// Lays what is in the line, answered or not, over what was read of it.
+    /// Overlays data of the line, acknowledged or not, on data that was read.
     pub(crate) fn lay_over(&self, stripe: StripeIndex, range: ByteRange, buf: &mut Buf) {
         lay(&self.cached(stripe, range, |_| true), range, buf);
     }
@@ -81,8 +81,8 @@ impl Cache {
         cached
     }
 
-    /// Reads parts of a range into their places in its buffer: as one where several are to be had so, and one by one if
-    /// that fails, as what lies between them is not asked for.
+    /// Reads parts of a range into its buffer. Several parts are first read as one range. If that
+    /// fails, each is read alone, because a gap between them may be the unreadable part.
     async fn read_gaps(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -127,7 +127,7 @@ impl Cache {
     }
 }
 
-/// The parts of a range that nothing covers.
+/// The parts of a range that are not cached.
 fn gaps(within: ByteRange, cached: &Cached) -> SmallVec<[ByteRange; 4]> {
     let ranges: SmallVec<[ByteRange; 4]> = cached.iter().map(|(range, _)| *range).collect();
     let (mut at, mut gaps) = (within.start, SmallVec::new());

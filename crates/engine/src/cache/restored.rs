@@ -1,8 +1,8 @@
-//! What was found in a data log after a power cut, as dirty data of the volume that had it.
+//! Data found in a data log after a power cut, restored as dirty data of its volume.
 //!
 //! # Invariants
-//! - As long as the records may be replayed, no host is told that bytes of theirs are written: a process that is killed is followed by
-//!   one that lays the records over what the drives hold once more.
+//! - While the records may be replayed, no write to their bytes is acknowledged: the next process
+//!   would restore the records over it.
 
 use crate::cache::{Cache, Waiting, held::Held};
 use platform::{Durability, IoError, Slice};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 impl Cache {
-    /// Bytes that were found in an earlier data log are dirty.
+    /// Adds the bytes found in an earlier data log as dirty data.
     pub(super) fn restore(self: &Rc<Self>, restored: &[(ByteRange, Slice)]) {
         if restored.is_empty() {
             return;
@@ -28,17 +28,18 @@ impl Cache {
         self.note_dirty();
     }
 
-    /// A host has written or trimmed these bytes. Done when no replay lays over them what an earlier process had promised of them.
+    /// Waits until no replay overrides these bytes, which a host has written or trimmed, with
+    /// restored data.
     ///
     /// # Errors
-    /// When the volume goes away before.
+    /// When the volume is detached before.
     pub(crate) async fn outlasts_restored(&self, range: ByteRange) -> Result<(), IoError> {
         let may_be_replayed =
             self.is_unfenced() && self.restored.borrow().iter().any(|restored| restored.overlaps(range));
         if may_be_replayed { self.fenced().await } else { Ok(()) }
     }
 
-    /// The stripes of a run of the volume's bytes: which bytes of each, and from where on in the run.
+    /// The stripes of a range of the volume: the range in each stripe, and its offset in the input.
     fn parts_of_stripes(&self, range: ByteRange) -> Vec<(StripeIndex, ByteRange, ByteCount)> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         while at < range.end() {

@@ -1,19 +1,19 @@
-//! Write-back: what is dirty, how much of it there may be, and when it is destaged.
+//! Write-back: dirty data, its limits, and the times of destaging.
 //!
-//! | what is dirty is destaged | because |
+//! | dirty data is destaged | reason |
 //! | --- | --- |
-//! | as soon as the drives have room for it | its line is full: it needs no reads, and nothing is to be won by waiting |
-//! | when a flush asks and there is no data log, or a volume is given back | it must be on the drives |
-//! | when the data log is half full | its records are to count no more |
-//! | after [`AGE`] | a power cut should not take what is long ago |
-//! | when more than the lower of its [marks](crate::Marks) is taken of the room | what comes needs room |
-//! | when no host has asked for anything for a while | the drives have nothing else to do |
+//! | as soon as the drives have capacity | full line: it needs no reads; waiting gains nothing |
+//! | for a flush without a data log, or when a volume is released | it must be on the drives |
+//! | when the data log is half full | its records must retire |
+//! | after [`AGE`] | a power cut must lose recent writes only |
+//! | when usage exceeds the lower of its [marks](crate::Marks) | new writes need space |
+//! | after a time without host requests | the drives are idle |
 //!
-//! What was destaged stays in its cells until the drives have been flushed ([`CellRoom`]): by a host, when it takes up too much of
-//! the memory, when no host asks for anything, or after [`AGE`].
+//! Destaged data stays in its cache blocks until the drives are flushed ([`CellRoom`]). The flush
+//! comes from a host, from a lack of memory, without host requests, or after [`AGE`].
 //!
-//! Lines are destaged as an elevator comes to them, as many strips at a time as the drives can put in order. More would be of no
-//! use to them, and hosts' reads would wait behind all of it.
+//! Lines are destaged in elevator order, as many strips at a time as the drives can sort. More
+//! would only delay the reads of hosts.
 
 use crate::cache::{Cache, Waiting, destage};
 use crate::memory::{Absorb, CacheCounters, Marks};
@@ -28,49 +28,49 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// How long something may be dirty before it is destaged for its age.
+/// The age at which dirty data is destaged.
 const AGE: Duration = Duration::from_secs(5);
 
-/// How often the clock is looked at, while anything is dirty.
+/// The clock interval while any data is dirty.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Strips of data that are being destaged at a time, for each drive: as many as a rotating drive can put in order, and as many as
-/// flash needs to be busy.
+/// Strips of data in destage per drive: as many as a rotating drive can sort, and as many as flash
+/// needs to be busy.
 const DEPTH_ROTATING: usize = 32;
 const DEPTH_FLASH: usize = 8;
 
-/// The most strips of data that are being destaged at a time.
+/// The most strips of data in destage at a time.
 const MOST_STRIPS: usize = 512;
 
-/// The largest part of the room that one write of a stripe may take.
+/// The largest part of the memory, as a divisor, that one write of a stripe may take.
 const LARGEST_SHARE: usize = 4;
 
-/// How a volume's writes are absorbed on a shard.
+/// The write-back state of a volume on a shard.
 pub(super) struct Absorbing {
     marks: Marks,
     destages: Runners<Destage>,
-    /// Strips of data that are being destaged.
+    /// Strips of data in destage.
     under_way: Cell<usize>,
-    /// What is as old as that is destaged: somebody waits for it, or it is too old.
+    /// Writes up to this one are destaged: they are too old, or a task waits for them.
     due: Cell<Sequence>,
-    /// When writes came: the latest of each tick.
+    /// The latest write of each tick, with its time.
     ages: RefCell<VecDeque<(Instant, Sequence)>>,
     is_ticking: Cell<bool>,
-    /// What is as old as that is waited for.
+    /// A task waits for the destage of writes up to this one.
     asked: Cell<Sequence>,
     is_idle: Cell<bool>,
-    /// To be the next write that gets room: large ones are not starved by small ones.
+    /// The lock to be the next write that gets space: small writes cannot starve large ones.
     turn: Credits,
-    /// Requests that there had been at the last tick.
+    /// The number of requests at the last tick.
     requests: Cell<u64>,
-    /// Whether anything has been destaged since the last tick: what could not be may be now.
+    /// Whether a destage succeeded since the last tick: then failed destages are retried.
     has_destaged: Cell<bool>,
     last_error: Cell<Option<IoError>>,
-    /// The drives are being flushed for what was destaged.
+    /// A flush for destaged data is in progress.
     is_flushing: Cell<bool>,
-    /// They could not be, when that was tried last.
+    /// The last such flush failed.
     flush_failed: Cell<bool>,
-    /// When they were last.
+    /// The time of the last such flush.
     flushed_at: Cell<Instant>,
     /// A destage has ended.
     changed: Signal,
@@ -101,7 +101,8 @@ impl Absorbing {
         }
     }
 
-    /// Has destages carried out whose oldest write was answered. The tasks hold the cache while they are at it, and no longer.
+    /// Starts the tasks that carry out destages whose oldest write is acknowledged. A task holds
+    /// the cache only during a destage.
     pub(super) fn run_destages_of(&self, cache: &Rc<Cache>) {
         let cache = Rc::downgrade(cache);
         self.destages.run(async move |destage| {
@@ -112,7 +113,7 @@ impl Absorbing {
         });
     }
 
-    /// Gives a destage to somebody who carries it out.
+    /// Passes a destage to a task.
     pub(super) fn give(&self, destage: Destage) {
         self.under_way.set(self.under_way.get() + destage.strips);
         self.count(|counters| counters.destages += 1);
@@ -127,31 +128,31 @@ impl Absorbing {
 }
 
 impl Cache {
-    /// Whether something may be dirty, on whichever shard.
+    /// Whether data may be dirty, on any shard.
     pub(crate) fn uses_write_back(&self) -> bool {
         self.absorb.get() > Absorb::Nothing
     }
 
-    /// Whether a flush is answered by what is in cells.
+    /// Whether cached data satisfies a flush.
     pub(crate) fn answers_flushes(&self) -> bool {
         self.absorb.get() == Absorb::All
     }
 
-    /// Which writes are answered from now on, and the volume's place in the memory. Where it is fewer, done when nothing is dirty on
-    /// this shard.
+    /// Sets which writes are acknowledged from the cache, and the volume's index in the memory. If
+    /// the new setting acknowledges fewer, returns when this shard has no dirty data.
     ///
     /// # Errors
-    /// Why something could not be written.
+    /// When data could not be destaged.
     pub(crate) async fn set_absorb(self: &Rc<Self>, absorb: Absorb, index: u32) -> Result<(), IoError> {
         let has_less = absorb < self.absorb.get();
         assert!(
             self.index.replace(Some(index)).is_none_or(|before| before == index)
                 || self.absorb.get() == Absorb::Nothing,
-            "what is in cells is of one volume"
+            "cached data belongs to one volume index"
         );
         assert!(
             absorb > Absorb::Nothing || self.absorb.get() <= Absorb::NoMore,
-            "every shard goes by the cache until nothing is dirty on any"
+            "write-back ends when no shard has dirty data"
         );
         if !has_less {
             self.absorb.set(absorb);
@@ -161,7 +162,7 @@ impl Cache {
         let meanwhile = absorb.max(Absorb::NoMore);
         self.absorb.set(meanwhile);
         self.empty_cache().await?;
-        // Somebody may have wished for something else in the meantime.
+        // Another call may have changed the setting meanwhile.
         if self.absorb.get() == meanwhile {
             self.absorb.set(absorb);
             self.note_part();
@@ -169,7 +170,7 @@ impl Cache {
         Ok(())
     }
 
-    /// A part of the memory is the volume's own as long as its writes may be in there.
+    /// Reserves a part of the memory for the volume while its writes may be in the cache.
     pub(super) fn note_part(&self) {
         let Some(index) = self.index.get() else { return };
         match self.uses_write_back() {
@@ -188,8 +189,8 @@ impl Cache {
         !self.is_mine(stripe) || self.lines.borrow().within(stripe, within).next().is_some()
     }
 
-    /// Room for a write that is to be answered now, as soon as there is some. `None`: it is to be answered when it is on
-    /// the drives.
+    /// Waits for cache space for a write that may be acknowledged from the cache. `None`: the write
+    /// is acknowledged when it is on the drives.
     pub(crate) async fn room_for(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -212,20 +213,20 @@ impl Cache {
         };
         let mut room = None;
         let found = || {
-            // While something cannot be written, hosts are to hear of it: there may never be room again.
+            // While a destage fails, hosts must get errors: space may never become free.
             if is_pinned() || !self.answers(durability) {
                 return true;
             }
             room = cells.try_reserve(index, need);
             let is_flushed_for_room = room.is_none() && self.flushes_for_room();
-            // Another volume may have all of it, and never give it back: nothing of this one would make room.
+            // Another volume may use all space for ever: destaging this volume would free none.
             room.is_some() || (!is_flushed_for_room && self.lines.borrow().oldest_dirty().is_none())
         };
         cells.changed.wait_until(self.shard.env(), found).await;
         room
     }
 
-    /// Whether a write is answered that is in cells.
+    /// Whether a write is acknowledged when it is in the cache.
     pub(super) fn answers(&self, durability: Durability) -> bool {
         match self.absorb.get() {
             Absorb::Nothing | Absorb::NoMore => false,
@@ -235,24 +236,24 @@ impl Cache {
         }
     }
 
-    /// Whether a host is told of a write only when the data log has it, or the drives durably, whatever it asked for.
+    /// Whether every write waits for the data log or a durable drive write, even without FUA.
     pub(super) fn logs_every_write(&self) -> bool {
         self.absorb.get() == Absorb::Logged
     }
 
-    /// Whether a write that is in cells, or on the drives, is as durable as its host asked.
+    /// Whether a write in the cache or on the drives is as durable as requested.
     pub(super) fn is_kept(&self, write: &Waiting) -> bool {
         write.durability == Durability::Cached || self.answers_flushes()
     }
 
-    /// Something was answered.
+    /// Notes an acknowledged write.
     pub(super) fn note_absorbed(self: &Rc<Self>) {
         self.absorbing.count(|counters| counters.absorbed += 1);
         self.absorbing.is_idle.set(false);
         self.note_dirty();
     }
 
-    /// Something is dirty.
+    /// Notes dirty data.
     pub(super) fn note_dirty(self: &Rc<Self>) {
         if !self.absorbing.is_ticking.replace(true) {
             self.shard.env().spawn("cache clock", tick(Rc::downgrade(self)));
@@ -261,13 +262,13 @@ impl Cache {
         self.publish();
     }
 
-    /// A read was answered from the cache, in part at least.
+    /// Notes a read served from the cache, at least in part.
     pub(super) fn note_hit(&self) {
         self.absorbing.count(|counters| counters.hits += 1);
         self.publish();
     }
 
-    /// What came of destaging something that was answered.
+    /// Notes the result of a destage of acknowledged data.
     pub(super) fn note_destaged(&self, result: Result<(), IoError>) {
         match result {
             Ok(()) => self.absorbing.has_destaged.set(true),
@@ -275,21 +276,21 @@ impl Cache {
         }
     }
 
-    /// Whether something was destaged that the drives have not been flushed for.
+    /// Whether any destaged data is not flushed yet.
     fn has_destaged(&self) -> bool {
         self.index.get().is_some_and(|index| self.shard.cells().has_destaged(index))
     }
 
-    /// Whether cells have bytes of a stripe that a write past them was laid over.
+    /// Whether cache blocks contain older bytes of a stripe that a later direct write covers.
     pub(super) fn is_kept_beneath(&self, stripe: StripeIndex, range: ByteRange) -> bool {
         let has_any = |index| self.shard.cells().has_any(index, self.in_volume(stripe, range));
         self.uses_write_back() && self.index.get().is_some_and(has_any)
     }
 
-    /// Flushes every drive in use: of what was destaged before, nothing is in cells after that.
+    /// Flushes all drives in use: then no data destaged before remains in cache blocks.
     ///
     /// # Errors
-    /// When some drive cannot make durable what it holds.
+    /// When a drive cannot make its data durable.
     pub(crate) async fn flush_destaged(self: &Rc<Self>) -> Result<(), IoError> {
         let (cells, index) = (self.shard.cells(), self.index.get());
         loop {
@@ -304,7 +305,7 @@ impl Cache {
             }
             cells.changed.notify(self.shard.env());
             flushed?;
-            // Others that began before this clear what they took when it is their turn.
+            // Concurrent flushes that began earlier clear their own cache blocks.
             let is_over = || index.is_none_or(|index| !cells.is_any_open(index, until));
             cells.changed.wait_until(self.shard.env(), is_over).await;
             if !index.is_some_and(|index| cells.has_failed_since(index, until)) {
@@ -313,7 +314,7 @@ impl Cache {
         }
     }
 
-    /// Whether a flush of the drives makes room in the cache, and is under way.
+    /// Whether a flush that frees cache space is in progress; starts one if needed.
     fn flushes_for_room(self: &Rc<Self>) -> bool {
         let absorbing = &self.absorbing;
         if !absorbing.is_flushing.get() && self.has_destaged() && !absorbing.flush_failed.get() {
@@ -326,7 +327,7 @@ impl Cache {
         self.index.get().is_some_and(|index| self.shard.cells().is_flushing(index))
     }
 
-    /// Has the drives flushed for what was destaged, in the background.
+    /// Flushes destaged data in the background.
     fn flush_soon(self: &Rc<Self>) {
         if self.absorbing.is_flushing.get() {
             return;
@@ -337,19 +338,19 @@ impl Cache {
         self.shard.env().spawn("flush what was destaged", async move {
             let _user = user;
             if let Err(error) = cache.flush_destaged().await {
-                tracing::warn!(volume = %cache.name(), "the cache keeps what was destaged: {error}");
+                tracing::warn!(volume = %cache.name(), "destaged data stays unflushed: {error}");
             }
             cache.absorbing.is_flushing.set(false);
             cache.shard.cells().changed.notify(cache.shard.env());
         });
     }
 
-    /// Why something that was answered could not be destaged.
+    /// The error of the last failed destage of acknowledged data.
     pub(super) fn last_error(&self) -> IoError {
         self.absorbing.last_error.get().unwrap_or(IoError::new(platform::IoErrorKind::Gone))
     }
 
-    /// A destage has ended.
+    /// Notes the end of a destage.
     pub(super) fn note_ended(self: &Rc<Self>) {
         if self.has_destaged() && self.index.get().is_some_and(|index| self.shard.cells().is_flush_due(index))
         {
@@ -360,25 +361,25 @@ impl Cache {
         self.publish();
     }
 
-    /// Tells whoever looks from outside what the cache has.
+    /// Publishes the cache counters for outside readers.
     pub(super) fn publish(&self) {
         if let Some(gauge) = &self.gauge {
             self.cache_counters().publish(gauge, self.shard.index().0.into());
         }
     }
 
-    /// Begins to destage what is to be, as much at a time as is good for the drives.
+    /// Begins destages, up to the depth that suits the drives.
     fn pump(&self) {
         while let Some(stripe) = self.next_to_destage() {
             self.begin(stripe);
         }
     }
 
-    /// The line that is destaged next, if there is room for it at the drives: one that is due, one that is full, or, where something has
-    /// to go, any.
+    /// The next line to destage, if the drives have capacity: a line that is due, a full line, or
+    /// any line if space is needed.
     fn next_to_destage(&self) -> Option<StripeIndex> {
         let absorbing = &self.absorbing;
-        // Asked with every write that is absorbed: mostly there is nothing to do, which costs little to find out.
+        // Called for each acknowledged write: the usual answer, no, is cheap.
         let is_pressing = absorbing.is_idle.get() || self.is_destaging_for_room();
         let due = absorbing.due.get();
         let lines = self.lines.borrow();
@@ -393,14 +394,14 @@ impl Cache {
         }
         let has_turn = under_way < self.depth(most);
         let mut lines = self.lines.borrow_mut();
-        // What is old goes before what would go at once.
+        // Due lines precede full ones.
         if is_due && (has_turn || has_full) {
             return lines.choose(Some(due));
         }
         lines.choose_full().or_else(|| if has_turn && is_pressing { lines.choose(None) } else { None })
     }
 
-    /// How many strips of data the drives can put in order, or need to be busy: this shard's part of that.
+    /// This shard's share of the strips that the drives can sort, or need to be busy.
     fn most_strips(&self) -> usize {
         let in_service = self.in_service();
         let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
@@ -409,8 +410,8 @@ impl Cache {
         (per_drive.sum::<usize>().min(MOST_STRIPS) / usize::from(self.shard.count())).max(1)
     }
 
-    /// How many strips of data may be under way: as many as that where nobody else is to be served, or somebody waits for them;
-    /// otherwise the more, the less room there is.
+    /// The strips of data that may be in destage: `most` if the hosts are idle or a task waits for
+    /// the destage. Otherwise more as the cache fills.
     fn depth(&self, most: usize) -> usize {
         let absorbing = &self.absorbing;
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
@@ -419,29 +420,30 @@ impl Cache {
         }
     }
 
-    /// Destages what is dirty now. Done when all of it is on the drives.
+    /// Destages all data that is dirty now. Returns when it is on the drives.
     ///
     /// # Errors
-    /// Why something could not be written.
+    /// When data could not be written.
     pub(crate) async fn drain_cache(self: &Rc<Self>) -> Result<(), IoError> {
         let latest = self.lines.borrow().latest();
         self.destage_up_to(latest).await
     }
 
-    /// Destages what is dirty now. Done when the drives have all of it durably and nothing is in cells any more.
+    /// Destages all data that is dirty now. Returns when the drives have it durably and the cache
+    /// is empty.
     ///
     /// # Errors
-    /// Why something could not be written, or a drive cannot make durable what it holds.
+    /// When data could not be written, or a drive cannot make its data durable.
     pub(crate) async fn empty_cache(self: &Rc<Self>) -> Result<(), IoError> {
         self.drain_cache().await?;
-        // One that is under way may fail, and leave what it was to clear.
+        // A running flush may fail, and leave its cache blocks.
         while self.has_destaged() || self.is_flushed_by_others() {
             self.flush_destaged().await?;
         }
         Ok(())
     }
 
-    /// Begins to destage what is dirty now, as fast as the drives can.
+    /// Begins to destage all data that is dirty now, at full speed.
     pub(super) fn destage_soon(&self) {
         let latest = self.lines.borrow().latest();
         self.ask_for(latest);
@@ -455,10 +457,10 @@ impl Cache {
         self.pump();
     }
 
-    /// Destages what is as old as that. Done when all of it is on the drives.
+    /// Destages writes up to `cut_off`. Returns when they are on the drives.
     ///
     /// # Errors
-    /// Why something could not be written.
+    /// When data could not be written.
     pub(super) async fn destage_up_to(self: &Rc<Self>, cut_off: Sequence) -> Result<(), IoError> {
         if self.lines.borrow().oldest_dirty().is_none_or(|oldest| oldest > cut_off) {
             return Ok(());
@@ -479,7 +481,7 @@ impl Cache {
         }
     }
 
-    /// Destages what is dirty of a line now. Done when that is on the drives, or could not be written.
+    /// Destages a line now. Returns when its data is on the drives, or could not be written.
     pub(super) async fn destage_line(self: &Rc<Self>, stripe: StripeIndex) {
         let cut_off = self.lines.borrow().latest();
         if !self.lines.borrow_mut().want_line(stripe) {
@@ -490,13 +492,13 @@ impl Cache {
         self.absorbing.changed.wait_until(self.shard.env(), is_done).await;
     }
 
-    /// Tries what could not be destaged.
+    /// Retries failed destages.
     fn retry(&self, most: usize) {
         let pinned = self.lines.borrow_mut().retry(most);
         pinned.into_iter().for_each(|stripe| self.begin(stripe));
     }
 
-    /// What the cache has, and has done.
+    /// The cache's content and counters.
     pub fn cache_counters(&self) -> CacheCounters {
         let lines = self.lines.borrow();
         let (dirty, pinned) = (lines.dirty_bytes(), lines.pinned_bytes());
@@ -511,17 +513,17 @@ impl Cache {
         }
     }
 
-    /// Whether the shard's cache has so much that some has to go.
+    /// Whether the shard's cache is so full that it destages for space.
     pub fn is_destaging_for_room(&self) -> bool {
         self.uses_write_back() && self.absorbing.marks.are_passed(self.fill())
     }
 
-    /// How much of the memory that it may have the volume has taken, in percent.
+    /// The used part of the volume's memory, in percent.
     fn fill(&self) -> usize {
         self.index.get().map_or(0, |index| self.shard.cells().fill(index))
     }
 
-    /// Nothing will be destaged any more.
+    /// Ends destaging.
     pub(crate) fn close_cache(&self) {
         self.absorbing.destages.close();
         if self.absorb.replace(Absorb::Nothing) > Absorb::Nothing {
@@ -529,10 +531,10 @@ impl Cache {
         }
     }
 
-    /// The clock has moved on. Whether it is looked at again.
+    /// Handles a clock tick. Returns whether another is needed.
     fn look_at_clock(self: &Rc<Self>) -> bool {
         let absorbing = &self.absorbing;
-        // What somebody looked at may be free by now.
+        // Space may have become free.
         self.shard.cells().changed.notify(self.shard.env());
         self.publish();
         let (now, mut ages) = (self.shard.env().now(), absorbing.ages.borrow_mut());
@@ -559,7 +561,7 @@ impl Cache {
     }
 }
 
-/// Looks at the clock as long as anything is dirty.
+/// Runs the clock while any data is dirty.
 async fn tick(cache: Weak<Cache>) {
     loop {
         let Some(env) = cache.upgrade().map(|cache| cache.shard.env().clone()) else { return };

@@ -1,7 +1,8 @@
-//! Reading ahead of hosts' streams, on whichever shards these lie.
+//! Reads ahead of hosts' streams, on the shards that own the stripes.
 //!
-//! The shard that owns a stripe sees every read of it, from whichever connection it came. So it follows streams as far as its
-//! stripes go; where they go on is another shard's, it has that shard read ahead there, which follows the stream from then on.
+//! The owner of a stripe sees every read of it, on any connection. It follows a stream within its
+//! stripes. Where the stream continues on another shard, it asks that shard to read ahead, which
+//! follows the stream from then on.
 
 use crate::cache::{AheadRead, Cache};
 use crate::host::{Exchange, Parent, Volume, split};
@@ -11,14 +12,14 @@ use platform::{Env, IoError, IoErrorKind, Runners};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 
-/// Reads ahead that are under way at a time, of one volume on a shard.
+/// The most reads ahead of a volume in progress on a shard.
 const MOST_READS: usize = 1024;
 
-/// What is done for streams.
+/// A read-ahead operation.
 pub(super) enum AheadWork {
     /// Read a part of a stripe of this shard.
     Here(AheadRead),
-    /// Have another shard read: what stripes it has of a range, which lies in one region.
+    /// Another shard reads its stripes of a range, which is in one region.
     There { range: ByteRange, window: ByteCount, is_hollow: bool },
 }
 
@@ -33,7 +34,7 @@ impl ReadingAhead {
         let (cache, exchange) = (Rc::downgrade(cache), Rc::downgrade(exchange));
         work.run(async move |work| {
             let (Some(cache), Some(exchange)) = (cache.upgrade(), exchange.upgrade()) else { return };
-            // A volume that goes away needs nothing any more.
+            // A volume that is being detached needs no reads ahead.
             let Ok(_user) = cache.enter() else { return };
             match work {
                 AheadWork::Here(read) => Box::pin(cache.read_ahead(read)).await,
@@ -45,13 +46,13 @@ impl ReadingAhead {
         ReadingAhead { work }
     }
 
-    /// Reads nothing more.
+    /// Stops reading ahead.
     pub(super) fn close(&self) {
         self.work.close();
     }
 }
 
-/// Has the shard that owns a region read stripes of it ahead. That costs nothing if it is not done.
+/// Asks the owner of a region to read stripes of it ahead. A lost request costs only performance.
 async fn have_read(
     cache: &Rc<Cache>,
     exchange: &Exchange,
@@ -67,7 +68,7 @@ async fn have_read(
     }
 }
 
-/// A host reads bytes of a stripe of this shard: what it will ask for next is read ahead.
+/// A host reads bytes of a stripe of this shard: reads ahead of it.
 pub(super) fn follow(
     volume: &Volume,
     stripe: StripeIndex,
@@ -92,7 +93,7 @@ pub(super) fn follow(
     read_there(volume, there, window, is_hollow);
 }
 
-/// Another shard's stream goes on here: begins to read ahead of it.
+/// Another shard's stream continues here: begins to read ahead of it.
 pub(super) fn go_on(
     volume: &Volume,
     stripe: StripeIndex,

@@ -1,4 +1,4 @@
-//! A volume as a drive, for whoever sees only drives: StorageBench, other arrays.
+//! A volume as a drive, for users of the drive interface: StorageBench, other arrays.
 
 use crate::host::{Volume, VolumeDrive};
 use crate::volume::VolumeSpec;
@@ -9,7 +9,7 @@ use platform::{
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// A volume, as this shard serves it: the requests of a drive, answered by async functions.
+/// A volume as this shard serves it: drive requests, served by async functions.
 pub struct VolumeService {
     volume: Rc<Volume>,
     info: DriveInfo,

@@ -1,7 +1,7 @@
 //! A volume as host ports see it.
 //!
-//! The traits are in [`platform`], at the upper end of the seam, so that ports import no engine; this is where the engine answers
-//! them. Nothing happens here: each call is the volume's own function, without a frame or an allocation in between.
+//! The traits are in [`platform`], so that ports do not import the engine; this module implements
+//! them. Each call is the volume's own function, without an additional frame or allocation.
 
 use crate::host::Volume;
 use crate::members::Drives;
@@ -12,7 +12,7 @@ use platform::{
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
-/// What the drives of a volume say of themselves.
+/// Properties that the drives of a volume report.
 fn drives(volume: &Volume) -> impl Iterator<Item = DriveInfo> + '_ {
     volume.spec().geometry.drives().indexes().filter_map(|drive| volume.drive_info(drive))
 }

@@ -1,4 +1,4 @@
-//! Stripe requests on their way: to runners of this shard, and to the shards that own their stripes.
+//! Queues of stripe requests: to runners of this shard, and to the shards that own their stripes.
 
 use crate::host::Parent;
 use crate::messages::{ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
@@ -9,17 +9,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Tasks that run stripe requests of requests which are split or come from another shard, at most: how many of those
-/// are under way at a time. Each is begun when there is first work for it.
+/// The most tasks for stripe requests that are split or come from another shard, hence the most of
+/// these in progress. A task starts with the first work for it.
 const RUNNERS: usize = 256;
 
-/// A stripe request that waits for a runner, and what to do with its outcome.
+/// A stripe request that waits for a runner, and the destination of its outcome.
 pub(crate) struct Job {
     pub(crate) request: StripeRequest,
     pub(crate) then: Then,
 }
 
-/// Where the outcome of a stripe request goes.
+/// The destination of a stripe request's outcome.
 pub(crate) enum Then {
     /// To a request of this shard.
     Local(Rc<Parent>, u32),
@@ -27,7 +27,7 @@ pub(crate) enum Then {
     Remote(ShardIndex, Ticket),
 }
 
-/// Requests of which stripe requests are away, each in a place of its own, which is used again.
+/// Requests with stripe requests at other shards, in reusable entries.
 #[derive(Default)]
 struct Away {
     places: Vec<Place>,
@@ -36,13 +36,13 @@ struct Away {
 
 #[derive(Default)]
 struct Place {
-    /// How often it was used: an answer to a request that had it before is nobody's.
+    /// The number of earlier uses: an outcome for an earlier request is ignored.
     turn: u32,
     parent: Option<Rc<Parent>>,
 }
 
 impl Away {
-    /// The number that a request has from now on: its place, and which turn of that it is.
+    /// The number of a request: its entry, and the use count of that entry.
     fn add(&mut self, parent: Rc<Parent>) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
@@ -80,16 +80,16 @@ impl Place {
     }
 }
 
-/// Makes runners for a volume.
+/// Creates runners for a volume.
 type Hire = Box<dyn Fn() -> Runners<Job>>;
 
-/// A shard's stripe requests that wait for a runner, and those that are away at other shards.
+/// A shard's stripe requests that wait for a runner, and those at other shards.
 pub(crate) struct Exchange {
     shard: Resources,
     away: RefCell<Away>,
-    /// Those of each volume: where drives of one do not answer, all of them may wait.
+    /// The runners of each volume: drives that do not respond may block all of them.
     runners: RefCell<BTreeMap<VolumeId, Rc<Runners<Job>>>>,
-    /// Makes those of one more volume. `None` before anything is run, and when nothing is run any more.
+    /// Creates the runners of a volume. `None` before the start and after the stop.
     hire: RefCell<Option<Hire>>,
 }
 
@@ -103,7 +103,7 @@ impl Exchange {
         })
     }
 
-    /// Has every stripe request run so.
+    /// Sets the function that runs stripe requests.
     pub(crate) fn run(&self, run: impl AsyncFn(Job) + Clone + 'static) {
         let env = self.shard.env().clone();
         *self.hire.borrow_mut() = Some(Box::new(move || {
@@ -113,7 +113,7 @@ impl Exchange {
         }));
     }
 
-    /// Gives a stripe request to the next free runner of its volume, which begins with it at once.
+    /// Queues a stripe request for a runner of its volume; a free runner starts at once.
     pub(crate) fn enqueue(&self, job: Job) {
         let volume = job.request.volume;
         let known = self.runners.borrow().get(&volume).cloned();
@@ -127,14 +127,15 @@ impl Exchange {
         }
     }
 
-    /// Lets go of a volume's runners: it is served no more.
+    /// Drops a volume's runners: it is no longer served.
     pub(crate) fn dismiss(&self, volume: VolumeId) {
         let runners = self.runners.borrow_mut().remove(&volume);
         drop(runners);
     }
 
-    /// Sends a stripe request to the shard that owns its stripe, on the account `of` its volume; its outcome comes back to its parent.
-    /// One that the shard does not take fails: nothing would ever come back.
+    /// Sends a stripe request to the shard that owns its stripe, with the credits of the volume
+    /// `of`; its outcome returns to its parent. It fails if the shard does not accept it: no
+    /// outcome would arrive.
     pub(crate) async fn send_away(
         &self,
         of: &Resources,
@@ -170,7 +171,7 @@ impl Exchange {
         drop(parent);
     }
 
-    /// A stripe request that was away came back.
+    /// The outcome of a stripe request at another shard has arrived.
     pub(crate) fn came_back(&self, ticket: Ticket, outcome: StripeOutcome) {
         let parent = self.away.borrow().get(ticket.request).cloned();
         if let Some(parent) = parent {
@@ -178,14 +179,14 @@ impl Exchange {
         }
     }
 
-    /// Gives none to a runner any more.
+    /// Stops giving requests to runners.
     pub(crate) fn close(&self) {
-        // Dropped with nothing borrowed: it may hold whoever holds this.
+        // Dropped without a borrow: it may own the owner of this exchange.
         let (hire, runners) = (self.hire.take(), self.runners.take());
         drop((hire, runners));
     }
 
-    /// Nobody waits any more for what is away.
+    /// Drops all requests that wait for other shards.
     pub(crate) fn forget_all(&self) {
         let parents = self.away.borrow_mut().remove_all();
         drop(parents);
@@ -203,8 +204,8 @@ mod tests {
         let beside = away.add(Rc::default());
         assert!(away.remove(first).is_some());
         let second = away.add(Rc::default());
-        assert_eq!(second as u32, first as u32, "a place is used again");
-        assert!(away.get(first).is_none() && away.remove(first).is_none(), "its first turn is over");
+        assert_eq!(second as u32, first as u32, "an entry is reused");
+        assert!(away.get(first).is_none() && away.remove(first).is_none(), "the first use has ended");
         assert!(away.get(second).is_some());
         assert_eq!(away.remove_all().len(), 2);
         assert!(away.get(second).is_none() && away.get(beside).is_none());

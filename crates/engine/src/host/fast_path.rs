@@ -1,9 +1,10 @@
-//! FastPath: the shorter way through the same rooms, for requests that need nothing but mapping.
+//! FastPath: the short path for requests that need only mapping.
 //!
-//! A read inside one strip that its drive holds, and a write inside one strip where no redundancy has to
-//! follow or nothing but copies does, is mapped and issued: no plan, no waiting; a look into the cache only where that answers
-//! writes, or where others may wait for the stripe of a mirror. Anything else, and anything that fails here, goes the long way, which knows what to do about it. While
-//! something is wrong with the volume (a drive out or being rebuilt, regions unsynced, blocks lost), reads still come this way where that is elsewhere.
+//! A read inside one strip with current data, and a write inside one strip without redundancy or
+//! with copies only, is mapped and issued without a plan or a wait. The cache is checked only if it
+//! acknowledges writes, or if requests may wait for the stripe of a mirror. All other requests, and
+//! all failures here, take the normal path. While a volume has a fault (a drive offline or
+//! rebuilding, unsynced regions, lost blocks), reads outside the fault still use FastPath.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
@@ -18,7 +19,7 @@ use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
-/// Where a range inside one strip lies.
+/// The place of a range inside one strip.
 pub(super) struct Spot {
     pub(super) drive: DriveIndex,
     pub(super) member: Rc<Member>,
@@ -27,7 +28,8 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// What was asked of the drive failed. One that is gone, or silent, is out of use from now on: nobody waits for it once more.
+    /// The operation on the drive failed. A drive that is gone or does not respond is out of use
+    /// from now on, so that no other request waits for it.
     pub(super) fn failed(&self, volume: &Rc<Cache>, error: IoError, operation: &'static str) {
         if is_gone(&error) && volume.members.is_in_slot(self.drive, &self.member) {
             volume.fail_drive(self.drive, error, operation);
@@ -35,27 +37,28 @@ impl Spot {
     }
 }
 
-/// What a write without redundancy holds while it is under way.
+/// The locks of a write without redundancy.
 enum Writer {
-    /// The stripe is this shard's.
+    /// The stripe belongs to this shard.
     Owner { _held: Guard },
-    /// It is another one's, who is not needed.
+    /// The stripe belongs to another shard; a non-owner write does not involve it.
     Another { _beside: Beside },
 }
 
-/// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
+/// The drive and offset to read a range inside one strip directly. `None`: it needs more, or is in
+/// several strips.
 pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> {
     let geometry = volume.geometry();
     let (stripe, within) = geometry.stripe_of(range.start);
     let (index, at) = geometry.strip_of(within);
-    // What lies where a stripe that is not in use would be is another layout's: the long way refuses it.
+    // The place of a stripe not in use belongs to another layout: the normal path refuses it.
     if at.0 + range.len.0 > geometry.strip().bytes().0 || !volume.is_live(stripe) {
         return None;
     }
     let map = geometry.stripe_map(stripe);
     let bytes = ByteRange::new(ByteOffset(at.0), range.len);
     if !volume.is_initialised(stripe) {
-        return None; // Its owner knows whether it is: it reads as zeros.
+        return None; // It reads as zeros, unless its owner has initialised it.
     }
     let late = volume.members.late();
     let copy = if volume.is_well(volume.region_of(stripe)) {
@@ -68,7 +71,7 @@ pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> 
     Some(Spot { drive: cell.drive, member, offset: volume.raw(cell.offset) + at })
 }
 
-/// The same for a volume with which something is wrong, though perhaps not here.
+/// The same for a volume with a fault that may be elsewhere.
 fn copy_in_doubt(
     volume: &Recovery,
     stripe: StripeIndex,
@@ -78,10 +81,10 @@ fn copy_in_doubt(
 ) -> Option<CopyIndex> {
     let region = volume.region_of(stripe);
     if volume.geometry().copies() > 1 && !volume.state().is_synced(region) {
-        return None; // Copies may differ: one speaks for all.
+        return None; // Copies may differ: only the designated one counts.
     }
     if volume.has_excluded(stripe) {
-        return None; // What a drive holds there may not be what was written.
+        return None; // A drive may not have kept the data written there.
     }
     let home = map.data_cell(index, CopyIndex(0));
     let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
@@ -94,13 +97,14 @@ fn copy_in_doubt(
     volume.choose_copy(stripe, map, index, bytes, may)
 }
 
-/// Whether what was just read inside one strip may be zeroes by now, since it was given up while it was read.
+/// Whether data just read inside one strip may be zeroes, because it was given up during the read.
 pub(super) fn was_lost(volume: &Recovery, range: ByteRange) -> bool {
     let (stripe, within) = volume.geometry().stripe_of(range.start);
     volume.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
 }
 
-/// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
+/// Reads on the fast path. `Err` with the buffer: take the normal path; without: a drive kept the
+/// buffer.
 pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
     if volume.may_be_dirty(range) {
         return Err(Some(buf));
@@ -124,7 +128,7 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Resu
     }
 }
 
-/// Writes on the fast path; `None`: take the long way.
+/// Writes on the fast path; `None`: take the normal path.
 pub(super) async fn write(
     volume: &Rc<Cache>,
     range: ByteRange,
@@ -144,7 +148,7 @@ pub(super) async fn write(
         return write_copies(volume, range, data, durability).await;
     }
     let spot = spot_to_read(volume, range)?;
-    // The lock is there for writes that complete a sector; it lives on the stripe's owner.
+    // Writes that complete a sector use the lock, which is on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
     let _guard = if volume.is_mine(stripe) {
         let columns = volume.columns(stripe, ByteRange::new(ByteOffset(within.0), range.len));
@@ -160,7 +164,8 @@ pub(super) async fn write(
             volume.count(|counters| counters.fast_path += 1);
             Some(Ok(()))
         }
-        // It may still be under way: written again, it could land after a later write (rule (d)).
+        // It may still be in progress: a retry could reach the drive after a later write (rule
+        // (d)).
         Err(error) if is_gone(&error) => {
             spot.failed(volume, error, "write");
             Some(Err(error))
@@ -169,7 +174,7 @@ pub(super) async fn write(
     }
 }
 
-/// Writes on the fast path to every copy of a mirror; `None`: take the long way.
+/// Writes on the fast path to every copy of a mirror; `None`: take the normal path.
 async fn write_copies(
     volume: &Rc<Cache>,
     range: ByteRange,

@@ -1,6 +1,6 @@
-//! What hosts ask: requests as they come in, cut into requests on one stripe each, and put together again.
+//! Host requests: cut into requests on one stripe each, and reassembled.
 //!
-//! [`Volume`] stands on [`Recovery`](crate::recovery::Recovery).
+//! [`Volume`] is built on [`Recovery`](crate::recovery::Recovery).
 
 mod ahead;
 mod as_drive;

@@ -1,20 +1,25 @@
-//! A volume on its way to another layout, as hosts see it: one volume. Bytes behind a cursor are served by the new layout, those
-//! ahead of it by the old one, and those in between wait. The cursor goes up, or down from the last byte on ([`Reshape::is_down`]).
+//! A reshaping volume as hosts see it: one volume. The new layout serves bytes behind a cursor, the
+//! old layout those ahead of it; requests in between wait. The cursor moves up, or down from the
+//! last byte ([`Reshape::is_down`]).
 //!
 //! # Invariants
-//! - The cursor and what is closed change by the steps of a reshape alone, each on all shards before the next one begins
-//!   ([`volume_state::Mover`] has their order).
-//! - A request is counted from before it is sent to a side until it has ended. Whoever closes a window waits for those that touch
-//!   it, and for those that read an earlier one where it was saved. So no request is at a side that the bytes have left.
-//! - A flush asks both sides, and the old one until all is moved: that is durable by the new layout before it is opened. Whoever opens the last
-//!   of it waits for flushes that are at the old side. They need the old layout on all shards, and hear there which drives are out.
-//! - What is closed and saved, and is in nobody's hands, is read where it is saved. Nobody writes there: what is saved has no journal. When nobody
-//!   goes on with a window, hosts do not wait for it either: reads are served from where it is whole, writes get an error.
-//! - A request that reaches over the cursor, or into what is closed, is served in parts one after the other, as one over
-//!   several stripes may be.
-//! - What the new layout has no room for is served no more: who asks for it is told that it lies past the end.
-//! - A host keeps the volume that it was given. When that has come to its new layout, and that layout's volume goes on to yet another one,
-//!   the host's requests go through both ways. So a window of the second one waits for them as for any other.
+//! - Only the steps of a reshape change the cursor and the closed window, each on all shards before
+//!   the next one begins ([`volume_state::Mover`] has their order).
+//! - A request is counted from before it goes to a side until it ends. Closing a window waits for
+//!   requests that touch it, and for those that read an earlier one from the save area. So no
+//!   request uses a side that its bytes have left.
+//! - A flush asks both sides, and the old one until all data has moved: moved data is durable in
+//!   the new layout before it is opened. The last open waits for flushes at the old side. They need
+//!   the old layout on all shards, and learn there of failed drives.
+//! - A saved window that is closed without an active step is read from the save area, and never
+//!   written there: the save area has no journal. After a failed step hosts do not wait: reads use
+//!   the intact place, writes get an error.
+//! - A request across the cursor, or into the closed window, is served in parts, one after the
+//!   other, as a request over several stripes may be.
+//! - Requests past the capacity of the new layout fail as past the end.
+//! - A host keeps the volume that it has opened. If that volume has been reshaped, and its new
+//!   layout is reshaped again, the host's requests pass through both reshapes. So a window of the
+//!   second one waits for them as well.
 
 use crate::attachment::ReshapePlace;
 use crate::host::Volume;
@@ -26,61 +31,61 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 use volume_state::{Reshape, Window};
 
-/// What becomes of requests to what is closed.
+/// How requests to the closed window are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shut {
     /// They wait: it is being moved.
     Moves,
-    /// It was found saved at a start, and is moved soon. It is read there; who writes waits.
+    /// It was found saved at a start, and is moved soon. Reads use the save area; writes wait.
     Found,
-    /// Nobody goes on with it for now. It is read by the old layout, or where it is saved; who writes is told so.
+    /// A step failed. Reads use the old layout or the save area; writes fail.
     Left { is_saved: bool },
 }
 
-/// What a request does to the bytes that it is about.
+/// The access of a request to its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Reads,
     Changes,
 }
 
-/// What a shard knows of a volume's way to another layout.
+/// The state of a volume's reshape on a shard.
 pub(crate) struct Moving {
     pub(crate) reshape: Reshape,
-    /// The volume by the new layout, and where windows are saved.
+    /// The volume by the new layout, and the save area.
     pub(crate) to: Rc<Volume>,
     pub(crate) save: Rc<Volume>,
-    /// So many bytes are served by the new layout, and which.
+    /// This many bytes are served by the new layout; which ones depends on the direction.
     moved: Cell<ByteCount>,
     by_new: Cell<ByteRange>,
     closed: Cell<ByteRange>,
     shut: Cell<Shut>,
-    /// Requests of hosts that are at any side, by number, and whether they read what is saved.
+    /// Host requests in progress at either side, by number, and whether they read the save area.
     under_way: RefCell<BTreeMap<u64, (ByteRange, bool)>>,
     requests: Cell<u64>,
-    /// Flushes of hosts that are at the old side.
+    /// Host flushes in progress at the old side.
     flushes: Cell<usize>,
-    /// Memory for what is copied, on the shard that copies.
+    /// Memory for copying, on the shard that copies.
     reserved: RefCell<Option<Taken>>,
     /// Hosts get the volume by the new layout, under its name.
     is_over: Cell<bool>,
     changed: Signal,
 }
 
-/// A part of a host's request that is at one side. Dropping counts it out.
+/// A part of a host's request at one side. Dropping ends its count.
 struct Part<'a> {
     moving: &'a Moving,
     env: Env,
     number: u64,
     range: ByteRange,
     side: Rc<Volume>,
-    /// Where the range is on that side.
+    /// The range on that side.
     place: ByteRange,
 }
 
 impl Part<'_> {
-    /// The way that the side is on itself: the volume came to the side's layout, and goes to yet another one. Requests of hosts that
-    /// are here since before go on through it.
+    /// The side's own reshape: the volume has the side's layout and is reshaped again. Hosts
+    /// connected since before the first reshape continue through it.
     fn onward(&self) -> Option<Rc<Moving>> {
         let is_new = Rc::ptr_eq(&self.side, &self.moving.to);
         self.side.moving().filter(|_| is_new)
@@ -94,7 +99,7 @@ impl Drop for Part<'_> {
     }
 }
 
-/// A host's flush that is at the old side. Dropping counts it out.
+/// A host's flush at the old side. Dropping ends its count.
 struct OldFlush<'a> {
     moving: &'a Moving,
     env: &'a Env,
@@ -107,10 +112,10 @@ impl Drop for OldFlush<'_> {
     }
 }
 
-/// A volume is served by two layouts from now on. Hosts get to see it by [`show_reshaped`].
+/// Both layouts serve the volume from now on. [`show_reshaped`] shows it to hosts.
 ///
 /// # Errors
-/// One sentence, if that cannot be.
+/// A message, if that is impossible.
 pub(crate) fn begin_reshape(
     volume: &Volume,
     place: &ReshapePlace,
@@ -119,18 +124,18 @@ pub(crate) fn begin_reshape(
 ) -> Result<(), String> {
     let ReshapePlace { reshape, moved, .. } = place;
     if !reshape.allows(*moved) {
-        return Err(format!("'{}' has not moved {} to another layout", volume.name(), moved.bytes));
+        return Err(format!("the reshape of '{}' cannot have moved {}", volume.name(), moved.bytes));
     }
     if volume.geometry() != reshape.from() || to.geometry() != reshape.to() {
-        return Err(format!("'{}' is not as its reshape says", volume.name()));
+        return Err(format!("the layouts of '{}' differ from those of its reshape", volume.name()));
     }
-    // A resync that has begun by now would not know.
+    // A resync that is already running would not notice.
     let end = moved.bytes + moved.saved;
     let all = volume.geometry().stripes().0;
     let live = (volume.live().start..volume.live().end.min(all), to.live());
     if live != (reshape.old_stripes(end), reshape.new_stripes(end)) {
         return Err(format!(
-            "'{}' is served with stripes {live:?}, which is not as far as its reshape is",
+            "'{}' is served with stripes {live:?}, which do not match the progress of its reshape",
             volume.name()
         ));
     }
@@ -151,32 +156,33 @@ pub(crate) fn begin_reshape(
     };
     let moving = Rc::new(moving);
     if volume.moving.borrow().is_some() {
-        return Err(format!("'{}' is on its way already", volume.name()));
+        return Err(format!("'{}' is already reshaping", volume.name()));
     }
     volume.moving.replace(Some(moving));
     Ok(())
 }
 
-/// Hosts get to see a volume that is served by two layouts. Done when no request is under way any more that was begun before.
+/// Shows a volume that two layouts serve to hosts. Done when all earlier requests have ended.
 pub(crate) async fn show_reshaped(volume: &Volume) {
     volume.hide(false);
     volume.others_left().await;
 }
 
-/// Nothing has moved, and all is open: the volume is served by the old layout alone from now on. Requests that are on their way through both find all of
-/// it there.
+/// Nothing has moved, and all is open: the old layout alone serves the volume from now on. Requests
+/// in progress through both layouts find all their data there.
 pub(crate) fn take_back_reshape(volume: &Volume) {
     volume.set_live(0..u64::MAX);
     volume.moving.take();
 }
 
-/// All is moved: hosts that come from now on get the volume by the new layout, under its name, as the caller takes the old one out of the
-/// shard's table at once. Those that are here go on by the old one, are counted as hosts, and are passed on.
+/// All data has moved: new hosts get the volume by the new layout, under its name, since the caller
+/// removes the old one from the shard's table at once. Connected hosts keep the old one, are
+/// counted as hosts, and are passed on.
 ///
 /// # Errors
-/// One sentence, if not all is moved.
+/// A message, if not all data has moved.
 pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
-    let not_over = || format!("'{}' has not come to its new layout", volume.name());
+    let not_over = || format!("the reshape of '{}' is not complete", volume.name());
     let moving = volume.moving().filter(|moving| moving.is_all_moved()).ok_or_else(not_over)?;
     moving.to.rename(&volume.name());
     moving.to.set_live(0..u64::MAX);
@@ -186,12 +192,13 @@ pub(crate) fn end_reshape(volume: &Volume) -> Result<(), String> {
 }
 
 impl Moving {
-    /// The volume that hosts get in the old one's place: that has come to another layout.
+    /// The volume by the new layout that hosts get in place of the old one.
     pub(super) fn successor(&self) -> Option<&Rc<Volume>> {
         self.is_over.get().then_some(&self.to)
     }
 
-    /// Takes memory for what is copied until something is opened. No host waits for what is closed yet: those who do hold memory themselves.
+    /// Reserves memory for copying until a window is opened. No window is closed yet: requests that
+    /// wait for one would hold memory themselves.
     pub(crate) async fn reserve(&self, old: &Volume, len: ByteCount) {
         if self.reserved.borrow().is_none() {
             let taken = old.shard().reserve_payload(len).await;
@@ -199,26 +206,26 @@ impl Moving {
         }
     }
 
-    /// Whether there is memory for what is copied.
+    /// Whether memory for copying is reserved.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.borrow().is_some()
     }
 
-    /// Has hosts wait that ask for a window. Done when no request to it is under way.
+    /// Makes requests to a window wait. Done when no request to it is in progress.
     pub(crate) async fn close(&self, env: &Env, window: &Window) {
         self.shut.set(Shut::Moves);
         self.closed.set(window.bytes);
-        // What is saved next lies over what was saved before.
+        // The next saved window overwrites the previous one.
         let is_at = |(range, is_saved): &(ByteRange, bool)| *is_saved || range.overlaps(window.bytes);
         self.changed.wait_until(env, || !self.under_way.borrow().values().any(is_at)).await;
     }
 
-    /// So many bytes are served by the new layout.
+    /// The number of bytes that the new layout serves.
     pub(crate) fn moved(&self) -> ByteCount {
         self.moved.get()
     }
 
-    /// What hosts may use at most until all is moved.
+    /// The capacity that hosts may use until all data has moved.
     pub(super) fn most(&self) -> ByteCount {
         self.reshape.bytes()
     }
@@ -227,7 +234,8 @@ impl Moving {
         self.moved.get() >= self.reshape.bytes() && self.closed.get().is_empty()
     }
 
-    /// Nothing is closed any more, and so many bytes are served by the new layout. Where that is all, done when no flush is at the old side.
+    /// Opens the window; this many bytes are served by the new layout. If that is all, done when no
+    /// flush is at the old side.
     pub(crate) async fn open(&self, env: &Env, moved: ByteCount) {
         self.moved.set(moved);
         self.by_new.set(self.reshape.by_new(moved));
@@ -239,7 +247,7 @@ impl Moving {
         }
     }
 
-    /// A flush asks the old side. `None`: nothing is there any more.
+    /// A flush asks the old side. `None`: all data has left it.
     fn begin_old_flush<'a>(&'a self, env: &'a Env) -> Option<OldFlush<'a>> {
         if self.is_all_moved() {
             return None;
@@ -248,14 +256,15 @@ impl Moving {
         Some(OldFlush { moving: self, env })
     }
 
-    /// Nobody goes on with what is closed for now: hosts do not wait for it. `is_saved`: it is read where it is saved, or else by the old layout.
+    /// The reshape stops for now: requests do not wait for the closed window. `is_saved`: it is
+    /// read from the save area, otherwise from the old layout.
     pub(crate) fn leave(&self, env: &Env, is_saved: bool) {
         self.shut.set(Shut::Left { is_saved });
         self.reserved.take();
         self.changed.notify(env);
     }
 
-    /// The volume goes away: nobody waits any more for what is closed.
+    /// The volume is being detached: requests no longer wait for the closed window.
     pub(crate) fn give_up(&self, env: &Env) {
         self.reserved.take();
         self.changed.notify(env);
@@ -269,7 +278,7 @@ impl Moving {
     /// The first part of a request that one side serves, as soon as it may.
     ///
     /// # Errors
-    /// When the volume goes away before that, or nobody goes on with what is closed.
+    /// When the volume is detached first, or the reshape has stopped.
     async fn enter<'a>(
         &'a self,
         old: &Rc<Volume>,
@@ -287,7 +296,7 @@ impl Moving {
         let is_saved = self.shut.get() != Shut::Left { is_saved: false };
         let begins = |of: ByteRange| holds(of, range.start);
         let (end, side) = match () {
-            // It has other bytes by now than were moved.
+            // Its capacity may differ from the moved bytes by now.
             () if self.is_over.get() => (range.end(), &self.to),
             () if begins(by_new) => (by_new.end(), &self.to),
             () if begins(closed) && is_saved => (closed.end(), &self.save),
@@ -315,7 +324,7 @@ fn holds(range: ByteRange, at: ByteOffset) -> bool {
     (range.start..range.end()).contains(&at)
 }
 
-/// What is left of a range behind its first part.
+/// The rest of a range behind its first part.
 fn rest(range: ByteRange, part: ByteRange) -> ByteRange {
     ByteRange::from_to(part.end(), range.end())
 }
@@ -352,7 +361,7 @@ pub(super) async fn read(
     }
     match old.put_together(parts.into_iter()).filter(|buf| buf.len() == range.len) {
         Some(buf) => (result, Some(buf)),
-        // A drive that did not answer in time keeps some of it.
+        // A drive that did not respond in time keeps some of it.
         None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
     }
 }

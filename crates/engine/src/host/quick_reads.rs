@@ -1,10 +1,10 @@
-//! Reads of a volume as a drive that need no task: those that the fast path takes.
+//! Reads of a volume as a drive that need no task: those on the fast path.
 //!
 //! # Fault model and invariants
-//! - The drive that returns a read, possibly long after its time was up, calls what stands here from within whatever it is about: nothing here starts an
-//!   operation there. Where a read came to nothing, a task goes the long way with it.
-//! - A read counts as a user of its volume until it is answered, and is answered once.
-//! - Of a volume that follows reads, or is on its way to another layout, each read needs more than this.
+//! - A drive calls this code when it returns a read, possibly long after the deadline and from any
+//!   context: no operation starts here. A task retries a failed read on the normal path.
+//! - A read counts as a user of its volume until it is acknowledged, exactly once.
+//! - Reads of a volume that tracks read streams, or is reshaping, need a task.
 
 use crate::host::fast_path::{Spot, spot_to_read, was_lost};
 use crate::host::{Volume, VolumeService};
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use units::ByteRange;
 
-/// Requests to a drive that is a volume that are under way at a time: those that have a task, and as many reads that are with their drives without one.
+/// The most requests in progress to a volume as a drive: with a task each, or as reads without one.
 const MOST_REQUESTS: usize = 512;
 
 /// A volume, as this shard serves it, behind the interface of a drive.
@@ -47,7 +47,7 @@ impl Drive for VolumeDrive {
     }
 }
 
-/// A read that the fast path takes.
+/// A read on the fast path.
 struct Entered {
     range: ByteRange,
     spot: Spot,
@@ -55,24 +55,24 @@ struct Entered {
     timed: Option<Timed>,
 }
 
-/// A read that is with its drive.
+/// A read that waits for its drive.
 struct UnderWay {
     range: ByteRange,
     spot: Spot,
-    /// Counts itself out when the read is answered.
+    /// Ends its count as a user when the read is acknowledged.
     user: User,
     timed: Option<Timed>,
     completion: Completion,
 }
 
-/// A read that came to nothing on the fast path. Without a buffer: its drive kept that.
+/// A read that failed on the fast path. Without a buffer: its drive kept that.
 struct Failed {
     read: UnderWay,
     error: Option<IoError>,
     buf: Option<Buf>,
 }
 
-/// The reads of one volume that are with their drives and have no task, by what they are called there.
+/// The reads of one volume that wait for their drives without a task, by their tokens.
 struct QuickReads {
     volume: Rc<Volume>,
     under_way: RefCell<Vec<Option<UnderWay>>>,
@@ -90,7 +90,7 @@ impl QuickReads {
         Rc::new(QuickReads { volume, under_way: RefCell::new(under_way), free: RefCell::new(free), failed })
     }
 
-    /// Enters the volume with a request that the fast path takes. Nothing has happened where it does not.
+    /// Enters the volume with a request for the fast path. No effect if it returns `None`.
     fn enter(&self, request: &IoRequest) -> Option<Entered> {
         let IoRequest::Read { offset, buffers } = request else { return None };
         let [buf] = &buffers[..] else { return None };
@@ -107,19 +107,19 @@ impl QuickReads {
     fn begin(self: &Rc<Self>, entered: Entered, request: IoRequest, completion: Completion) {
         let Entered { range, spot, user, timed } = entered;
         let IoRequest::Read { buffers, .. } = request else { unreachable!("only reads enter") };
-        let token = self.free.borrow_mut().pop().expect("nobody entered since");
+        let token = self.free.borrow_mut().pop().expect("a token is free");
         let (member, offset) = (spot.member.clone(), spot.offset);
         let is_short = self.volume.is_had_elsewhere(spot.drive);
         let read = UnderWay { range, spot, user, timed, completion };
         let before = self.under_way.borrow_mut()[token as usize].replace(read);
-        assert!(before.is_none(), "place {token} is free");
+        assert!(before.is_none(), "token {token} is free");
         member.start_for(IoRequest::Read { offset, buffers }, is_short, self.clone(), token);
     }
 }
 
 impl OnReturn for QuickReads {
     fn returned(&self, token: u32, mut outcome: IoOutcome) {
-        let read = self.under_way.borrow_mut()[token as usize].take().expect("a read is answered once");
+        let read = self.under_way.borrow_mut()[token as usize].take().expect("a read ends once");
         self.free.borrow_mut().push(token);
         let is_good = outcome.result.is_ok() && outcome.buffers.len() == 1;
         if !is_good || was_lost(&self.volume, read.range) {
@@ -132,7 +132,7 @@ impl OnReturn for QuickReads {
 }
 
 impl UnderWay {
-    /// Answers it: with `outcome`, but for what it came to, which is `result`.
+    /// Acknowledges it with `outcome`; its own result is `result`.
     fn answer(self, volume: &Volume, result: Result<(), IoError>, outcome: IoOutcome) {
         let UnderWay { range, user, timed, completion, .. } = self;
         volume.note_end(timed, range.len, &result);

@@ -1,12 +1,13 @@
-//! Runs: a request over several strips, as one operation for all of its strips that lie together on a drive.
+//! Runs: a request over several strips, with one operation per contiguous range of a drive.
 //!
-//! A read of 1 MiB from eight drives with strips of 64 KiB lies on each of them as one run of 128 KiB. Stripe by stripe it would
-//! be sixteen operations; here it is eight, each into several parts of the host's buffer. The same goes for writes where
-//! no redundancy has to follow. As on the fast path, this is for requests that need nothing but mapping: whatever is not so,
-//! and whatever fails here, goes the long way. So does what tasks copy, and what lies by the layout that a volume is on its way to.
+//! A read of 1 MiB from eight drives with strips of 64 KiB is one run of 128 KiB on each of them:
+//! eight operations instead of sixteen, each into several parts of the host's buffer. The same
+//! applies to writes without redundancy. As on the fast path, this serves requests that need only
+//! mapping; all others, and all failures here, take the normal path. So do copies by tasks, and the
+//! layouts of a reshape.
 //!
-//! Of mirrors each strip is read from the copy that a read of it alone would be read from. A large read that finds several copies idle is
-//! served by all of them: each has a run of it.
+//! Each strip of a mirror is read from the copy that a read of it alone would use. A large read
+//! that finds several copies idle uses all of them: each has a run of it.
 
 use crate::cache::Cache;
 use crate::host::split::{stripes, take_slice};
@@ -18,13 +19,13 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 use volume_state::RegionIndex;
 
-/// The longest run: drives take as much in one operation, and more than that gains nothing.
+/// The longest run: drives accept this much in one operation, and more gains nothing.
 pub(super) const LONGEST: ByteCount = ByteCount::MIB;
 
-/// The most runs of a request: the deadline of each runs from when all of them begin.
+/// The most runs of a request: the deadline of each starts when all of them begin.
 const MOST_RUNS: usize = 64;
 
-/// Bytes of a request that lie together on a drive.
+/// Contiguous bytes of a request on a drive.
 struct Run {
     drive: DriveIndex,
     member: Rc<Member>,
@@ -42,17 +43,17 @@ impl Run {
     }
 }
 
-/// How a request lies on drives.
+/// The places of a request on the drives.
 #[derive(Default)]
 struct Lying {
     runs: SmallVec<[Run; 8]>,
-    /// The parts of the request, in its order: which run each belongs to, and how long it is.
+    /// The parts of the request in order: the run and the length of each.
     parts: SmallVec<[(usize, ByteCount); 16]>,
 }
 
 impl Lying {
-    /// Adds the next part of the request, to the latest run of its drive where it goes on there. `None`: there is no drive, or there are too
-    /// many runs.
+    /// Adds the next part of the request, to the latest run of its drive if it is contiguous.
+    /// `None`: there is no drive, or there are too many runs.
     fn add(&mut self, drives: &Drives, drive: DriveIndex, offset: ByteOffset, len: ByteCount) -> Option<()> {
         let latest = self.runs.iter().rposition(|run| run.drive == drive);
         let goes_on = latest.filter(|run| {
@@ -68,7 +69,7 @@ impl Lying {
         Some(())
     }
 
-    /// Starts the operation of every run. `cut` gives the memory of the next part of the request.
+    /// Starts the operation of every run. `cut` returns the memory of the next part of the request.
     fn start<M>(
         &self,
         drives: &Drives,
@@ -84,7 +85,7 @@ impl Lying {
     }
 }
 
-/// Whether nothing is wrong in any region that a range touches, and all of it is initialised.
+/// Whether all regions that a range touches are free of faults, and the whole range is initialised.
 fn is_well(volume: &Cache, range: ByteRange) -> bool {
     if volume.all_well.get() {
         return true;
@@ -93,11 +94,11 @@ fn is_well(volume: &Cache, range: ByteRange) -> bool {
     let region_at = |at| volume.region_of(geometry.stripe_of(at).0).0;
     let regions = region_at(range.start)..=region_at(ByteOffset(range.end().0.max(range.start.0 + 1) - 1));
     let is_fine = |region| volume.is_well(region) && volume.state().is_region_initialised(region);
-    // Where no redundancy follows, whoever writes beside the owners relies on all of the volume.
+    // Without redundancy, non-owner writes rely on the whole volume.
     volume.is_redundant() && regions.map(RegionIndex).all(is_fine)
 }
 
-/// Whether a range is over several strips, and nothing but mapping may be needed to read it.
+/// Whether a range covers several strips, and may be readable by mapping alone.
 pub(super) fn may_read(volume: &Cache, range: ByteRange) -> bool {
     let geometry = volume.geometry();
     let (_, at) = geometry.strip_of(geometry.stripe_of(range.start).1);
@@ -107,12 +108,12 @@ pub(super) fn may_read(volume: &Cache, range: ByteRange) -> bool {
         && range.is_aligned(volume.spec.sector.bytes())
 }
 
-/// The same for writing it, where no redundancy follows.
+/// The same for a write without redundancy.
 pub(super) fn may_write(volume: &Cache, range: ByteRange, data: &Slice) -> bool {
     !volume.uses_lines() && !data.is_zero() && may_read(volume, range)
 }
 
-/// How a request lies on its drives; `None`: it goes the long way.
+/// The places of a request on its drives; `None`: take the normal path.
 fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
     let geometry = volume.geometry();
     let strip = geometry.strip().bytes();
@@ -138,7 +139,8 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
     Some(lying)
 }
 
-/// Reads a range of several strips, which [`may_read`]. `Err` with the buffer: take the long way; without: a drive kept some of it.
+/// Reads a range of several strips for which [`may_read`] is true. `Err` with the buffer: take the
+/// normal path; without: a drive kept some of it.
 pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> Result<Buf, Option<Buf>> {
     let Some(lying) = lying(volume, range) else { return Err(Some(buf)) };
     let cut = |len| {
@@ -159,7 +161,7 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> 
     }
     let parts = lying.parts.iter().map(|(run, _)| back[*run].next());
     let whole = parts.reduce(|whole, part| whole?.join(part?).ok()).flatten();
-    // What was given up while it was read may be zeroes by now.
+    // Data given up during the read may be zeroes.
     let is_lost = || stripes(volume.geometry(), range).any(|(stripe, within)| volume.is_lost(stripe, within));
     match whole {
         Some(whole) if is_read && !is_lost() => {
@@ -170,7 +172,7 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> 
     }
 }
 
-/// Writes a range of several strips, which [`may_write`]; `None`: take the long way.
+/// Writes a range of several strips for which [`may_write`] is true; `None`: take the normal path.
 pub(super) async fn write(
     volume: &Rc<Cache>,
     range: ByteRange,
@@ -178,7 +180,7 @@ pub(super) async fn write(
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
     let lying = lying(volume, range)?;
-    // As on the fast path; of several stripes, none is waited for while another one is held.
+    // As on the fast path; it never waits for one stripe lock while it holds another.
     let mut held: SmallVec<[_; 4]> = SmallVec::new();
     let mut beside = None;
     for (stripe, within) in stripes(volume.geometry(), range) {
@@ -202,7 +204,8 @@ pub(super) async fn write(
     for (io, run) in started.into_iter().zip(&lying.runs) {
         let Err(error) = io.await.result else { continue };
         failed = true;
-        // It may still be under way: written again, it could land after a later write (rule (d)).
+        // It may still be in progress: a retry could reach the drive after a later write (rule
+        // (d)).
         gone = gone.or(Some(error).filter(is_gone));
         run.failed(volume, error, "write");
     }

@@ -1,5 +1,5 @@
-//! A request that touches several stripes, or one of another shard: cut into stripe requests, dealt to the shards that own
-//! their stripes, and put together again. All are under way at the same time.
+//! A request for several stripes, or for a stripe of another shard: it is split into stripe
+//! requests for the shards that own their stripes, and reassembled. All of them run in parallel.
 
 use crate::cache::Cache;
 use crate::host::runs::LONGEST;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 use volume_state::RegionIndex;
 
-/// A request whose stripe requests are under way.
+/// A request with stripe requests in progress.
 #[derive(Default)]
 pub(crate) struct Parent {
     pub(crate) request: Cell<Option<u64>>,
@@ -26,19 +26,20 @@ pub(crate) struct Parent {
     done: Signal,
 }
 
-/// What a request has of one of its stripe requests.
+/// The results of one stripe request.
 #[derive(Default)]
 struct Part {
-    /// What it read into, once it is done.
+    /// Its read buffer, once it is done.
     buffer: Option<Buf>,
-    /// Where there is data, if that was asked.
+    /// The block status, if that was requested.
     extents: Vec<StatusExtent>,
-    /// Given back when it is done, not with the request, or requests could starve one another.
+    /// Returned when it is done, not with the whole request: otherwise requests could starve each
+    /// other.
     credit: Option<Taken>,
 }
 
 impl Parent {
-    /// One more stripe request will be under way.
+    /// Counts one more stripe request in progress.
     fn begin(&self) {
         self.unfinished.set(self.unfinished.get() + 1);
         self.parts.borrow_mut().push(Part::default());
@@ -63,7 +64,7 @@ impl Parent {
 }
 
 impl StripeWork {
-    /// The buffer of a stripe request that was not run.
+    /// The buffer of a stripe request that did not run.
     pub(crate) fn into_buffer(self) -> Option<Buf> {
         match self {
             StripeWork::Read(buf) => Some(buf),
@@ -77,7 +78,7 @@ impl StripeWork {
     }
 }
 
-/// The stripes that a range touches, and which bytes of each.
+/// The stripes that a range touches, and the bytes of each.
 pub(super) fn stripes(
     geometry: &Geometry,
     range: ByteRange,
@@ -95,7 +96,7 @@ pub(super) fn stripes(
     })
 }
 
-/// The same, where whole stripes of a region that follow one another are one part, at most `most` of them.
+/// The same, with consecutive whole stripes of a region as one part of at most `most` stripes.
 fn shares(volume: &Volume, range: ByteRange, most: u64) -> impl Iterator<Item = (StripeIndex, ByteRange)> {
     let whole = volume.geometry().stripe_bytes();
     let mut each = stripes(volume.geometry(), range).peekable();
@@ -112,7 +113,7 @@ fn shares(volume: &Volume, range: ByteRange, most: u64) -> impl Iterator<Item = 
     })
 }
 
-/// What is left to hand out of a request's payload.
+/// The rest of a request's payload to distribute.
 pub(super) enum Whole {
     Read(Buf),
     Write(Slice, Durability),
@@ -122,15 +123,15 @@ pub(super) enum Whole {
 }
 
 impl Whole {
-    /// How many whole stripes of it may be one stripe request: as many of a host's write as are written together, and all whose status is
-    /// asked.
+    /// The most whole stripes in one stripe request: for a host's write, as many as are written
+    /// together; for a block status, all.
     fn most_stripes(&self, volume: &Volume, region: RegionIndex) -> u64 {
         match self {
             Whole::Write(data, _)
                 if !data.is_zero() && !volume.is_hidden() && volume.writes_together(region) =>
             {
                 let (geometry, strip) = (volume.geometry(), volume.geometry().strip().bytes().0);
-                // Others compute beside it.
+                // The other shards compute in parallel.
                 let parity = strip * u64::from(geometry.parity_strips());
                 let by_memory =
                     (volume.shard().scratch_total().0 / 2).checked_div(parity).unwrap_or(u64::MAX);
@@ -141,7 +142,7 @@ impl Whole {
         }
     }
 
-    /// The work of the next stripe request, `len` bytes of it.
+    /// The work of the next stripe request, of `len` bytes.
     fn take(&mut self, len: ByteCount) -> StripeWork {
         match self {
             Whole::Read(buf) => {
@@ -163,11 +164,11 @@ pub(super) fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
     first
 }
 
-/// Has every shard make durable what hosts were answered for before: each takes its cut-off when it is asked, which is before any of them is
-/// done. `drives_are_flushed`: the caller has the drives flushed then.
+/// Makes all acknowledged writes durable on every shard. Each takes its cut-off when it is asked,
+/// before any of them is done. `drives_are_flushed`: the caller flushes the drives afterwards.
 ///
 /// # Errors
-/// The first of what shards could not make durable.
+/// The first error of a shard.
 pub(super) async fn secure(volume: &Volume, of: RequestTag, drives_are_flushed: bool) -> Result<(), IoError> {
     let parent = Rc::new(Parent::default());
     let shards = (0..volume.shard.count()).map(ShardIndex);
@@ -186,7 +187,7 @@ pub(super) async fn secure(volume: &Volume, of: RequestTag, drives_are_flushed: 
     here.and(parent.error.get().map_or(Ok(()), Err))
 }
 
-/// Has another shard do something about a stripe, and waits for it. What comes of it does not matter.
+/// Runs work for a stripe on another shard, and waits for it. The outcome is ignored.
 pub(super) async fn ask_one(
     cache: &Cache,
     exchange: &Exchange,
@@ -202,7 +203,8 @@ pub(super) async fn ask_one(
     }
 }
 
-/// Runs a request as stripe requests. The buffer of a read comes back, but for a drive that holds on to it after a timeout.
+/// Runs a request as stripe requests. Returns the buffer of a read, unless a drive keeps it after a
+/// timeout.
 pub(super) async fn run(
     volume: &Volume,
     range: ByteRange,
@@ -218,12 +220,13 @@ pub(super) async fn run(
     let buffer = volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
     match buffer.filter(|buffer| buffer.len() == read) {
         Some(buffer) => (result, Some(buffer)),
-        // A drive that did not answer in time keeps some of it, and there is no memory for another one.
+        // A drive that did not respond in time keeps some of it, and there is no memory for another
+        // buffer.
         None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
     }
 }
 
-/// Where a range holds data, as the shards say that own its stripes.
+/// The block status of a range, from the shards that own its stripes.
 ///
 /// # Errors
 /// The first error of a shard.
@@ -241,7 +244,7 @@ pub(super) async fn status(
     Ok(extents.into_vec())
 }
 
-/// Hands a request out as stripe requests, and waits for all of them.
+/// Distributes a request as stripe requests, and waits for all of them.
 async fn deal(volume: &Volume, range: ByteRange, whole: &mut Whole, of: RequestTag) -> Rc<Parent> {
     let parent = Rc::new(Parent::default());
     let most = whole.most_stripes(volume, volume.region_of(volume.geometry().stripe_of(range.start).0));

@@ -1,11 +1,14 @@
-//! Block status: which blocks hold data and which read as zeros, answered by the shard that owns their stripes.
+//! Block status: which blocks hold data and which read as zeros, from the shards that own their
+//! stripes.
 //!
 //! # Invariants
-//! - Nothing is destaged for it. What is dirty in the cache is data, whatever the drives hold. The cache's map and the state of
-//!   the volume are looked at in one step, and the drives are asked in that same step: what was acknowledged before is in one of them.
+//! - It destages nothing. Dirty blocks in the cache are data, whatever the drives hold. The cache's
+//!   map, the volume's state and the requests to the drives belong to one step: acknowledged data
+//!   is in one of them.
 //! - A stripe that is not initialised reads as zeros, and no drive is asked.
-//! - What is not known is data: its drive is out, does not answer, or may hold something else than was written.
-//! - All drives are asked at once, so that silent ones cost one time limit together.
+//! - Unknown blocks are data: their drive is offline, does not respond, or may not have kept the
+//!   written data.
+//! - All drives are asked at once, so that unresponsive ones cost one time limit together.
 
 use crate::cache::Cache;
 use crate::host::{Volume, split};
@@ -16,10 +19,10 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
-/// Strips that one answer looks at.
+/// The most strips in one reply.
 const MOST_STRIPS: u64 = 256;
 
-/// Runs of blocks, those of the same status as one.
+/// Runs of blocks, with adjacent runs of the same status merged.
 #[derive(Default)]
 pub(super) struct Extents(Vec<StatusExtent>);
 
@@ -35,7 +38,8 @@ impl Extents {
         self.0
     }
 
-    /// Adds what the drives say of a range, and lays what is dirty over it: ranges that ascend and do not overlap.
+    /// Adds the status that the drives report for a range, overlaid with dirty data: ascending
+    /// ranges without overlap.
     fn add_beneath(&mut self, range: ByteRange, drives: &[StatusExtent], dirty: &[ByteRange]) {
         let (mut at, mut dirty) = (range.start, dirty.iter().peekable());
         for extent in drives {
@@ -54,10 +58,10 @@ impl Extents {
     }
 }
 
-/// A part of a strip, and who says what is there beneath the cache.
+/// A part of a strip, and the source of its status beneath the cache.
 struct Part {
     stripe: StripeIndex,
-    /// Which bytes of the stripe.
+    /// The bytes of the stripe.
     range: ByteRange,
     dirty: SmallVec<[ByteRange; 4]>,
     beneath: Beneath,
@@ -68,10 +72,10 @@ enum Beneath {
     Asked(Io),
 }
 
-/// The status of a range by this layout, from its start on: of as many strips as one answer looks at.
+/// The status of a range by this layout, from its start: at most the strips of one reply.
 ///
 /// # Errors
-/// When the volume goes away.
+/// When the volume is being detached.
 pub(super) async fn of_volume(
     volume: &Volume,
     range: ByteRange,
@@ -86,7 +90,7 @@ pub(super) async fn of_volume(
     split::status(volume, looked_at, of).await
 }
 
-/// The status of bytes of this shard's stripes from one on, all of them.
+/// The status of all bytes of this shard's stripes from the given one on.
 pub(super) async fn of_stripes(
     volume: &Rc<Cache>,
     first: StripeIndex,
@@ -110,7 +114,8 @@ pub(super) async fn of_stripes(
                 let outcome = io.await;
                 let covered: u64 = outcome.extents.iter().map(|extent| extent.len.0).sum();
                 let is_known = outcome.result.is_ok() && covered == range.len.0;
-                // Blocks that were given up meanwhile are filled with zeros: a client that skips them would never get the error.
+                // Blocks given up meanwhile are filled with zeros: a client that skips them would
+                // never get the error.
                 match is_known && !volume.is_lost(stripe, range) {
                     true => outcome.extents,
                     false => vec![StatusExtent { len: range.len, status: BlockStatus::Data }],
@@ -122,7 +127,7 @@ pub(super) async fn of_stripes(
     extents.into_vec()
 }
 
-/// Looks at a part of a strip, and asks a drive that has it, unless all is known without.
+/// Examines a part of a strip, and asks a drive with it, unless the status is already known.
 fn ask(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Part {
     let dirty = volume.dirty_within(stripe, range);
     let is_all_dirty = matches!(dirty[..], [whole] if whole == range);
@@ -130,19 +135,19 @@ fn ask(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Part {
     let beneath = match () {
         () if is_data => Beneath::Known(BlockStatus::Data),
         () if !volume.is_initialised(stripe) => Beneath::Known(BlockStatus::Zero),
-        // What a drive holds there may not be what was written.
+        // The drive may not have kept the data written there.
         () if volume.has_excluded(stripe) => Beneath::Known(BlockStatus::Data),
         () => ask_drive(volume, stripe, range).map_or(Beneath::Known(BlockStatus::Data), Beneath::Asked),
     };
     Part { stripe, range, dirty, beneath }
 }
 
-/// Asks a drive that has a part of a strip, and answers; `None`: there is none.
+/// Asks a drive with a part of a strip; `None`: there is none.
 fn ask_drive(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Io> {
     let (index, at) = volume.geometry().strip_of(ByteCount(range.start.0));
     let readable = volume.stripe_health(stripe, &DriveSet::EMPTY).readable;
     let late = volume.members.late();
-    // Where copies may differ, the first that can be read counts.
+    // Where copies may differ, the first readable one counts.
     let may_choose = volume.state().is_synced(volume.region_of(stripe));
     let map = volume.map(stripe);
     let mut cells = (0..volume.geometry().copies()).map(|copy| map.data_cell(index, CopyIndex(copy)));

@@ -1,12 +1,12 @@
-//! One stripe request, bytes of one stripe: what it holds while it runs, from the lock to the acknowledgement.
+//! One stripe request, bytes of one stripe: its locks, from the start to the acknowledgement.
 //!
 //! | request | holds |
 //! | --- | --- |
 //! | read | nothing; the columns, shared, where bytes have to be computed |
-//! | write that the cache answers | nothing; its destage holds what another write would |
-//! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it; exclusively while a drive is being filled to take another one's place, as each of two that overlap goes to both |
+//! | write acknowledged from the cache | nothing; its destage takes the locks of a normal write |
+//! | write without redundancy | the columns, shared: concurrent with its kind, but not with a write that reads a sector to complete it; exclusively while a replacement drive is being filled, since two overlapping writes must reach both drives in the same order |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
-//! | write of several whole stripes | all of them, if all are to be had at once, and their region's mark; otherwise each what it holds by itself |
+//! | write of several whole stripes | all of them, if all locks are free, and their region's mark; otherwise each takes its own locks |
 
 use crate::cache::{Cache, lock_to_write, put, put_alone, put_part, put_stripes, write_stripe};
 use crate::host::split::take_slice;
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteRange, DriveSet, StripeIndex};
 
-/// Runs a stripe request of another shard, or of a request that is split. This shard owns its stripe.
+/// Runs a stripe request of another shard, or of a split request. This shard owns its stripe.
 pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOutcome {
     let StripeRequest { stripe, within, work, of, .. } = request;
     let Ok(_user) = volume.enter() else {
@@ -38,7 +38,7 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
             (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
         }
         StripeWork::Lay(data) => (Box::pin(lay(volume, stripe, within, data)).await, None),
-        StripeWork::ReadAhead { .. } => panic!("a volume reads ahead, not its cache"),
+        StripeWork::ReadAhead { .. } => panic!("the volume reads ahead, not its cache"),
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
         StripeWork::Status => {
             let extents = Box::pin(status::of_stripes(volume, stripe, within)).await;
@@ -77,7 +77,7 @@ pub(super) async fn write(
     }
 }
 
-/// Writes whole stripes that follow one another: together, where nothing stands in the way.
+/// Writes consecutive whole stripes, together if possible.
 ///
 /// # Errors
 /// Those of [`Volume::write`](crate::Volume::write).
@@ -94,7 +94,8 @@ async fn write_stripes(
     if let Some(written) = put_stripes(volume, &stripes, &data, durability).await {
         return written;
     }
-    // One of them is held, or has to go by a record: they are under way beside one another, as if they had come by themselves.
+    // One of them is locked, or needs a journal record: they run in parallel, like separate
+    // requests.
     let each = stripes.into_iter().map(|stripe| {
         let (volume, own) = (volume.clone(), take_slice(&mut data, whole.len));
         let env = volume.shard.env().clone();
@@ -108,21 +109,21 @@ async fn write_stripes(
     result
 }
 
-/// Holds what a write without redundancy must hold.
+/// Takes the lock for a write without redundancy.
 async fn lock_to_put(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Guard {
     loop {
         let is_single = || volume.state().being_replaced().is_empty();
         let mode = if is_single() { Mode::Shared } else { Mode::Exclusive };
         let held = volume.lock(stripe, mode, within).await;
-        // A drive may be filled since.
+        // A replacement may have arrived meanwhile.
         if mode == Mode::Exclusive || is_single() {
             return held;
         }
     }
 }
 
-/// Writes bytes that are not whole sectors: `aligned` are those around them. Where writes go through lines, it is a write of
-/// these sectors from the moment on in which they are complete.
+/// Writes bytes that are not whole sectors: `aligned` are the sectors around them. With a write
+/// cache, it becomes a write of these sectors once they are complete.
 async fn write_unaligned(
     volume: &Rc<Cache>,
     stripe: StripeIndex,
@@ -132,7 +133,8 @@ async fn write_unaligned(
     durability: Durability,
     of: RequestTag,
 ) -> Result<(), IoError> {
-    // Both before the lock: whoever waits for memory must not hold what its holders wait for.
+    // Both before the lock: a request that waits for memory must not hold a lock that the owners of
+    // that memory wait for.
     let _edges = volume.shard.reserve_write_edges(aligned.len).await;
     let room = volume.room_for(stripe, aligned, &data, durability).await;
     if room.is_some() {
@@ -148,13 +150,13 @@ async fn write_unaligned(
     if !volume.uses_lines() {
         return put(volume, stripe, aligned, data.into(), durability).await;
     }
-    // Nothing has waited since the sectors were completed: what comes from now on lies over them.
+    // No await since the sectors were completed: later writes are ordered after them.
     let admitted = volume.admit(stripe, aligned, data, durability, room, of);
     drop((writing, by_journal, held));
     admitted.done(volume, stripe).await
 }
 
-/// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
+/// Rule (h) of `ARCHITECTURE.md`: partial sectors are completed under the lock.
 async fn complete_sectors(
     volume: &Rc<Cache>,
     stripe: StripeIndex,
@@ -192,8 +194,9 @@ async fn complete_sectors(
     Ok(whole.freeze())
 }
 
-/// Writes a whole stripe in which nothing is anybody's yet: by one plan, never in parts. Those that came first would go by redundancy that
-/// does not agree with anything, and leave it so. No record is needed: until it is durable, whoever lays it relies on what it is made of.
+/// Writes a whole stripe without valid content by one plan, never in parts: a partial update would
+/// keep redundancy that agrees with nothing. It needs no record: until it is durable, the caller
+/// relies on its source.
 async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: Slice) -> Result<(), IoError> {
     let _held = lock_to_write(volume, stripe, within).await;
     let _by_journal = volume.go_by_journal();
@@ -206,10 +209,11 @@ async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: S
     laid
 }
 
-/// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;
-/// on others whole stripes become zeroes on every drive, which every level's redundancy agrees with; parts of stripes
-/// are left as they are. What the cache has of them is destaged before, and its copy given up. Where that cannot be done, or the cache has
-/// something new by then, they are left as they are: it would be written after the trim, by a destage or by a start after a kill.
+/// Discards bytes of one stripe where redundancy can follow. Without redundancy each drive is
+/// trimmed. With redundancy whole stripes become zeroes on every drive, which agrees on every
+/// level; parts of stripes stay as they are. Cached data is destaged first, and its copy dropped.
+/// If that fails, or the cache has new data by then, the bytes stay as they are: a destage or a
+/// replay would write after the trim.
 pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
     let within = within.align_in(volume.spec.sector.bytes());
     if within.is_empty() || !can_follow(volume, stripe, within) {
@@ -221,7 +225,7 @@ pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRa
         return Ok(());
     }
     if !volume.is_redundant() {
-        // Where nobody follows it does not matter who gave it up and who did not.
+        // Without redundancy it does not matter which drives discarded it.
         return trim_drives(volume, stripe, within).await.map(drop);
     }
     let trimmed = trim_held(volume, stripe, within).await;
@@ -230,31 +234,31 @@ pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRa
     trimmed
 }
 
-/// Whether redundancy, and drives that are being filled, can follow a trim for certain.
+/// Whether redundancy, and drives being filled, can follow a trim for certain.
 fn can_follow(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> bool {
     let is_whole = within.len == volume.geometry().stripe_bytes();
     let is_well = || volume.is_well(volume.region_of(stripe)) && volume.is_initialised(stripe);
     volume.state().being_replaced().is_empty() && (!volume.is_redundant() || is_whole && is_well())
 }
 
-/// The same, of a stripe that the caller holds.
+/// The same, for a stripe that the caller holds.
 async fn trim_held(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
     let _by_journal = volume.go_by_journal();
     let _writing = begin_write(volume, volume.region_of(stripe)).await?;
     volume.silence(stripe).await?;
     if !trim_drives(volume, stripe, within).await? {
-        // Some drives gave the stripe up and some did not: write real zeroes to all.
+        // Only some drives discarded the stripe: write real zeroes to all.
         return volume.write_zeroes(stripe, within).await;
     }
     volume.note_whole_stripe(stripe);
     Ok(())
 }
 
-/// Has every drive give up what it has of these bytes; with redundancy, zeroes are read from there afterwards. Whether
-/// all did.
+/// Trims these bytes on every drive; with redundancy, zeroes are read there afterwards. Returns
+/// whether all drives did it.
 ///
 /// # Errors
-/// When it cannot be recorded which drives failed.
+/// When the failure of drives cannot be recorded.
 async fn trim_drives(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<bool, IoError> {
     let _changing = volume.begin_change(stripe, within);
     let mut plan = volume.take_plan();
@@ -286,7 +290,7 @@ async fn trim_drives(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRan
         })
         .await;
     lacking.settled(volume).await?;
-    // Rule (a) holds for trims as it does for writes.
+    // Rule (a) applies to trims as to writes.
     volume.recorded(&skipped).await?;
     Ok(did_all)
 }

@@ -1,5 +1,5 @@
-//! A volume as one shard serves it to hosts: requests are checked, counted, and take the fast path, or that of one stripe
-//! request in the caller's task, or that of several ([`split`]).
+//! A volume as one shard serves it to hosts: requests are checked and counted. They take the fast
+//! path, run as one stripe request in the caller's task, or as several ([`split`]).
 
 use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
@@ -19,20 +19,21 @@ use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// A volume on one shard. It derefs to the rooms below: [`Cache`], [`Recovery`], [`Stripes`], [`Drives`].
+/// A volume on one shard. It dereferences to the layers below: [`Cache`], [`Recovery`],
+/// [`Stripes`], [`Drives`].
 pub struct Volume {
     cache: Rc<Cache>,
     pub(super) exchange: Rc<Exchange>,
-    /// Whether hosts do not get to see it.
+    /// Whether it is hidden from hosts.
     hidden: Cell<bool>,
-    /// The sectors that hosts are told of.
+    /// The sectors advertised to hosts.
     pub(super) told: ToldSectors,
-    /// How many requests of hosts there have been here.
+    /// The number of host requests on this shard.
     requests: Cell<u64>,
-    /// Where these are counted, by what they ask.
+    /// Counters of these, by operation.
     traffic: TrafficRow,
     pub(super) ahead: ReadingAhead,
-    /// The other side, once it is on its way to another layout.
+    /// The other side, once it is reshaping.
     pub(super) moving: RefCell<Option<Rc<Moving>>>,
 }
 
@@ -59,11 +60,11 @@ impl Volume {
         Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead, moving }))
     }
 
-    /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
-    /// and never a drive's.
+    /// Checks the invariants of the engine's layers, which hold between any two steps. An error
+    /// describes a defect of the engine, never of a drive.
     ///
     /// # Errors
-    /// The sentence.
+    /// The message.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_drives()?;
         self.check_stripes()?;
@@ -71,51 +72,53 @@ impl Volume {
         self.shard.clean().check()
     }
 
-    /// A name for the next request.
+    /// A tag for the next request.
     fn next_tag(&self) -> RequestTag {
         self.requests.set(self.requests.get() + 1);
         request_tag(self.shard.index(), self.requests.get())
     }
 
-    /// Whether hosts do not get to see it: it is being initialised as a whole, or another volume stands for it.
+    /// Whether it is hidden from hosts: it is being fully initialised, or another volume represents
+    /// it.
     pub(crate) fn is_hidden(&self) -> bool {
         self.hidden.get()
     }
 
-    /// Hosts get to see it from now on, or not.
+    /// Hides it from hosts, or shows it.
     pub(super) fn hide(&self, hidden: bool) {
         self.hidden.set(hidden);
     }
 
-    /// Its way to another layout, if it is on one.
+    /// Its reshape, if one is in progress.
     pub(crate) fn moving(&self) -> Option<Rc<Moving>> {
         self.moving.borrow().clone()
     }
 
-    /// Bytes that hosts may use: of the layout that it has come to, when it has come to another one; and on the way there what both have.
+    /// The capacity for hosts: that of its new layout after a reshape, and the smaller of both
+    /// during one.
     pub(super) fn capacity(&self) -> ByteCount {
         let Some(moving) = self.moving() else { return self.spec.capacity };
         moving.successor().map_or(self.spec.capacity.min(moving.most()), |next| next.capacity())
     }
 
-    /// The shard it was looked up on.
+    /// The shard that serves it.
     pub fn shard(&self) -> &Resources {
         &self.shard
     }
 
-    /// A host asks for something. `None`: it is no host.
+    /// A host's request begins. `None`: it is not from a host.
     pub(super) fn note_request(&self, operation: Operation) -> Option<Timed> {
         if self.is_hidden() {
             return None;
         }
-        // Tasks stand back for hosts that wait for data.
+        // Tasks yield to hosts that wait for data.
         if operation != Operation::Trim {
             self.shard.hosts().note_request();
         }
         Some(Timed::start(&self.traffic, operation, self.shard.env().executor().tick()))
     }
 
-    /// What a host asked for has ended.
+    /// A host's request has ended.
     pub(super) fn note_end<T>(&self, timed: Option<Timed>, len: ByteCount, result: &Result<T, IoError>) {
         if let Some(timed) = timed {
             let now = self.shard.env().executor().tick();
@@ -136,11 +139,12 @@ impl Volume {
         range.is_aligned(self.spec.sector.bytes())
     }
 
-    /// Reads `range` into `buf`, which has its length. The buffer comes back, but for a drive that holds on to it
-    /// after a timeout. Any byte range will do; whole sectors are faster.
+    /// Reads `range` into `buf`, which has its length. Returns the buffer, unless a drive keeps it
+    /// after a timeout. Any byte range is valid; whole sectors are faster.
     ///
     /// # Errors
-    /// `Invalid` past the end, `Medium` where data is beyond recovery, `Gone` when the volume goes away.
+    /// `Invalid` past the end, `Medium` where data cannot be restored, `Gone` when the volume is
+    /// detached.
     pub async fn read(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
         let _user = match self.check(range).and_then(|()| self.enter()) {
             Ok(user) => user,
@@ -155,7 +159,7 @@ impl Volume {
         (result, buf)
     }
 
-    /// Reads by this layout, for whoever has entered it.
+    /// Reads by this layout, after the caller has entered it.
     ///
     /// # Errors
     /// Those of [`Volume::read`].
@@ -179,13 +183,14 @@ impl Volume {
         }
     }
 
-    /// Whether a request of a host to read that range may be one for the fast path, without anybody following it.
+    /// Whether a host's read of that range may take the fast path without stream tracking.
     pub(super) fn takes_quick_read(&self, range: ByteRange) -> bool {
         let is_plain = self.moving.borrow().is_none() && !self.follows_reads() && !self.may_be_dirty(range);
         is_plain && self.check(range).is_ok() && self.is_aligned(range) && !range.is_empty()
     }
 
-    /// Reads whole sectors that the fast path did not, by this layout, for whoever has entered it. Without a buffer: a drive kept that after a timeout.
+    /// Reads whole sectors by this layout after the fast path failed and the caller has entered it.
+    /// Without a buffer: a drive kept that after a timeout.
     ///
     /// # Errors
     /// Those of [`Volume::read`].
@@ -207,7 +212,8 @@ impl Volume {
         }
     }
 
-    /// Reads whole sectors by this layout for a task that has entered it: by plans, a stripe at a time, and without anybody following it.
+    /// Reads whole sectors by this layout for a task that has entered it: by plans, a stripe at a
+    /// time, without stream tracking.
     ///
     /// # Errors
     /// Those of [`Volume::read`].
@@ -220,15 +226,15 @@ impl Volume {
         self.read_sectors(range, buf).await
     }
 
-    /// Whether a read of whole sectors may go past the cache, which takes note of it.
+    /// Whether a read of whole sectors may bypass the cache, which records it.
     fn goes_past(&self, range: ByteRange, buf: &Buf) -> bool {
-        // Of another shard's stripes, that shard takes note.
+        // The owner of another shard's stripe records its reads.
         let Some((stripe, within)) = self.only_stripe(range) else { return false };
         ahead::follow(self, stripe, within, self.next_tag(), buf.is_hollow());
         !self.wants_read(stripe, within)
     }
 
-    /// Bytes that are not whole sectors: read the sectors around them and copy.
+    /// Partial sectors: reads the sectors around them and copies.
     async fn read_unaligned(
         self: &Rc<Self>,
         range: ByteRange,
@@ -250,7 +256,7 @@ impl Volume {
         (result, Some(buf))
     }
 
-    /// Reads whole sectors, not on the fast path.
+    /// Reads whole sectors on the normal path.
     async fn read_sectors(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
         match self.only_stripe(range) {
             Some((stripe, within)) => Box::pin(self.read_cached(stripe, within, buf)).await,
@@ -258,8 +264,8 @@ impl Volume {
         }
     }
 
-    /// The stripe that a range lies in, and which bytes of it, if it lies in one that this shard owns: then it is served in
-    /// the caller's task.
+    /// The stripe of a range, and its bytes of it, if it is in one stripe of this shard: then the
+    /// caller's task serves it.
     fn only_stripe(&self, range: ByteRange) -> Option<(StripeIndex, ByteRange)> {
         let (stripe, within) = self.geometry().stripe_of(range.start);
         let is_one = within + range.len <= self.geometry().stripe_bytes();
@@ -267,7 +273,7 @@ impl Volume {
         (is_one && self.is_mine(stripe)).then_some((stripe, within))
     }
 
-    /// Runs a stripe request of another shard, or of a request that is split.
+    /// Runs a stripe request of another shard, or of a split request.
     pub(crate) async fn run(&self, request: StripeRequest) -> StripeOutcome {
         match &request.work {
             StripeWork::ReadAhead { window, is_hollow } => {
@@ -281,17 +287,18 @@ impl Volume {
         stripe_request::run(self, request).await
     }
 
-    /// Reads nothing more ahead, and keeps nothing: it goes away.
+    /// Stops read-ahead and drops cached reads: the volume is being detached.
     pub(crate) fn close_reads(&self) {
         self.ahead.close();
         self.forget_reads();
     }
 
-    /// Writes `data`, as long as `range`. Any byte range will do; whole sectors are faster.
+    /// Writes `data`, as long as `range`. Any byte range is valid; whole sectors are faster.
     ///
     /// # Errors
-    /// `Invalid` past the end, `Gone` when the volume goes away or too many drives have, `OutOfSpace` when the
-    /// file system below a file drive is full. After an error the range holds old data, new data or both.
+    /// `Invalid` past the end, `Gone` when the volume is detached or too many drives have failed,
+    /// `OutOfSpace` when the file system below a file drive is full. After an error the range holds
+    /// old data, new data or both.
     pub async fn write(
         self: &Rc<Self>,
         range: ByteRange,
@@ -316,7 +323,7 @@ impl Volume {
         result
     }
 
-    /// Writes by this layout, for whoever has entered it.
+    /// Writes by this layout, after the caller has entered it.
     ///
     /// # Errors
     /// Those of [`Volume::write`].
@@ -345,8 +352,8 @@ impl Volume {
         }
     }
 
-    /// Writes whole stripes of this layout in which nothing is anybody's yet, for whoever has entered it. A write would go by redundancy that
-    /// does not agree before, where it has to be cut up for the journal's sake.
+    /// Initialises whole stripes of this layout, after the caller has entered it. A normal write
+    /// that is split for the journal would use redundancy that does not agree yet.
     ///
     /// # Errors
     /// Those of [`Volume::write`].
@@ -366,8 +373,8 @@ impl Volume {
         self.write(range, Slice::zero(range.len), durability).await
     }
 
-    /// Gives up the content of `range`. Where redundancy could not follow (parts of stripes of redundant
-    /// levels), nothing is done: rule (g) of the promises.
+    /// Discards the content of `range`. Where redundancy could not follow (parts of stripes of
+    /// redundant levels), it has no effect: rule (g) of `ARCHITECTURE.md`.
     ///
     /// # Errors
     /// Those of [`Volume::write`].
@@ -390,7 +397,7 @@ impl Volume {
         result
     }
 
-    /// Trims by this layout, for whoever has entered it.
+    /// Trims by this layout, after the caller has entered it.
     ///
     /// # Errors
     /// Those of [`Volume::trim`].
@@ -401,11 +408,11 @@ impl Volume {
         }
     }
 
-    /// Done when all writes that were acknowledged before the call are durable: what is dirty is in the data log, or destaged, and
-    /// every drive in use that lacks something has been flushed.
+    /// Done when all writes acknowledged before the call are durable: dirty data is in the data log
+    /// or destaged, and every drive in use with unflushed writes has been flushed.
     ///
     /// # Errors
-    /// When something that is dirty can be neither logged nor destaged, or some drive cannot make durable what it holds.
+    /// When dirty data can be neither logged nor destaged, or a drive cannot flush.
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         let timed = self.note_request(Operation::Flush);
@@ -417,7 +424,7 @@ impl Volume {
         result
     }
 
-    /// Makes durable what this layout has.
+    /// Makes acknowledged writes of this layout durable.
     ///
     /// # Errors
     /// Those of [`Volume::flush`].
@@ -425,7 +432,7 @@ impl Volume {
         if self.answers_flushes() {
             return Ok(());
         }
-        // Each shard sees to the drives itself where that is seldom necessary.
+        // With a data log, each shard flushes drives itself, which is seldom necessary.
         let flushes = !self.answers_by_log();
         if self.uses_write_back() {
             Box::pin(split::secure(self, self.next_tag(), flushes)).await?;
@@ -436,11 +443,11 @@ impl Volume {
         }
     }
 
-    /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but
-    /// covers at least one sector. What is not known is data. Nothing is destaged for it.
+    /// Which parts of `range` hold data, from its start on. The reply may cover less, but at least
+    /// one sector. Unknown blocks are data. Nothing is destaged.
     ///
     /// # Errors
-    /// `Invalid` past the end, `Gone` when the volume goes away.
+    /// `Invalid` past the end, `Gone` when the volume is detached.
     pub async fn status(self: &Rc<Self>, range: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
         self.check(range)?;
         let _user = self.enter()?;
@@ -450,7 +457,7 @@ impl Volume {
         }
     }
 
-    /// The same by this layout, for whoever has entered it.
+    /// The same by this layout, after the caller has entered it.
     ///
     /// # Errors
     /// Those of [`Volume::status`].

@@ -1,13 +1,15 @@
-//! Which copy to read where there are several.
+//! The choice of a copy to read.
 //!
-//! The drive with the fewest operations under way; of those the one whose last read ended nearest, so that a stream
-//! stays with a drive as long as that alone keeps up; of those a different one for every stripe.
+//! The drive with the fewest operations in progress; of those the one whose last read ended
+//! nearest, so that a stream stays with a drive while that is fast enough; of those a different one
+//! for every stripe.
 //!
-//! A stream that is deeper than one drive needs is another matter where drives rotate. Shared out request by request, each drive
-//! passes over what the other one reads, which takes as long as reading it. So such a stream goes to a drive for a long
-//! *run*, to another one for the next: both read at full speed, and move the arm only between runs. A run is about half of
-//! what is under way, and ends only when its drive has enough left to do while the other one moves its arm. A volume may
-//! be told to share out by request all the same ([`StreamSharing`]), as some controllers do that are to be predicted.
+//! On rotating drives, a stream deeper than one drive needs is different. Distributed request by
+//! request, each drive skips what the other one reads, which takes as long as reading it. So such a
+//! stream goes to one drive for a long *run*, then to another: both read at full speed, and seek
+//! only between runs. A run is about half of the outstanding reads. It ends only when its drive has
+//! enough queued reads while the other one seeks. Volumes can be set to distribute by request
+//! ([`StreamSharing`]), to predict controllers that do so.
 
 use crate::attachment::StreamSharing;
 use crate::members::Drives;
@@ -18,24 +20,24 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
-/// Reads of one strip from this length on are split between copies that are next to idle.
+/// Reads of one strip from this length on are split between copies that are nearly idle.
 const SPLIT_FROM_BYTES: u64 = 128 << 10;
 
-/// Streams that are kept apart.
+/// The number of tracked streams.
 const STREAMS: usize = 16;
-/// The shortest run of a stream on one drive, and what a drive must have to do when its run ends: reading this takes
-/// longer than moving the arm.
+/// The shortest run of a stream on one drive, and the least a drive must have queued when its run
+/// ends: reading this takes longer than a seek.
 const LEAST_RUN_BYTES: u64 = 1 << 20;
-/// The longest run: beyond it, moving the arm hardly matters.
+/// The longest run: beyond it, seeks hardly matter.
 const MOST_RUN_BYTES: u64 = 4 << 20;
 
-/// A place where a read ended, and the next one is expected.
+/// The end of a read, where the next one of the stream is expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stream {
     /// Byte of the volume.
     end: u64,
     copy: CopyIndex,
-    /// How much of the run is left, in bytes of the volume.
+    /// The rest of the run, in bytes of the volume.
     left: u64,
 }
 
@@ -43,7 +45,7 @@ struct Stream {
 #[derive(Debug)]
 pub(crate) struct Streams {
     sharing: StreamSharing,
-    /// The latest last.
+    /// In order of use, the latest last.
     latest: RefCell<Vec<Stream>>,
 }
 
@@ -52,7 +54,7 @@ impl Streams {
         Streams { sharing, latest: RefCell::new(Vec::with_capacity(STREAMS)) }
     }
 
-    /// Takes out the stream that goes on at `start`.
+    /// Removes and returns the stream that continues at `start`.
     fn take(&self, start: u64) -> Option<Stream> {
         let mut latest = self.latest.borrow_mut();
         let at = latest.iter().rposition(|stream| stream.end == start)?;
@@ -68,7 +70,7 @@ impl Streams {
     }
 }
 
-/// How long the next run of a stream is on a drive that has so much to do; `None`: its run goes on.
+/// The length of a stream's next run on a drive with this much queued; `None`: the run continues.
 fn next_run(waiting_bytes: u64) -> Option<u64> {
     (waiting_bytes >= LEAST_RUN_BYTES).then_some((waiting_bytes / 2).clamp(LEAST_RUN_BYTES, MOST_RUN_BYTES))
 }
@@ -112,8 +114,9 @@ impl Drives {
         Some(copy)
     }
 
-    /// The copy to read some bytes of a data strip of that belong to a large read, `before` of whose bytes come before these: copies that
-    /// are next to idle serve it together, each a run of it. `None`: there are no two such, or a stream's run decides.
+    /// The copy to read a part of a large read from; `before` bytes of the read precede it. Nearly
+    /// idle copies share the read, each with a run of it. `None`: fewer than two are nearly idle,
+    /// or a stream's run decides.
     pub(crate) fn copy_by_share(
         &self,
         map: &StripeMap,
@@ -137,7 +140,7 @@ impl Drives {
         Some(copy)
     }
 
-    /// The copy that a read's stream is with, or comes to; `other` where it continues none.
+    /// The copy of a read's stream, current or next; `other` if it continues none.
     fn run_of<'a>(
         &self,
         stripe: StripeIndex,
@@ -172,8 +175,8 @@ impl Drives {
         Some(stream.copy)
     }
 
-    /// The copies to read some bytes of a stripe's data from, and whether to read a strip's bytes from several of
-    /// them at once: a large read that finds them idle is served by all.
+    /// The copies to read some bytes of a stripe's data from, and whether several copies share a
+    /// strip's bytes: a large read uses all idle copies.
     pub(crate) fn choose_copies(&self, stripe: StripeIndex, within: ByteRange) -> (CopyChoice, bool) {
         let geometry = self.geometry();
         let mut choice = CopyChoice::FIRST;

@@ -1,12 +1,12 @@
-//! Changes of what is recorded of a volume, and what they mean to this shard.
+//! Changes of a volume's recorded state, and their effect on this shard.
 //!
 //! # Invariants
-//! - The state changes here and nowhere else, by [`VolumeState::apply`]. A change that brings a drive is applied only
-//!   when that drive can be used; otherwise nothing has changed.
-//! - The owner of a region applies what it has made of the region at once and reports it; the controller records it and
-//!   sends the same change to the others. What the owner has learned since is not undone by its own report coming back.
-//! - What this shard alone knows is the [`Overlay`] that it is to the state: drives that fail here (`health`), stripes
-//!   that are current already (`members`), stripes that are settled (`forced`).
+//! - Only this module changes the state, by [`VolumeState::apply`]. A change that brings a drive is
+//!   applied only when that drive is usable; otherwise nothing changes.
+//! - The owner of a region applies its own changes at once and reports them; the controller records
+//!   each and sends it to the other shards. The report must not undo later changes of the owner.
+//! - State of this shard alone is an [`Overlay`] over the recorded state: drives that failed here
+//!   (`health`), stripes that are current already (`members`), settled stripes (`forced`).
 
 use crate::members::Drives;
 use crate::members::silent::leave;
@@ -33,17 +33,17 @@ impl Overlay for Drives {
 }
 
 impl Drives {
-    /// What is recorded of the volume, as far as this shard has been told.
+    /// The recorded state of the volume, as last reported to this shard.
     pub(crate) fn state(&self) -> Ref<'_, VolumeState> {
         self.state.borrow()
     }
 
-    /// Drives that are read and written here, but where they are stale.
+    /// Drives that are read and written here, except where they are stale.
     pub(crate) fn in_service(&self) -> DriveSet {
         self.state().in_service().minus(&self.health.failing())
     }
 
-    /// Slots whose drive is not current in a stripe, for this shard.
+    /// Whether a slot's drive is current in a stripe, for this shard.
     pub(crate) fn is_current(&self, slot: DriveIndex, stripe: StripeIndex) -> bool {
         let state = self.state();
         if !state.stale_somewhere().contains(slot) {
@@ -58,7 +58,7 @@ impl Drives {
         !self.state().punctured_somewhere().is_empty()
     }
 
-    /// Which of its region's stripes a stripe is.
+    /// The index of a stripe in its region.
     pub(crate) fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
         stripe.0 - self.regions.stripes_of(region).start
     }
@@ -68,11 +68,11 @@ impl Drives {
         self.state().slot(slot).map(|slot| slot.stale().clone()).unwrap_or_default()
     }
 
-    /// A change comes from the controller, with the drive that it brings. The drive that left its seat by it, to be
-    /// waited for.
+    /// Applies a change from the controller, with the drive that it brings. Returns the drive that
+    /// left its seat, whose operations must end.
     ///
     /// # Errors
-    /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
+    /// A message, if the slot or the drive cannot be used; nothing has changed then.
     pub(crate) fn take_change(
         self: &Rc<Self>,
         change: &Change,
@@ -114,10 +114,10 @@ impl Drives {
         let before = self.members.swap(slot, Some(replacement.member.clone()));
         self.watch_over(slot);
         leave(before.as_ref());
-        // A write that was planned without the slot, as the drive before failed here, went to neither.
+        // A write planned without the slot, since its previous drive failed here, skipped both.
         let is_passed_over = self.is_redundant() && self.health.failing().contains(slot);
         self.apply(change);
-        // It lacks a write of this shard's, and the controller has not heard yet.
+        // It lacks a write of this shard, and the controller does not know yet.
         if let Some(error) = replacement.failed.get() {
             self.fail_drive(slot, error, "write while it was being filled");
         } else if is_passed_over {
@@ -126,7 +126,7 @@ impl Drives {
         Ok(before)
     }
 
-    /// Applies a change: to the state, and to what this shard alone knew of the same.
+    /// Applies a change to the state, and to the overlay of this shard.
     pub(crate) fn apply(&self, change: &Change) {
         if let Change::Forced(regions) | Change::ForcedByLog(regions) = change {
             self.settled.forget(&regions.intersection(self.state().unsynced()));
@@ -143,7 +143,7 @@ impl Drives {
             Change::Synced(regions) => self.settled.forget(regions),
             Change::Unsynced(regions) => {
                 self.settled.forget(regions);
-                // A resync of one of them that is under way does not vouch for it any more.
+                // A resync in progress of one of them is no longer valid.
                 self.count_gap();
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! The drives of a volume on one shard, and what this shard knows of the volume.
+//! The drives of a volume on one shard, and the volume's state there.
 
 use crate::attachment::{Attachment, BesideOwners, Closed};
 use crate::members::{Health, Members, Settled, Streams};
@@ -14,42 +14,42 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 use volume_state::{Change, RegionIndex, Regions, VolumeState};
 
-/// The drives of a volume, as this shard reaches them, and what it knows of the volume: the lowest room, which all
-/// others stand on.
+/// The drives of a volume and the volume's state on this shard: the lowest layer.
 pub struct Drives {
     pub(crate) shard: Resources,
     pub(crate) spec: Arc<VolumeSpec>,
-    /// What it is called now.
+    /// Its current name.
     name: RefCell<Rc<str>>,
-    /// How the stripes lie as they are served ([`served`]), and into which regions they fall.
+    /// The layout of the stripes as served ([`served`]), and their regions.
     pub(crate) regions: Regions,
     pub(crate) members: Members,
-    /// What is read in order, where copies share that.
+    /// Sequential streams, for copies that share them.
     pub(super) streams: Streams,
     pub(super) policy: Cell<FaultPolicy>,
-    /// What is recorded of the volume: see `changes`, which alone changes it.
+    /// The recorded state of the volume; only `changes` changes it.
     pub(super) state: RefCell<VolumeState>,
     pub(super) health: Health,
-    /// Stripes of forced regions whose redundancy has been made to agree since.
+    /// Stripes of stale-parity regions whose redundancy agrees again.
     pub(crate) settled: Settled,
-    /// Writes that redundancy did not follow.
+    /// The number of writes without an update of redundancy.
     gaps: Cell<u64>,
-    /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
-    /// not write a part.
+    /// The unit that every drive writes without a read first: a drive could not write a part of a
+    /// unit that contains an unreadable sector.
     pub(crate) repair_unit: ByteCount,
     counters: CounterRow,
-    /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
+    /// Whether every drive can be read and all redundancy agrees, so that requests need no further
+    /// check.
     pub(crate) all_well: Cell<bool>,
-    /// Who writes beside the owners of stripes, on all shards.
+    /// Non-owner writes, on all shards.
     pub(crate) beside: BesideOwners,
-    /// Keeps them away as long as something is not well here: what one shard knows of drives another may not know yet.
+    /// Closes them while there is a fault here: other shards may not know of it yet.
     beside_closed: RefCell<Option<Closed>>,
     pub(crate) closing: Cell<bool>,
-    /// The stripes that are in use: all, but for a volume on its way to another layout.
+    /// The stripes in use: all, except during a reshape.
     live: Cell<(u64, u64)>,
-    /// Requests and tasks that use the volume; it is detached when none is left.
+    /// Requests and tasks that use the volume; it is detached when there are none.
     pub(crate) users: Cell<usize>,
-    /// Counts how often somebody began to wait for those that had entered by then, and how many of these are left.
+    /// The epoch, which rises when a caller waits for earlier users, and the number of these left.
     era: Cell<u64>,
     users_before: Cell<usize>,
     left: Signal,
@@ -86,7 +86,7 @@ impl Drives {
             spec,
         });
         if !drives.is_redundant() {
-            // Nobody marks regions there before they are written: all of them may have been.
+            // Regions there are not marked before writes: all of them may have been written.
             drives.apply(&Change::Written(attachment.state.unwritten().clone()));
         }
         drives.geometry().drives().indexes().for_each(|slot| drives.watch_over(slot));
@@ -94,37 +94,37 @@ impl Drives {
         Ok(drives)
     }
 
-    /// What it is.
+    /// Its description.
     pub fn spec(&self) -> &VolumeSpec {
         &self.spec
     }
 
-    /// What it is called now.
+    /// Its current name.
     pub fn name(&self) -> Rc<str> {
         self.name.borrow().clone()
     }
 
-    /// It has another name from now on; whoever uses it goes on.
+    /// Renames it; its users continue.
     pub(crate) fn rename(&self, name: &str) {
         *self.name.borrow_mut() = name.into();
     }
 
-    /// What is recorded of it, as far as this shard has been told.
+    /// Its recorded state, as last reported to this shard.
     pub fn recorded_state(&self) -> VolumeState {
         self.state().clone()
     }
 
-    /// How its stripes lie as they are served, and into which regions they fall.
+    /// The layout of its stripes as served, and their regions.
     pub fn layout(&self) -> &Regions {
         &self.regions
     }
 
-    /// What its drives can do for a stripe when a request is planned there, by what is recorded alone.
+    /// The drives' health for a plan in a stripe, by the recorded state alone.
     pub fn planned_health(&self, stripe: StripeIndex) -> plan::Health {
         self.state().planned_health(&self.regions, stripe)
     }
 
-    /// Whether writes need something kept besides the data.
+    /// Whether writes must update parity or copies.
     pub(crate) fn is_redundant(&self) -> bool {
         self.geometry().parity_strips() > 0 || self.geometry().copies() > 1
     }
@@ -133,12 +133,12 @@ impl Drives {
         self.regions.geometry()
     }
 
-    /// Where the cells of a stripe are now.
+    /// The current place of a stripe's strips.
     pub(crate) fn map(&self, stripe: StripeIndex) -> StripeMap {
         self.state().map(&self.regions, stripe)
     }
 
-    /// What lies at a byte of a drive now, be it moved there.
+    /// The data at a byte of a drive, including data moved there.
     pub(crate) fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
         let located = self.geometry().locate(drive, offset)?;
         if self.relocated_in(self.region_of(located.stripe)).is_none() {
@@ -150,7 +150,7 @@ impl Drives {
         Some(Located { role, ..located })
     }
 
-    /// The drive whose cells in a region are in the distributed spare.
+    /// The drive whose strips of a region are in the distributed spare.
     pub(crate) fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
         self.state().relocated_in(region)
     }
@@ -165,33 +165,36 @@ impl Drives {
             || ShardIndex::owning(self.region_of(stripe), self.shard.count()) == self.shard.index()
     }
 
-    /// What a drive of the volume says of itself.
+    /// Properties that a drive of the volume reports.
     pub fn drive_info(&self, drive: DriveIndex) -> Option<DriveInfo> {
         self.members.get(drive).map(|member| member.info().clone())
     }
 
-    /// Where a byte of a drive's data area lies on the raw drive.
+    /// The offset on the raw drive of a byte in a drive's data area.
     pub(crate) fn raw(&self, offset: ByteOffset) -> ByteOffset {
         self.spec.data_start + ByteCount(offset.0)
     }
 
-    /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
+    /// The current health of one stripe. `unreadable`: drives with a medium error in it.
     pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
         self.state().stripe_health(&self.regions, stripe, unreadable, self)
     }
 
-    /// Checks what must hold of drives and state between any two steps. An error is a sentence about somebody's mistake.
+    /// Checks the invariants of drives and state. An error describes a defect of the engine.
     ///
     /// # Errors
-    /// The sentence.
+    /// The message.
     pub(crate) fn check_drives(&self) -> Result<(), String> {
         let state = self.state();
         state.check()?;
         if self.all_well.get() && !(state.is_optimal() && self.health.failing().is_empty()) {
-            return Err("requests may take the fast path, though not all is well".into());
+            return Err("requests may take the fast path, although there is a fault".into());
         }
         if !self.health.failing().minus(&state.in_service()).is_empty() {
-            return Err(format!("drives {:?} are out and said to be failing", self.health.failing()));
+            return Err(format!(
+                "drives {:?} are out of service and marked as failing",
+                self.health.failing()
+            ));
         }
         let current = |slot: &DriveIndex| {
             let being_filled = self.members.regions_being_filled(*slot);
@@ -199,7 +202,7 @@ impl Drives {
         };
         match self.geometry().drives().indexes().find_map(|slot| Some((slot, current(&slot)?))) {
             Some((slot, region)) => {
-                Err(format!("drive {} is made current in region {}, where it is", slot.0, region.0))
+                Err(format!("drive {} has a window in region {}, where it is current", slot.0, region.0))
             }
             None => Ok(()),
         }
@@ -215,7 +218,8 @@ impl Drives {
         }
     }
 
-    /// Works out anew whether requests may take the fast path, and whether other shards may write beside this one.
+    /// Updates whether requests may take the fast path, and whether other shards may do non-owner
+    /// writes.
     pub(crate) fn look_at_health(&self) {
         let all_well = self.state().is_optimal() && self.health.failing().is_empty();
         self.all_well.set(all_well);
@@ -225,7 +229,7 @@ impl Drives {
         }
     }
 
-    /// Counts a request or task in; while any is in, the volume is not detached.
+    /// Counts a request or task as a user; the volume is not detached while it has users.
     ///
     /// # Errors
     /// When the volume is being detached.
@@ -237,7 +241,7 @@ impl Drives {
         Ok(User { drives: self.clone(), era: self.era.get() })
     }
 
-    /// Done when everybody has left who has entered before. Only one may wait so at a time.
+    /// Done when all earlier users have left. Only one caller may wait at a time.
     pub(crate) async fn others_left(&self) {
         self.users_before.set(self.users.get());
         self.era.set(self.era.get() + 1);
@@ -248,31 +252,31 @@ impl Drives {
         self.counters.count(change);
     }
 
-    /// What this shard has counted since it was attached.
+    /// The counters of this shard since the volume was attached.
     pub fn counters(&self) -> Counters {
         self.counters.counters()
     }
 
-    /// Whether a stripe is in use. What lies where another one would be belongs to another layout, and must be left alone. Asked by
-    /// whoever holds the stripe: until he lets go, the answer stands.
+    /// Whether a stripe is in use. The place of another stripe belongs to another layout, and must
+    /// not be touched. The result is valid while the caller holds the stripe.
     pub(crate) fn is_live(&self, stripe: StripeIndex) -> bool {
         self.live().contains(&stripe.0)
     }
 
-    /// The stripes that are in use.
+    /// The stripes in use.
     pub(crate) fn live(&self) -> std::ops::Range<u64> {
         let (start, end) = self.live.get();
         start..end
     }
 
-    /// Only these stripes are in use from now on. The range before.
+    /// Sets the stripes in use. Returns the previous range.
     pub(crate) fn set_live(&self, live: std::ops::Range<u64>) -> std::ops::Range<u64> {
         let before = self.live();
         self.live.set((live.start, live.end));
         before
     }
 
-    /// The stripes of a region that the volume has, and that are in use.
+    /// The stripes of a region that exist and are in use.
     pub(crate) fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
         let std::ops::Range { start, end } = self.regions.stripes_of(region);
         let (first, last) = self.live.get();
@@ -280,29 +284,31 @@ impl Drives {
         start..end.min(self.geometry().stripes().0).min(last).max(start)
     }
 
-    /// Whether nothing is wrong in a region, so that a request to an initialised stripe of it does not have to look further.
+    /// Whether a region has no fault, so that a request to an initialised stripe of it needs no
+    /// further check.
     pub(crate) fn is_well(&self, region: RegionIndex) -> bool {
         let place = || self.regions.place_of(region);
         self.all_well.get() || self.health.failing().is_empty() && self.state().is_well_in(region, place)
     }
 
-    /// Whether a stripe is initialised. Where this shard does not own it, it may be although it is not known to be.
+    /// Whether a stripe is known to be initialised. A stripe of another shard may be initialised
+    /// without that being known here.
     pub(crate) fn is_initialised(&self, stripe: StripeIndex) -> bool {
         self.all_well.get() || self.state().is_stripe_initialised(&self.regions, stripe)
     }
 
-    /// How many writes redundancy did not follow so far.
+    /// The number of writes so far without an update of redundancy.
     pub(crate) fn gaps(&self) -> u64 {
         self.gaps.get()
     }
 
-    /// A write is about to be executed that redundancy may not follow.
+    /// Counts a write whose redundancy may not be updated.
     pub(crate) fn count_gap(&self) {
         self.gaps.set(self.gaps.get() + 1);
     }
 }
 
-/// Counts itself out when dropped.
+/// A user; dropping ends its count.
 pub(crate) struct User {
     drives: Rc<Drives>,
     era: u64,

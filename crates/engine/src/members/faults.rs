@@ -1,19 +1,19 @@
-//! What follows from a drive's errors: which of them cost it its place, and who has to know.
+//! Policy for drive errors: which of them take a drive out of use, and what is reported.
 //!
 //! # The policy
-//! | the drive | then |
+//! | the drive | consequence |
 //! | --- | --- |
-//! | is gone, or is not what it was | it is out at once |
-//! | does not answer within [`FaultPolicy::limits`](crate::FaultPolicy) | it is out when the controller says so ([`silent`](crate::members::silent)) |
-//! | cannot write | it is out at once, if the level can spare it; otherwise the blocks that it refuses are excluded, or the write fails |
-//! | ... some blocks of which that is known | it stays; they stay [excluded](crate::stripe) |
-//! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
-//! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
-//! | has no space below it, or the system could not carry out an operation for now ([`IoError::spares_drive`]) | it stays: rule (i) of the promises. A read is served by redundancy and nothing is repaired; a write or flush fails |
-//! | reports an error without a known meaning for a read | it stays; redundancy serves, and nothing is concluded about the blocks: neither repaired, nor counted, nor listed |
-//! | ... for a write | as one that cannot write: it may or may not hold what was written, and must not be read there |
+//! | is gone, or is another drive | it fails at once |
+//! | does not respond within [`FaultPolicy::limits`](crate::FaultPolicy) | it fails when the controller decides so ([`silent`](crate::members::silent)) |
+//! | cannot write | it fails at once, if the level tolerates it; otherwise the refused blocks are excluded, or the write fails |
+//! | ... blocks that are already excluded | it stays in use; they stay [excluded](crate::stripe) |
+//! | cannot read some blocks | it stays in use; redundancy serves them, and they are rewritten (`repair`) |
+//! | ... and rewriting did not help | counted; at `FaultPolicy::unrepaired_limit` it fails, if the level tolerates it |
+//! | has no space in its file system, or the system temporarily could not carry out an operation ([`IoError::spares_drive`]) | it stays in use: rule (i) of `ARCHITECTURE.md`. Redundancy serves a read and nothing is repaired; a write or flush fails |
+//! | reports an error of unknown meaning for a read | it stays in use; redundancy serves the read, and the blocks are neither repaired, nor counted, nor listed |
+//! | ... for a write | as if it cannot write: it may or may not hold the data, and must not be read there |
 //!
-//! Each is an event at the controller; nothing goes out silently.
+//! Each is an event at the controller; no drive fails silently.
 
 use crate::members::Drives;
 use crate::members::slots::Replacement;
@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, DriveSet};
 
-/// Errors after which a drive is taken out of use, whatever it was asked.
+/// Errors that take a drive out of use, whatever the operation.
 pub(crate) fn is_gone(error: &IoError) -> bool {
     matches!(error.kind, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
 }
@@ -38,12 +38,12 @@ fn strip_of(role: Role) -> Option<DataIndex> {
     }
 }
 
-/// Places that could not be read: the drive, and bytes of its part of the volume within one cell.
+/// Unreadable places: the drive, and bytes of its part of the volume within one strip.
 pub(crate) type Places = SmallVec<[(DriveIndex, ByteRange); 2]>;
 
 impl Drives {
-    /// A write failed after the commit. `Ok`: the drive is out of use, or is not the slot's drive any more; what it
-    /// lacks is to be had from others, if [`Volume::is_kept`] says so.
+    /// Handles a failed write after the commit. `Ok`: the drive is out of use, or no longer the
+    /// slot's drive; other drives have its data if [`Volume::is_kept`] is true.
     pub(crate) fn write_fault(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -51,13 +51,13 @@ impl Drives {
         error: IoError,
     ) -> Result<(), IoError> {
         if error.spares_drive() {
-            return Err(error); // The system is full or busy; the drive is fine (rule (i) of the promises).
+            return Err(error); // The system is full or busy, not the drive (rule (i)).
         }
         if member.is_some_and(|member| !self.members.is_in_slot(drive, member)) {
-            return Ok(()); // The one that has the slot now is not current in any region that is being written.
+            return Ok(()); // The slot's new drive is not current in any region being written.
         }
         if !self.in_service().contains(drive) {
-            return Ok(()); // It went out meanwhile.
+            return Ok(()); // It failed meanwhile.
         }
         if !self.may_lose(drive) && !is_gone(&error) {
             return Err(error);
@@ -66,16 +66,16 @@ impl Drives {
         Ok(())
     }
 
-    /// Whether everything that a plan was to write can be had although these drives did not take their part: all
-    /// of them together, as several may fail under one write.
+    /// Whether all data of a plan can be restored although these drives missed their writes: all of
+    /// them together, as several may fail during one write.
     pub(crate) fn is_kept(&self, plan: &Plan, missed: &DriveSet) -> bool {
         if missed.is_empty() && plan.request().is_write() {
-            return true; // What it was to write it has written.
+            return true; // All of its writes succeeded.
         }
         let health = plan.health();
         let out = DriveSet::first(self.geometry().drives()).minus(&health.writable).union(missed);
         if !plan.request().is_write() {
-            // What is written is computed from what is there, or a copy of it.
+            // Written data is computed from current data, or a copy of it.
             let moved = health.relocated.map_or(out, |slot| out.without(slot));
             return self.geometry().survives_set(&moved);
         }
@@ -92,7 +92,7 @@ impl Drives {
         let map = health.relocated.map_or(home, |slot| home.relocated(slot));
         let lost = map.cells().filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
         let lost = lost.count();
-        // Redundancy speaks for the columns in which it was written, and for no others.
+        // Redundancy covers only the columns in which it was written.
         lacking.all(|lacking| {
             let columns = ByteRange::new(ByteOffset(lacking.within.0), lacking.len);
             let follows = |role: &Role| {
@@ -104,20 +104,20 @@ impl Drives {
         })
     }
 
-    /// Drives that do not hold everything they should: out of use, or stale where somebody wrote. What a drive held that
-    /// lies in the distributed spare is not missed.
+    /// Drives that lack data: out of service, or stale in a written region. Data of a drive that is
+    /// in the distributed spare is not missing.
     pub(crate) fn behind(&self) -> DriveSet {
         self.state().missed(&self.health.failing())
     }
 
-    /// Whether the volume still has all its data without `drive`, those that are behind already, and those that did not keep some
-    /// blocks.
+    /// Whether the volume still has all its data without `drive`, the drives that are behind, and
+    /// excluded blocks.
     pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
         let lacking = self.behind().union(&self.state().excluded_somewhere());
         self.geometry().survives_set(&lacking.with(drive))
     }
 
-    /// Takes a drive out of use here and tells the controller, once.
+    /// Takes a drive out of use here and reports it to the controller, once.
     pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
         debug_assert!(!error.spares_drive() || operation == "flush", "{operation} of a sound drive: {error}");
         if self.health.fail(drive, &self.state().in_service()) {
@@ -140,11 +140,11 @@ impl Drives {
         });
     }
 
-    /// Waits until the failure of every drive in `skipped` is durable. Where that was refused some time ago,
-    /// for want of space, say, it is asked for again.
+    /// Waits until the failure of every drive in `skipped` is durable. A report refused some time
+    /// ago, for example for lack of space, is sent again.
     ///
     /// # Errors
-    /// When that cannot be made durable.
+    /// When it cannot be made durable.
     pub(crate) async fn recorded(self: &Rc<Self>, skipped: &DriveSet) -> Result<(), IoError> {
         let (health, env) = (&self.health, self.shard.env());
         if health.are_recorded(skipped) {
@@ -158,12 +158,12 @@ impl Drives {
         health.wait_recorded(env, skipped).await
     }
 
-    /// A drive that is being filled did not take a write, or lacks one already: waits until it is certain that it
-    /// will not take the slot as it is. That is so of one that was dropped meanwhile: whichever drive is filled next, or has
-    /// the slot, is not charged with what this one lacks.
+    /// A replacement missed a write: waits until it certainly cannot take the slot as it is. If the
+    /// replacement was dropped meanwhile, that is already certain, and later drives are not
+    /// affected.
     ///
     /// # Errors
-    /// When that cannot be made certain: then the write must not be acknowledged.
+    /// When that cannot be ensured: then the write must not be acknowledged.
     pub(crate) async fn replacement_lacks(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -188,7 +188,8 @@ impl Drives {
         replacement.settled.get().unwrap_or(Err(error))
     }
 
-    /// A place on a drive that writing anew did not repair: counted, and one day one too many.
+    /// A place on a drive that rewriting did not repair: counted, until the limit takes the drive
+    /// out of use.
     pub(crate) fn not_repaired(self: &Rc<Self>, drive: DriveIndex, error: IoError) {
         if error.spares_drive() {
             return;

@@ -1,11 +1,13 @@
-//! Which drives of a volume are used, and what happens when one fails.
+//! Which drives of a volume are in use, and the handling of failures.
 //!
 //! # Fault model and invariants
-//! - A drive *fails* when it is gone or does not answer in time, or by the policy of [`faults`](crate::members::faults).
+//! - A drive *fails* when it is gone or does not respond in time, or by the policy of
+//!   [`faults`](crate::members::faults).
 //! - From the moment this shard sees the failure it neither reads nor writes the drive (`failing`).
-//! - Rule (a) of the promises: that a drive failed is durable on the others *before* any write that skipped it
-//!   is acknowledged. The controller does that; [`Volume::recorded`](crate::Volume) waits for it.
-//! - A drive never comes back by itself: only a change of the recorded state says that it is in service again.
+//! - Rule (a) of `ARCHITECTURE.md`: a drive's failure is durable on the others *before* any write
+//!   that skipped it is acknowledged. The controller does that; [`Volume::recorded`](crate::Volume)
+//!   waits for it.
+//! - A failed drive returns to service only by a change of the recorded state.
 
 use platform::sync::Signal;
 use platform::{Env, Instant, IoError, IoErrorKind};
@@ -14,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
 
-/// How long a refusal to record a failure stands before it is asked for again.
+/// How long a refused report of a failure waits before it is sent again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A failure that could not be made durable.
@@ -27,28 +29,28 @@ struct Refused {
 
 #[derive(Default)]
 pub(crate) struct Health {
-    /// Seen failing here, and still in service by the recorded state.
+    /// Failed here, and still in service by the recorded state.
     failing: Cell<DriveSet>,
-    /// The controller has been told, and has not answered.
+    /// Reported to the controller, without a reply yet.
     reporting: Cell<DriveSet>,
-    /// Writes that skipped these cannot be acknowledged.
+    /// Writes that skipped these drives cannot be acknowledged.
     refused: RefCell<SmallVec<[Refused; 1]>>,
     changed: Signal,
 }
 
 impl Health {
-    /// Drives that this shard does not use any more, though they are in service by the recorded state.
+    /// Drives that this shard no longer uses, although they are in service by the recorded state.
     pub(crate) fn failing(&self) -> DriveSet {
         self.failing.get()
     }
 
-    /// Whether none of these drives has failed without that being durable. What else a write may have skipped is
-    /// recorded anyway: drives that are out, and drives that are stale.
+    /// Whether none of these drives has an unrecorded failure. Other reasons to skip a drive are
+    /// always recorded: out of service, or stale.
     pub(crate) fn are_recorded(&self, drives: &DriveSet) -> bool {
         drives.intersection(&self.failing.get()).is_empty()
     }
 
-    /// Takes a drive out of use on this shard. Whether that is news, and has to be reported.
+    /// Takes a drive out of use on this shard. Returns whether it is a new failure to report.
     pub(crate) fn fail(&self, drive: DriveIndex, in_service: &DriveSet) -> bool {
         let failing = self.failing.get();
         if failing.contains(drive) || !in_service.contains(drive) {
@@ -58,20 +60,20 @@ impl Health {
         true
     }
 
-    /// These drives are in service by the recorded state: what failed and is out now is recorded.
+    /// Sets the drives in service by the recorded state: failures of the others are recorded.
     pub(crate) fn recorded_in_service(&self, env: &Env, in_service: &DriveSet) {
         self.failing.set(self.failing.get().intersection(in_service));
         self.refused.borrow_mut().retain(|refused| in_service.contains(refused.drive));
         self.changed.notify(env);
     }
 
-    /// Another drive has the slot: the one before is of no interest any more.
+    /// The slot has another drive: forgets the previous one.
     pub(crate) fn forget(&self, drive: DriveIndex) {
         self.failing.set(self.failing.get().without(drive));
         self.refused.borrow_mut().retain(|refused| refused.drive != drive);
     }
 
-    /// The controller is being told that `drive` failed.
+    /// The report of the failure of `drive` is being sent.
     pub(crate) fn reporting(&self, drive: DriveIndex) {
         self.reporting.set(self.reporting.get().with(drive));
     }
@@ -91,7 +93,7 @@ impl Health {
         self.changed.notify(env);
     }
 
-    /// What to tell the controller again: what it refused to record some time ago.
+    /// The report to repeat: one that the controller refused some time ago.
     pub(crate) fn ask_again(&self, env: &Env, drive: DriveIndex) -> Option<(IoError, &'static str)> {
         let now = env.now();
         let mut refused = self.refused.borrow_mut();
@@ -103,7 +105,7 @@ impl Health {
     /// Waits until the failure of every drive in `skipped` is durable.
     ///
     /// # Errors
-    /// When that was refused.
+    /// When the report was refused.
     pub(crate) async fn wait_recorded(&self, env: &Env, skipped: &DriveSet) -> Result<(), IoError> {
         let hopeless = || {
             let refused = self.refused.borrow();

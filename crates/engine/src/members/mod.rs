@@ -1,8 +1,9 @@
-//! The drives of a volume: slot by slot, with what is recorded of them, what fails here, and which of several copies a
-//! read goes to.
+//! The drives of a volume by slot: their recorded state, failures on this shard, and the choice of
+//! a copy to read.
 //!
-//! [`Drives`] is the lowest of the engine's rooms. It sees a shard's [`Resources`](crate::shard::Resources), and nobody
-//! above: what has to happen there is asked for by a report, a signal, or a change that the controller sends.
+//! [`Drives`] is the lowest layer of the engine. It uses only a shard's
+//! [`Resources`](crate::shard::Resources). It calls no higher layer: it requests actions there by
+//! reports, signals, or changes from the controller.
 
 mod balance;
 mod changes;

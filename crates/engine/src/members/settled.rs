@@ -1,10 +1,11 @@
-//! Stripes of forced regions whose redundancy has been made to agree with their data, before the whole region has.
+//! Stripes of stale-parity regions whose redundancy agrees with their data again, before the whole
+//! region does.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use volume_state::{RegionIndex, RegionSet};
 
-/// Stripes of forced regions that are settled, by region: bit by bit from the region's first.
+/// Settled stripes of stale-parity regions: one bit per stripe of each region.
 #[derive(Default)]
 pub(crate) struct Settled {
     stripes: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
@@ -26,7 +27,7 @@ impl Settled {
         words[at] |= 1 << (nth % 64);
     }
 
-    /// These regions are synced, distrusted, or forced anew.
+    /// These regions are synced, distrusted, or have stale parity accepted again.
     pub(crate) fn forget(&self, regions: &RegionSet) {
         self.stripes.borrow_mut().retain(|region, _| !regions.contains(*region));
     }

@@ -1,13 +1,18 @@
-//! Drives that do not answer in time: who looks elsewhere, and who decides that nobody waits any longer.
+//! Drives that do not respond in time: reads from redundancy, and the controller's decision to give
+//! up a drive.
 //!
 //! # Fault model and invariants
-//! - A drive may stop answering for any time, and then go on. What it was asked it may carry out at any time until it has returned that.
-//! - A read of what redundancy has as well has a short limit; when that has passed, redundancy is asked, and the drive stays. While it has
-//!   such reads, others are planned without it where they can be. A request hastens so once: what cannot be had elsewhere is waited for.
-//! - When an operation is overdue, its waiter waits on until the controller has decided about the drive, for all shards and volumes:
-//!   it is suspended, and that is recorded, or it is the last one that has something, and everybody waits for it. A shard that decided by itself
-//!   could go on without one drive while another shard goes on without another.
-//! - A volume that is being detached, and a drive that is out or has left its slot, are not waited for: what is overdue there times out.
+//! - A drive may stop responding for any time, and then continue. It may execute an operation at
+//!   any time until it has returned it.
+//! - A read of data that redundancy also has uses a short limit. After that, redundancy serves it,
+//!   and the drive stays in use. While a drive has such late reads, other reads are planned without
+//!   it where possible. A request uses the short limit once: without redundancy it waits.
+//! - An overdue operation waits until the controller has decided about the drive for all shards and
+//!   volumes. The controller either suspends the drive and records that, or it needs the drive, and
+//!   all requests wait. If each shard decided alone, two shards could continue without different
+//!   drives.
+//! - Operations time out on a volume that is being detached, and on a drive that has failed or left
+//!   its slot.
 
 use crate::members::Drives;
 use crate::messages::ReportKind;
@@ -17,15 +22,15 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::DriveIndex;
 
-/// How long a drive that nobody can do without is waited for before the controller is asked again.
+/// How long to wait for a needed drive before the controller is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// Watches over the operations of the drive of a slot.
+/// Monitors the operations of a slot's drive.
 pub(crate) struct Watch {
     drives: Weak<Drives>,
     slot: DriveIndex,
     member: Weak<Member>,
-    /// Whether the controller is being asked.
+    /// Whether a query to the controller is in progress.
     is_asking: Cell<bool>,
 }
 
@@ -43,7 +48,7 @@ impl Overseer for Watch {
     }
 }
 
-/// A drive has left its slot: what it was asked is not waited for any longer than the time limit.
+/// A drive has left its slot: its operations time out at their limit.
 pub(super) fn leave(before: Option<&Rc<Member>>) {
     if let Some(member) = before.filter(|member| member.is_overdue()) {
         member.give_up();
@@ -51,7 +56,7 @@ pub(super) fn leave(before: Option<&Rc<Member>>) {
 }
 
 impl Drives {
-    /// Watches over the drive that has the slot now.
+    /// Monitors the drive that has the slot now.
     pub(super) fn watch_over(self: &Rc<Self>, slot: DriveIndex) {
         let Some(of) = self.members.slot(slot) else { return };
         let watch = self.members.get(slot).map(|member| {
@@ -65,12 +70,12 @@ impl Drives {
         *of.watch.borrow_mut() = watch;
     }
 
-    /// Whether a read of this drive need not wait for it: redundancy has the same, as far as drives are concerned.
+    /// Whether redundancy can serve reads of this drive, by the health of the other drives.
     pub(crate) fn is_had_elsewhere(&self, drive: DriveIndex) -> bool {
         self.is_redundant() && (self.all_well.get() || self.may_lose(drive))
     }
 
-    /// Asks the controller about a drive with operations that are overdue, until it has none.
+    /// Asks the controller about a drive with overdue operations, until it has none.
     async fn decide(self: &Rc<Self>, slot: DriveIndex, member: &Rc<Member>) {
         let swaps = self.members.drives_of(slot);
         while member.is_overdue() {
@@ -90,13 +95,13 @@ impl Drives {
         self.asked(slot, member);
     }
 
-    /// Whether the controller says that nobody is to wait for a drive any longer.
+    /// Whether the controller decides that no request waits for a drive any longer.
     async fn may_go_on_without(&self, drive: DriveIndex, swaps: u64, exceeded: Option<Exceeded>) -> bool {
         let report = ReportKind::DriveSilent { drive, swaps, exceeded };
         self.shard.report(self.spec.id, report).await.is_ok()
     }
 
-    /// Nobody asks about a drive any more.
+    /// The query about a drive has ended.
     fn asked(&self, slot: DriveIndex, member: &Rc<Member>) {
         let watch = self.members.slot(slot).and_then(|slot| slot.watch.borrow().clone());
         if let Some(watch) = watch.filter(|watch| watch.member.as_ptr() == Rc::as_ptr(member)) {

@@ -1,18 +1,20 @@
-//! The drives of a volume, slot by slot, and what is known of each: which may be swapped while requests run.
+//! The drives of a volume by slot, and their state; drives may be swapped while requests run.
 //!
 //! # Invariants
-//! - Whoever starts an operation on a drive takes it out of its slot at that moment. A plan that was made before
-//!   a swap is not begun after it: [`Members::changes`] tells.
-//! - A drive that left its slot, or whose volume is not served any more, is forgotten when it has returned everything
-//!   this shard had asked of it, late operations too (rule (d) of the promises): only then is the swap answered, or
-//!   whoever waits for the drive.
-//! - A drive is *stale* in a region until its owner has made every stripe of it current. While it does so, stripe by
-//!   stripe, each under its exclusive lock, the stripes that are done are current for the owner ([`Window`]) and
-//!   get the writes that come; nobody else knows, and everybody else asks the owner.
-//! - A drive that takes a place is stale in every region, those that were never written among them: it may hold
-//!   anything there ([`first_write`](crate::stripe::first_write)).
-//! - A drive that is being filled (*replacement*) gets every write that the drive of its slot gets. Once it failed to take
-//!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
+//! - An operation gets its drive from the slot when it starts. A plan made before a swap is not
+//!   begun after it: [`Members::changes`] detects that.
+//! - A drive that left its slot, or whose volume is detached, is released when it has returned all
+//!   operations of this shard, including late ones (rule (d) of `ARCHITECTURE.md`). Only then is
+//!   the swap acknowledged.
+//! - A drive is *stale* in a region until the region's owner has made every stripe of it current.
+//!   The owner does that stripe by stripe, under the exclusive lock. Finished stripes are current
+//!   for the owner ([`Window`]) and receive later writes; only the owner knows them, and other
+//!   shards ask it.
+//! - A drive that takes a slot is stale in every region, including those never written: it may hold
+//!   any data there ([`first_write`](crate::stripe::first_write)).
+//! - A drive being filled (*replacement*) receives every write of its slot's drive. After a failed
+//!   write it can never take the slot as it is: no write that it lacks is acknowledged before that
+//!   is certain.
 
 use crate::attachment::Attachment;
 use crate::members::Drives;
@@ -29,44 +31,44 @@ use std::time::Duration;
 use units::{DriveIndex, DriveSet, StripeIndex};
 use volume_state::{RegionIndex, RegionSet};
 
-/// How often a drive that is used no more is asked whether it still has operations.
+/// How often a drive that is no longer used is checked for outstanding operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
 
-/// A region that is being made current on a drive, on the shard that owns it.
+/// A region being made current on a drive, on the shard that owns it.
 struct Window {
     region: RegionIndex,
     /// Every stripe of the region below this one is current.
     below: u64,
-    /// Stripes above it that are current already: several are under way at a time.
+    /// Stripes above it that are current already: several are in progress at a time.
     ahead: SmallVec<[u64; 8]>,
 }
 
-/// A drive that is being filled.
+/// A drive being filled.
 pub(crate) struct Replacement {
     pub(crate) member: Rc<Member>,
-    /// Which of the slot's it is, in the order in which they came; the first is 1.
+    /// Its number among the replacements of the slot; the first is 1.
     pub(crate) number: u64,
     /// It lacks a write.
     pub(crate) failed: Cell<Option<IoError>>,
-    /// Whether it is certain that it will not take the slot as it is.
+    /// Whether it is certain that it cannot take the slot as it is.
     pub(crate) settled: Cell<Option<Result<(), IoError>>>,
 }
 
-/// A slot's drive as this shard reaches it. What is recorded of it is in the volume's state.
+/// A slot's drive on this shard. Its recorded state is in the volume's state.
 #[derive(Default)]
 pub(crate) struct Slot {
     member: RefCell<Option<Rc<Member>>>,
     replacement: RefCell<Option<Rc<Replacement>>>,
     windows: RefCell<Vec<Window>>,
-    /// How many drives have had the slot.
+    /// The number of drives that have had the slot.
     drives: Cell<u64>,
-    /// How many drives were to be filled for it.
+    /// The number of replacements that the slot has had.
     replacements: Cell<u64>,
-    /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
+    /// The end of its last read, in its part of the volume: a read that begins there needs no seek.
     pub(crate) last_end: Cell<u64>,
-    /// Unreadable places that writing anew did not repair.
+    /// Unreadable places that rewriting did not repair.
     pub(crate) unrepaired: Cell<u32>,
-    /// Who watches over the drive.
+    /// The monitor of the drive.
     pub(super) watch: RefCell<Option<Rc<Watch>>>,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Members {
     slots: Vec<Slot>,
     /// Whether any drive rotates.
     rotate: Cell<bool>,
-    /// Drives with reads that take longer than the short limit.
+    /// Drives with reads beyond the short limit.
     late: Cell<DriveSet>,
     changed: Signal,
 }
@@ -117,12 +119,12 @@ impl Members {
         self.slot(drive)?.member.borrow().clone()
     }
 
-    /// The drive that is being filled for a slot.
+    /// The drive being filled for a slot.
     pub(crate) fn replacement(&self, drive: DriveIndex) -> Option<Rc<Replacement>> {
         self.slot(drive)?.replacement.borrow().clone()
     }
 
-    /// The drive that has a seat now.
+    /// The drive in a seat now.
     pub(crate) fn at(&self, seat: Seat) -> Option<Rc<Member>> {
         match seat {
             Seat::Slot(drive) => self.get(drive),
@@ -136,13 +138,13 @@ impl Members {
         slot.is_some_and(|slot| slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member)))
     }
 
-    /// Whether a drive that is or was being filled for a slot can have it, or has it.
+    /// Whether a drive that is or was being filled for a slot can take it, or has it.
     pub(crate) fn concerns(&self, drive: DriveIndex, replacement: &Rc<Replacement>) -> bool {
         let is_filled = self.replacement(drive).is_some_and(|now| Rc::ptr_eq(&now, replacement));
         is_filled || self.is_in_slot(drive, &replacement.member)
     }
 
-    /// Told when what becomes of a drive that is being filled is settled.
+    /// Notified when the outcome of a replacement is settled.
     pub(crate) fn changed(&self) -> &Signal {
         &self.changed
     }
@@ -152,12 +154,12 @@ impl Members {
         self.rotate.get()
     }
 
-    /// Whether a drive has next to nothing to do for this shard.
+    /// Whether a drive is nearly idle, as far as this shard is concerned.
     pub(crate) fn is_idle(&self, drive: DriveIndex) -> bool {
         self.slot(drive).is_some_and(|slot| slot.outstanding() <= 1)
     }
 
-    /// Drives with reads that take longer than the short limit: what they hold is read elsewhere, if it can be.
+    /// Drives with reads beyond the short limit: their data is read elsewhere, if possible.
     pub(crate) fn late(&self) -> DriveSet {
         self.late.get()
     }
@@ -167,7 +169,7 @@ impl Members {
         self.late.set(if is_late { late.with(drive) } else { late.without(drive) });
     }
 
-    /// How often a slot was swapped: tells which of its drives something is about.
+    /// The number of swaps of a slot, which identifies its drive.
     pub(crate) fn drives_of(&self, drive: DriveIndex) -> u64 {
         self.slot(drive).map_or(0, |slot| slot.drives.get())
     }
@@ -186,20 +188,20 @@ impl Members {
         })
     }
 
-    /// What is recorded of these regions on a drive speaks for itself from now on.
+    /// The recorded state alone applies to these regions of a drive from now on.
     pub(crate) fn close_windows(&self, drive: DriveIndex, regions: &RegionSet) {
         if let Some(slot) = self.slot(drive) {
             slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
         }
     }
 
-    /// Regions that are being made current on a drive.
+    /// Regions being made current on a drive.
     pub(crate) fn regions_being_filled(&self, drive: DriveIndex) -> Vec<RegionIndex> {
         let windows = self.slot(drive).map(|slot| slot.windows.borrow());
         windows.iter().flat_map(|windows| windows.iter()).map(|window| window.region).collect()
     }
 
-    /// Begins to make a stale region current; those stripes that come before `below` are current already.
+    /// Begins to make a stale region current; stripes before `below` are current already.
     pub(crate) fn open_window(&self, drive: DriveIndex, region: RegionIndex, below: StripeIndex) {
         if let Some(slot) = self.slot(drive) {
             let mut windows = slot.windows.borrow_mut();
@@ -208,8 +210,8 @@ impl Members {
         }
     }
 
-    /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the region is not being made
-    /// current any more, the drive was swapped or failed meanwhile.
+    /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the region is
+    /// no longer being made current, since the drive was swapped or failed.
     pub(crate) fn stripe_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
         let Some(slot) = self.slot(drive) else { return false };
         let mut windows = slot.windows.borrow_mut();
@@ -222,14 +224,15 @@ impl Members {
         true
     }
 
-    /// Stops making a region current; what was not recorded as current ([`volume_state::Change::Current`]) is stale again.
+    /// Stops making a region current; stripes not recorded as current
+    /// ([`volume_state::Change::Current`]) are stale again.
     pub(crate) fn close_window(&self, drive: DriveIndex, region: RegionIndex) {
         if let Some(slot) = self.slot(drive) {
             slot.windows.borrow_mut().retain(|window| window.region != region);
         }
     }
 
-    /// Puts another drive into a slot; gives back what was there.
+    /// Puts another drive into a slot; returns the previous one.
     pub(crate) fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>) -> Option<Rc<Member>> {
         let slot = self.slot(drive)?;
         slot.drives.set(slot.drives.get() + 1);
@@ -250,8 +253,8 @@ impl Members {
 }
 
 impl Slot {
-    /// A drive that is to be filled for the slot. It counts even if it cannot be used: the controller counts those that it
-    /// sends.
+    /// Begins to fill a drive for the slot. It counts even if it is unusable, since the controller
+    /// counts those that it sends.
     pub(crate) fn begin_replacement(
         &self,
         env: &Env,
@@ -264,7 +267,7 @@ impl Slot {
         Ok(Rc::new(Replacement { member, number, failed: Cell::new(None), settled: Cell::new(None) }))
     }
 
-    /// Operations that the drive has not returned; the most there can be where there is no drive.
+    /// Operations that the drive has not returned; the maximum if there is no drive.
     pub(crate) fn outstanding(&self) -> u32 {
         self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
     }
@@ -278,7 +281,7 @@ pub(crate) fn attach(
     Ok(Rc::new(Member::attach(env, source.as_ref(), limits)?))
 }
 
-/// Answers once a drive that is used no more has returned everything this shard asked of it.
+/// Replies once a drive that is no longer used has returned all operations of this shard.
 pub(crate) async fn when_quiet(shard: Resources, before: Option<Rc<Member>>, done: Option<Done>) {
     while before.as_ref().is_some_and(|member| member.outstanding() > 0) && !shard.is_stopping() {
         shard.env().sleep(QUIET_POLL).await;

@@ -1,10 +1,12 @@
-//! What is looked at before a host's write of blocks that could not be read is acknowledged: whether their drives kept them.
+//! Read-back before a host's write of unreadable blocks is acknowledged: it checks that the drives
+//! kept the data.
 //!
 //! # Invariants
-//! - A write of punctured blocks, or over blocks that its attempts could not read, is read back before it is acknowledged. A
-//!   block that its drive did not keep is excluded, durably, and its content has to be in redundancy; otherwise the write fails.
-//! - An exclusion is durable before the block is taken off the punctured list: between the two it counts as zeros, and its
-//!   region is marked.
+//! - A write of punctured blocks, or over blocks that its attempts could not read, is read back
+//!   before it is acknowledged. A block that its drive did not keep is excluded, durably, and
+//!   redundancy must have its content; otherwise the write fails.
+//! - An exclusion is durable before the block leaves the punctured list: between the two it counts
+//!   as zeros, and its region is marked.
 
 use crate::members::{Places, is_gone};
 use crate::recovery::{Mend, Recovery};
@@ -17,11 +19,13 @@ use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
 impl Recovery {
-    /// Reads back blocks of a stripe that a host's write has written, those that were punctured (`rewritten`) and those that its
-    /// attempts could not read. The caller holds the stripe, or the columns concerned, exclusively.
+    /// Reads back blocks of a stripe after a host's write: those that were punctured (`rewritten`)
+    /// and those that its attempts could not read. The caller holds the stripe, or these columns,
+    /// exclusively.
     ///
     /// # Errors
-    /// When the content of a block that its drive did not keep is not in redundancy either, or that cannot be listed.
+    /// When redundancy lacks the content of a block that its drive did not keep, or the block
+    /// cannot be listed.
     pub(super) async fn confirm(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -45,7 +49,8 @@ impl Recovery {
         }
         for (drive, range) in not_kept.iter().copied() {
             if !self.is_had(stripe, (drive, range), &not_kept).await {
-                // What is in redundancy agrees with what was written. It is given up, so that the others of its columns are protected.
+                // Redundancy agrees with the written data. The block is given up, so that the
+                // others of its columns are protected.
                 for sector in self.sectors_of(range) {
                     let Some(located) = self.locate(drive, sector.start) else { continue };
                     let columns = ByteRange::new(ByteOffset(located.within.0), sector.len);
@@ -57,19 +62,21 @@ impl Recovery {
         Ok(())
     }
 
-    /// A host's write has failed: drives refused these blocks of it, and redundancy is needed for others. What the drives hold there counts
-    /// again, as far as they can read it; otherwise the blocks are punctured, and count as zeros. So the others of their columns stay what
-    /// they are. The caller holds the columns exclusively.
+    /// Handles a host's failed write: drives refused some of its blocks, and redundancy is needed
+    /// for others. If the drives can read their old content, that counts again; otherwise the
+    /// blocks are punctured, and count as zeros. So the other blocks of their columns keep their
+    /// content. The caller holds the columns exclusively.
     ///
     /// The refused blocks are excluded, and until the old content is put back, parity includes the new content.
     /// The write's journal record is held until all of them are put back: after a crash, the replay punctures
     /// the blocks that are refused again. Then the record is revoked: its replay would
     /// overwrite the old content again.
-    /// Putting back has no record of its own: a ring full of held records would have no room for it.
+    /// Putting back has no record of its own: the ring may be full of held records.
     /// A block is listed as punctured only after parity has been computed with zeros for it.
     ///
     /// # Errors
-    /// When a block cannot be listed, or the record not be revoked. Then these blocks, and those that need them, cannot be read.
+    /// When a block cannot be listed, or the record cannot be revoked. Then these blocks, and those
+    /// that need them, cannot be read.
     pub(super) async fn put_back(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -85,7 +92,7 @@ impl Recovery {
         }
     }
 
-    /// The same; `record`: that of the write.
+    /// The same; `record`: the record of the write.
     async fn put_all_back(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -93,7 +100,7 @@ impl Recovery {
         record: &mut Option<Box<Kept>>,
     ) -> Result<(), IoError> {
         if self.geometry().parity_strips() == 0 {
-            // No copy took it: what can be read is what there was.
+            // No copy accepted it: the readable content is the old one.
             for Told { drive, range, .. } in unkept {
                 let Ok(member) = self.member(drive) else { continue };
                 self.include_what_is_kept(drive, &member, range).await;
@@ -109,7 +116,7 @@ impl Recovery {
             let held = match outcome.result {
                 Ok(_) => outcome.buffers.into_iter().next(),
                 Err(error) if error.is_of_blocks() || is_gone(&error) => None,
-                // What it holds may be readable a moment later: it is not given up, and stays in doubt.
+                // Its content may be readable later: it is not given up, and stays in doubt.
                 Err(_) => continue,
             };
             let is_held = held.is_some();
@@ -122,7 +129,7 @@ impl Recovery {
             *record = trouble.record;
             match ended {
                 Ended::Done { skipped, .. } => self.recorded(&skipped).await?,
-                // They stay in doubt, with those that need them.
+                // They stay in doubt, with the blocks that need them.
                 Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => continue,
             }
             if is_held {
@@ -134,7 +141,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Where the copies of a part of a data strip lie, which is named by its first one.
+    /// The places of all copies of a part of a data strip, which its first copy identifies.
     fn copies_of(&self, stripe: StripeIndex, home: DriveIndex, range: ByteRange) -> Places {
         let Some(located) = self.geometry().locate(home, range.start) else { return Places::new() };
         let Role::Data { index: wanted, .. } = located.role else { return Places::new() };
@@ -145,8 +152,9 @@ impl Recovery {
             .collect()
     }
 
-    /// Whether what a drive did not keep can be had from others. Parity is computed from data. What drives did not keep of these
-    /// columns is not read, also where it is punctured yet: it counts as zeros until the write is acknowledged, and then no more.
+    /// Whether other drives can restore data that a drive did not keep. Parity is computed from
+    /// data. Excluded blocks of these columns are not read, even if still punctured: punctured
+    /// blocks count as zeros only until the write is acknowledged.
     async fn is_had(
         self: &Rc<Self>,
         stripe: StripeIndex,

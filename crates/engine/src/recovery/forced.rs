@@ -1,41 +1,45 @@
-//! Regions whose redundancy an operator forces as it is: drives are missing that could have told.
+//! Regions with accepted stale parity: missing drives prevent a normal resync.
 //!
 //! # Fault model
-//! A write was cut off, and what it wrote to some drives and not to others is not known. While all data of the stripe
-//! can be read that does no harm: redundancy is computed anew. Where a drive is missing (out, or stale there), what it
-//! held can be told from parity only, which may be older or newer than the data, and P older or newer than Q. A volume
-//! that is started like that needs the operator's word: blocks of the missing drive may read wrongly in these regions.
-//! The word is about nothing else: blocks of other drives must survive the loss of those too, as far as the level goes.
+//! A write was interrupted, and it is unknown which drives have it. While all data of the stripe is
+//! readable, redundancy is computed anew. Where a drive is missing (out of service, or stale
+//! there), only parity has its data. Parity may be older or newer than the data, and P older or
+//! newer than Q. Such a volume starts only if an operator accepts the stale parity: blocks of the
+//! missing drive may be wrong in these regions. The acceptance covers no other blocks: those of
+//! other drives must survive further failures, as far as the level allows.
 //!
 //! # The rule
-//! | data that a stripe misses | what it is, and what becomes of the redundancy |
+//! | missing data of a stripe | content, and result for the redundancy |
 //! | --- | --- |
 //! | none | all redundancy is computed anew from the data |
-//! | one strip, of a drive that the word is about | what P says, or Q where P cannot be read; the other one is computed anew from that |
-//! | two strips of such drives | what P and Q say together, as they are |
+//! | one strip, of a drive that the acceptance covers | computed from P, or from Q where P cannot be read; the other parity is computed anew from that |
+//! | two strips of such drives | computed from P and Q together, which stay unchanged |
 //! | a strip of any other drive | unknown: a request that needs redundancy fails |
 //!
-//! Punctured blocks of a missing strip are zeros. If a crash cut off a write of such blocks before they left
-//! the list, redundancy may include the new content. So, when the stripe is settled, redundancy is updated
-//! with zeros for these blocks.
+//! Punctured blocks of a missing strip are zeros. If a crash interrupted a write of such blocks
+//! before they left the list, redundancy may include the new content. So settling a stripe updates
+//! redundancy with zeros for these blocks.
 //!
-//! # The journal's word
-//! Where a volume has a [`journal`](crate::stripe::journal), it is replayed before the volume is served, and tells what was interrupted: all
-//! redundancy agrees but that of whole stripes which were being written. So no operator is asked, and what redundancy says
-//! counts for every drive, also for one that goes out later. The regions are still settled by the same rule, for the sake of
-//! those stripes.
+//! # Volumes with a journal
+//! The [`journal`](crate::stripe::journal) is replayed before the volume is served, and identifies
+//! interrupted writes: all redundancy agrees, except for whole stripes that were being written. So
+//! no acceptance is needed, and redundancy is valid for every drive, including one that fails
+//! later. The regions are still settled by the same rule, because of those stripes.
 //!
 //! # Invariants
-//! - The word of an operator is about the drives that are missing in a region when it is given, and no others: one that fails later held
-//!   what hosts were promised.
-//! - A stripe is *settled* by the rule, held exclusively, before it is written, rebuilt or moved, and by the resync.
-//!   From then on its redundancy is trusted as any other. Before, what is missing of it is read by the same rule.
-//! - Settling writes only what the rule computes and never what it computes from: cut off and begun anew, it comes to
-//!   the same.
-//! - Blocks of a drive that is there and cannot read them are told, and written anew, by the rule as well; with them all data of
-//!   their columns are there, and *then* all redundancy is computed anew: P told them, and Q need not agree.
-//! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
-//! - A region that is distrusted, because a write to it failed, is not forced any more.
+//! - An acceptance covers the drives missing from a region when it is given. Drives that fail later
+//!   held acknowledged data.
+//! - A stripe is *settled* by the rule, under its exclusive lock, before it is written, rebuilt or
+//!   moved, and by the resync. After that its redundancy is trusted. Before, its missing data is
+//!   read by the same rule.
+//! - Settling writes only results of the rule, never their inputs: after an interruption, a retry
+//!   has the same result.
+//! - Unreadable blocks of a present drive are also computed by the rule and rewritten. Then all
+//!   data of their columns is readable, and all redundancy is computed anew, since Q need not agree
+//!   with P.
+//! - The region stays unsynced, and marked, until all its stripes are settled: after an earlier
+//!   crash the acceptance must be repeated.
+//! - A region that is distrusted after a failed write no longer has accepted stale parity.
 
 use crate::recovery::{Mend, Recovery};
 use crate::stripe::{Attempt, Ended, Host, Trouble};
@@ -47,32 +51,33 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// What settling a stripe takes.
+/// The work to settle a stripe.
 enum Settling {
-    /// Nothing: no redundancy is left over that could disagree.
+    /// None: no redundancy is left that could disagree.
     Nothing,
-    /// All redundancy is computed anew; this drive's is among it, and is not to be believed until then.
+    /// All redundancy is computed anew; it includes this drive's part, which is not trusted until
+    /// then.
     Renew(DriveSet),
-    /// Nobody can tell what is missing.
+    /// The missing data cannot be determined.
     Unknown,
 }
 
 impl Recovery {
-    /// Whether a stripe is to be settled before anything is done that has to keep its redundancy.
+    /// Whether a stripe must be settled before an operation that preserves its redundancy.
     pub(crate) fn is_doubtful(&self, stripe: StripeIndex) -> bool {
         let region = self.region_of(stripe);
         self.state().forced().contains(region)
             && !self.settled.contains(region, self.nth_of_region(region, stripe))
     }
 
-    /// Whether a stripe is of a region that was forced.
+    /// Whether a stripe is in a region with accepted stale parity.
     pub(crate) fn is_forced(&self, stripe: StripeIndex) -> bool {
         self.state().forced().contains(self.region_of(stripe))
     }
 
-    /// By the rule at the top.
+    /// See the rule at the top.
     fn settling(&self, stripe: StripeIndex) -> Settling {
-        // What a drive did not keep is missing, as if the drive were.
+        // Excluded blocks are missing, as if their drive were.
         let health = self.stripe_health(stripe, &self.lacking(stripe));
         let map = self.map(stripe);
         let drive_of = |parity: u16| map.parity_cell(ParityIndex(parity)).map(|cell| cell.drive);
@@ -92,11 +97,11 @@ impl Recovery {
         }
     }
 
-    /// Settles a stripe, if it is doubtful. The caller holds it exclusively. Which drives were not written although
-    /// they have a part in it.
+    /// Settles a stripe, if it is doubtful. The caller holds it exclusively. Returns the drives
+    /// that were not written although they have a part in it.
     ///
     /// # Errors
-    /// When it cannot be settled: it stays as it is.
+    /// When it cannot be settled: it stays unchanged.
     pub(crate) async fn settle_by_word(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
         if !self.is_doubtful(stripe) {
             return Ok(DriveSet::EMPTY);
@@ -110,7 +115,7 @@ impl Recovery {
                     let renewed = self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?;
                     skipped = skipped.union(&renewed);
                 }
-                // Nothing vouches for what redundancy says of blocks that a drive did not keep: these are lost.
+                // The redundancy of excluded blocks is not trustworthy here: these are lost.
                 Settling::Unknown if !lacking.is_empty() => {
                     self.mend(stripe, &self.lacking_places(stripe), Mend::GiveUp).await?;
                     match self.lacking(stripe) == lacking {
@@ -121,13 +126,14 @@ impl Recovery {
                 Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
             }
             skipped = skipped.union(&self.count_punctured_as_zeros(stripe).await?);
-            // A drive that did not keep what it was given has less to say than it seemed: what said it is to agree with the rest.
+            // Repeat after a new exclusion: the remaining redundancy must agree with the rest of
+            // the stripe.
             if self.lacking(stripe).minus(&lacking).is_empty() {
                 break;
             }
         }
         let region = self.region_of(stripe);
-        // Unless it was distrusted meanwhile, or is synced.
+        // Unless it was distrusted or synced meanwhile.
         if self.state().forced().contains(region) {
             self.settled.insert(region, self.nth_of_region(region, stripe));
         }
@@ -138,7 +144,7 @@ impl Recovery {
     /// Returns the drives that were not written.
     ///
     /// # Errors
-    /// When it cannot be computed, or not be written.
+    /// When it cannot be computed or written.
     async fn count_punctured_as_zeros(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
         let mut skipped = DriveSet::EMPTY;
         if self.geometry().parity_strips() == 0 {
@@ -155,7 +161,7 @@ impl Recovery {
             })
             .collect();
         for index in missing {
-            // Listed where it belongs, wherever it lies now.
+            // Listed at its home, wherever it is now.
             let home = self.geometry().stripe_map(stripe).data_cell(index, CopyIndex(0));
             let all = ByteRange::new(home.offset, strip);
             let punctured: Vec<ByteRange> = self.state().punctured_within(home.drive, all).collect();
@@ -175,8 +181,8 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// Settles a stripe that is about to be written, if that can be done; the caller holds nothing. Where it cannot,
-    /// the write has to do without redundancy, as in any region that is unsynced.
+    /// Settles a stripe that is about to be written, if possible; the caller holds no lock.
+    /// Otherwise the write works without redundancy, as in any unsynced region.
     pub(crate) async fn settle_before_write(self: &Rc<Self>, stripe: StripeIndex) {
         if matches!(self.settling(stripe), Settling::Unknown) {
             return;

@@ -1,10 +1,12 @@
-//! Blocks that nothing gives back: listed, their places filled with zeros, and redundancy computed over these.
+//! Blocks that cannot be restored: listed, filled with zeros, and covered by new redundancy.
 //!
 //! # Invariants
-//! - All data blocks of the columns that cannot be had are listed as punctured, durably and on every shard, before zeros take their
-//!   places.
-//! - A drive that refuses the zeros, or cannot read them afterwards, has the place excluded: it counts as zeros all the same.
-//! - What cannot be read any more while redundancy is computed over the zeros is lost as well, and is dealt with in the same way.
+//! - All unreadable data blocks of the columns are listed as punctured, durably and on every shard,
+//!   before zeros take their places.
+//! - If a drive refuses the zeros, or cannot read them afterwards, the block is excluded: it still
+//!   counts as zeros.
+//! - Blocks that become unreadable while redundancy is computed over the zeros are lost as well,
+//!   and handled in the same way.
 
 use crate::members::{Places, is_gone};
 use crate::messages::ReportKind;
@@ -18,18 +20,19 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// Whether a cell can be had.
+/// Whether a block can be read.
 enum Reach {
     Readable,
-    /// Its drive is there and cannot read it.
+    /// Its drive is present and cannot read it.
     Unreadable,
-    /// Its drive is out, or stale.
+    /// Its drive is out of service, or stale.
     Absent,
 }
 
 impl Recovery {
-    /// In these columns, one sector of each strip, blocks are lost. Those that nothing can give back are listed, if that is beyond
-    /// doubt or they have to be given up; what has to be given up is filled with zeroes, and redundancy computed over them.
+    /// Handles lost blocks in these columns, one sector of each strip. Blocks that cannot be
+    /// restored are listed, if the loss is certain or they must be given up. Blocks given up are
+    /// filled with zeroes, and redundancy is computed over them.
     pub(super) async fn take_for_lost(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -49,7 +52,7 @@ impl Recovery {
                     match self.can_read(cell.drive, &member, place).await {
                         Ok(true) => Reach::Readable,
                         Ok(false) => Reach::Unreadable,
-                        // Less is known now than before: the caller sees what to do about that.
+                        // The state is uncertain now: the caller handles that.
                         Err(_) => return Ok(()),
                     }
                 }
@@ -65,7 +68,7 @@ impl Recovery {
         };
         let home = self.geometry().stripe_map(stripe);
         for index in (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index)) {
-            // Listed where it belongs, wherever it lies now.
+            // Listed at its home, wherever it is now.
             let cell = home.data_cell(index, CopyIndex(0));
             let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
             self.list_lost(cell.drive, place).await?;
@@ -74,17 +77,18 @@ impl Recovery {
             return Ok(());
         }
         let _by_journal = self.go_by_journal();
-        // A replay must not put back what was here: parity that is written from now on stands on the zeroes. Settling silences as
-        // well, but not where it has nothing to write, as a drive is out.
+        // A replay must not restore the old content: new parity is computed over the zeroes.
+        // Settling invalidates records as well, but not if it writes nothing because a drive is
+        // offline.
         self.silence(stripe).await?;
-        // From the first zero to the new parity a crash must be followed by a resync.
+        // A crash between the first zero and the new parity must cause a resync.
         let _writing = match self.is_redundant() {
             true => Some(begin_write(self, self.region_of(stripe)).await?),
             false => None,
         };
         for (cell, role, reach) in &cells {
             if matches!(role, Role::Data { index, .. } if in_reach(*index)) {
-                continue; // Another copy has it: it is no zeroes, and is repaired from there.
+                continue; // Another copy has the data, and repairs it.
             }
             if matches!(reach, Reach::Unreadable) {
                 let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
@@ -94,7 +98,7 @@ impl Recovery {
         self.settle(stripe, columns, &DriveSet::EMPTY).await
     }
 
-    /// Computes redundancy anew in columns where zeroes have taken the place of what was lost. `filled`: drives that
+    /// Computes redundancy anew in columns where zeroes replaced lost blocks. `filled`: drives that
     /// are stale in the stripe, but current in these columns.
     pub(crate) async fn settle(
         self: &Rc<Self>,
@@ -107,7 +111,8 @@ impl Recovery {
         }
         let how = Attempt { filling: *filled, settle: true, ..Attempt::HELD };
         let request = Request::Resync { columns };
-        // What cannot be read any more in columns where something is lost is lost as well. Each time there is less to be read.
+        // Blocks that become unreadable in columns with lost blocks are lost as well. Each attempt
+        // has fewer blocks to read.
         for _ in 0..self.geometry().drives().0 {
             let mut trouble = Trouble::default();
             let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, &how).await;
@@ -122,7 +127,7 @@ impl Recovery {
         self.settled_as(stripe, columns, filled, (ended, how)).await
     }
 
-    /// A place of a column in which blocks are lost cannot be read: it is listed, and counts as zeros.
+    /// A place in a column with lost blocks is unreadable: it is listed, and counts as zeros.
     async fn give_up_place(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
         if let Some((home, named)) = self.home_of(drive, place) {
             for sector in self.sectors_of(named) {
@@ -141,7 +146,8 @@ impl Recovery {
     ) -> Result<(), IoError> {
         match ended {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
-            // As many are absent as there is parity: what that gives for them is what was listed as lost.
+            // As many strips are absent as there is parity: parity gives the listed content for
+            // them.
             Ended::Lost | Ended::NeedsLock | Ended::Failed(_) if self.is_determined(stripe, filled) => Ok(()),
             Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => match self.absent_strip(stripe, filled) {
                 Some(absent) => self.settle_absent(stripe, columns, absent, how).await,
@@ -153,8 +159,8 @@ impl Recovery {
         }
     }
 
-    /// There is more parity than strips are absent, one of them data. What that held in these columns is lost too:
-    /// parity is computed as if it had become zeroes.
+    /// There is more parity than absent strips, and one of those is data. Its content in these
+    /// columns is lost too: parity is computed as if it were zeroes.
     async fn settle_absent(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -185,7 +191,7 @@ impl Recovery {
         absent.next().filter(|_| absent.next().is_none())
     }
 
-    /// Whether what is absent of a stripe takes all the parity there is to be computed: then parity cannot disagree.
+    /// Whether the absent strips use all parity: then parity cannot disagree.
     fn is_determined(&self, stripe: StripeIndex, filled: &DriveSet) -> bool {
         let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
         let (mut absent, mut parity) = (0, 0);
@@ -199,11 +205,12 @@ impl Recovery {
         absent >= parity
     }
 
-    /// What is to lie here is lost where it comes from: the places of these bytes hold zeroes, and are listed as lost, all at once: each
-    /// report is a write of labels, and hosts wait for the window. The caller is alone with their stripes.
+    /// Lists these bytes as lost, since their source is lost; their places hold zeroes. All reports
+    /// are sent at once: each writes labels, and hosts wait for the window. The caller has
+    /// exclusive use of their stripes.
     ///
     /// # Errors
-    /// When it cannot be listed: then zeroes would pass for what is lost.
+    /// When they cannot be listed: then zeroes would be read instead of an error.
     pub(crate) async fn carry_lost(self: &Rc<Self>, lost: &[ByteRange]) -> Result<(), IoError> {
         let sector = self.spec.sector.bytes();
         let mut places: BTreeMap<DriveIndex, Vec<ByteRange>> = BTreeMap::new();
@@ -245,7 +252,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Lists a sector as lost. The list has whole sectors: this one is in it, or no byte of it is.
+    /// Lists a sector as lost. The list has whole sectors.
     pub(super) async fn list_lost(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -257,12 +264,12 @@ impl Recovery {
         self.list_all_lost(drive, vec![sector]).await
     }
 
-    /// Fills a place that its drive could not read with zeroes, on that drive and on what takes its place: redundancy
-    /// would not agree with it otherwise.
-    /// A drive that does not take them has the place excluded: it counts as zeros all the same.
+    /// Fills an unreadable place with zeroes, on its drive and on its replacement: otherwise
+    /// redundancy would not agree. If a drive refuses them, the place is excluded: it still counts
+    /// as zeros.
     ///
     /// # Errors
-    /// When the drive is gone, or that cannot be listed.
+    /// When the drive is gone, or the exclusion cannot be listed.
     async fn fill_with_zeroes(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
         let raw = ByteRange::new(self.raw(place.start), place.len);
         let start =
@@ -279,7 +286,7 @@ impl Recovery {
                 let Ok(member) = member else { return Err(IoError::new(IoErrorKind::Gone)) };
                 self.include_what_is_kept(drive, &member, place).await;
                 let unkept = match self.probe(drive, &member, place).await {
-                    // It has taken the zeros, and nothing else is known.
+                    // It has accepted the zeros; its state is otherwise unknown.
                     Err(error) if !is_gone(&error) => return Ok(()),
                     unkept => unkept?,
                 };
@@ -296,10 +303,10 @@ impl Recovery {
         }
     }
 
-    /// A host has written blocks that were lost: they are not any more. Done when that is durable.
+    /// A host has rewritten lost blocks: they are no longer lost. Done when that is durable.
     ///
     /// # Errors
-    /// When it cannot be made durable: then the next start would call them lost.
+    /// When it cannot be made durable: then they would be lost after a restart.
     pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
         for (drive, range) in healed {
             self.apply(&volume_state::Change::Rewritten { slot: *drive, ranges: vec![*range] });

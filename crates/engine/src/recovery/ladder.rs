@@ -1,27 +1,28 @@
-//! What is done about a request on a stripe when bytes that it needs cannot be had: one ladder, and a table of who
-//! climbs it how.
+//! Retry policies for requests on a stripe with unreadable blocks.
 //!
 //! # The table
-//! A request is attempted; where it ends as lost because drives could not read some blocks, those are mended, and it is
-//! attempted again by the next rung. Without anything that could not be read there is nothing to mend, and it stays lost.
+//! A request is attempted. If it fails because drives could not read some blocks, those are
+//! repaired, and the next attempt follows. If no block was unreadable, there is nothing to repair,
+//! and the request stays lost.
 //!
-//! | request | rung | what cannot be read is | and then |
+//! | request | attempt | unreadable blocks are | and then |
 //! | --- | --- | --- | --- |
-//! | [`WRITE`]: a host's write | 1 | not planned around | repaired where it can be ([`Mend::Look`]) |
-//! | | 2 | planned around | given up where nothing gives it back ([`Mend::GiveUp`]): one block must not keep others from being written |
+//! | [`WRITE`]: a host's write | 1 | not planned around | repaired where possible ([`Mend::Look`]) |
+//! | | 2 | planned around | given up where they cannot be restored ([`Mend::GiveUp`]): one block must not prevent writes to others |
 //! | | 3 | planned around | lost |
-//! | [`MOVE`]: a copy, a strip that goes into the spare | 1, 2 | planned around | given up: one block must not keep all others where they are |
+//! | [`MOVE`]: a copy, a strip that moves into the spare | 1, 2 | planned around | given up: one block must not prevent the move of all others |
 //! | | 3 | planned around | lost |
 //! | [`RESTORE`]: a rebuild, a resync | 1 to 4 | planned around, unless copies differ | given up |
 //! | | 5 | the same | lost |
-//! | [`RESTORE_DOUBTFUL`]: the same of a stripe that is not settled | 1 to 4 | not planned around: redundancy that does not agree yet tells it, and is computed anew from that | given up |
+//! | [`RESTORE_DOUBTFUL`]: the same for a stripe that is not settled | 1 to 4 | not planned around: stale redundancy restores them, and is computed anew from that | given up |
 //! | | 5 | the same | lost |
 //!
-//! What still cannot be had of a whole strip may be had column by column: what no host writes is tried in halves then, down to
-//! single sectors ([`Recovery::recover_by_columns`]).
+//! If a whole strip cannot be restored, its columns may be: work without host data is retried in
+//! halves, down to single sectors ([`Recovery::recover_by_columns`]).
 //!
-//! A *read* climbs no ladder: it changes nothing, and where the whole of it cannot be had, less of it may
-//! ([`reading`](crate::recovery::reading)). Checks, repairs of places and the redundancy over what was given up are attempted once.
+//! A *read* has no retry policy: it changes nothing, and is split instead
+//! ([`reading`](crate::recovery::reading)). Checks, repairs of places and redundancy over blocks
+//! given up are attempted once.
 
 use crate::members::Places;
 use crate::recovery::{Mend, Recovery};
@@ -31,7 +32,7 @@ use platform::{Durability, IoError, IoErrorKind, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// One attempt, and what is done about what could not be read, before the next.
+/// One attempt, and the repair of unreadable blocks before the next.
 struct Rung {
     patience: Patience,
     then: Option<Mend>,
@@ -41,11 +42,11 @@ const fn rung(patience: Patience, then: Option<Mend>) -> Rung {
     Rung { patience, then }
 }
 
-/// How often and by which means a request is attempted: a row of the table.
+/// The retry policy of a request: a row of the table.
 pub(crate) struct Ladder {
     rungs: &'static [Rung],
-    /// Whether what is written comes from a host: blocks of it that were lost are not any more, and drives that did not
-    /// take their part are known to have failed before it is done.
+    /// Whether a host wrote the data: lost blocks in it are no longer lost, and the failure of
+    /// skipped drives is recorded before it is acknowledged.
     is_of_host: bool,
 }
 
@@ -69,7 +70,8 @@ pub(crate) const MOVE: Ladder = Ladder {
     is_of_host: false,
 };
 
-/// See the table. One that cannot read what it has just been written is no help: four times are enough.
+/// See the table. A drive that cannot read newly written blocks does not recover: four attempts are
+/// enough.
 pub(crate) const RESTORE: Ladder = Ladder {
     rungs: &[
         rung(Patience::OneCopy, Some(Mend::GiveUp)),
@@ -93,22 +95,23 @@ pub(crate) const RESTORE_DOUBTFUL: Ladder = Ladder {
     is_of_host: false,
 };
 
-/// A request that was done, perhaps after some mending.
+/// A request that succeeded, possibly after repairs.
 pub(crate) struct Recovered {
     /// Drives of the array that were not written although they have a part in the stripe.
     pub(crate) skipped: DriveSet,
-    /// What could not be read in the attempt that did it, and was planned around.
+    /// Blocks that were unreadable in the successful attempt, and were planned around.
     pub(crate) around: Places,
-    /// What could not be read before, and was given up where nothing gave it back.
+    /// Blocks that were unreadable before, and were given up if they could not be restored.
     pub(crate) given_up: Vec<(DriveIndex, ByteRange)>,
 }
 
 impl Recovery {
-    /// Has a request done by a ladder of the table. The caller holds the stripe, or the columns concerned, exclusively.
+    /// Executes a request with a retry policy. The caller holds the stripe, or the columns
+    /// concerned, exclusively.
     ///
     /// # Errors
-    /// When it cannot be done (`Medium`: for want of bytes that nothing gives back), when blocks that had to be given up
-    /// could not be listed, or what has to be recorded before an acknowledgement could not be recorded.
+    /// When it fails (`Medium`: bytes cannot be restored), when blocks that had to be given up
+    /// could not be listed, or when a record required before the acknowledgement failed.
     pub(crate) async fn recover(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -155,8 +158,8 @@ impl Recovery {
         Err(IoError::new(IoErrorKind::Medium))
     }
 
-    /// The same of what concerns columns of a stripe, and that no host writes: of all of them at once, and where that cannot be done, of
-    /// as many as it takes.
+    /// The same for columns of a stripe without host data: all of them at once, and if that fails,
+    /// in smaller parts.
     ///
     /// # Errors
     /// Those of [`Recovery::recover`].
@@ -203,9 +206,9 @@ impl Recovery {
         self.recover(stripe, Request::WriteZeroes { range }, host, &Attempt::HELD, &WRITE).await.map(drop)
     }
 
-    /// The blocks that are listed as lost and are about to be written anew. That they are not lost any more is durable
-    /// with the write, or the next start would call lost what was acknowledged; and not before it, or a power cut would
-    /// pass zeroes off as what is lost.
+    /// The lost blocks that are about to be rewritten. Their removal from the list becomes durable
+    /// with the write: later, a restart would lose acknowledged data; earlier, a power cut would
+    /// return zeroes for lost blocks.
     fn rewritten_by(&self, stripe: StripeIndex, request: Request<'_>, host: &mut Host) -> Places {
         if !self.any_punctured() {
             return Places::new();
@@ -222,8 +225,8 @@ impl Recovery {
         rewritten
     }
 
-    /// What has to be durable before a write is acknowledged: which lost blocks it wrote, and, by rule (a) of the promises,
-    /// which drives did not take their part of it and are out.
+    /// Records what a write requires before its acknowledgement: the lost blocks that it wrote,
+    /// and, by rule (a) of `ARCHITECTURE.md`, the failed drives that it skipped.
     async fn record_write(self: &Rc<Self>, rewritten: &Places, skipped: &DriveSet) -> Result<(), IoError> {
         if !rewritten.is_empty() {
             self.healed_by_host(rewritten).await?;

@@ -1,7 +1,6 @@
-//! What to do when bytes cannot be had: other copies, redundancy, less at a time; and what becomes of blocks that nothing
-//! gives back.
+//! Recovery from unreadable data: other copies, redundancy, smaller requests; and punctured blocks.
 //!
-//! [`Recovery`] stands on [`Stripes`].
+//! [`Recovery`] is built on [`Stripes`].
 
 mod confirm;
 mod forced;
@@ -20,14 +19,14 @@ use std::ops::Deref;
 use std::rc::Rc;
 use units::StripeIndex;
 
-/// Requests on stripes, with what it takes to serve them when drives fail.
+/// Requests on stripes, with recovery from drive faults.
 pub struct Recovery {
     stripes: Rc<Stripes>,
-    /// Stripes that wait to be repaired.
+    /// Stripes that are queued for repair.
     repairing: RefCell<BTreeSet<StripeIndex>>,
     /// Whether a task resyncs unsynced regions.
     pub(crate) resyncing: Cell<bool>,
-    /// Whether a task initialises what no host has written.
+    /// Whether a task initialises stripes that no host has written.
     pub(crate) initialising_rest: Cell<bool>,
 }
 

@@ -1,10 +1,10 @@
-//! Reading bytes of a stripe: the whole of it at once, and where that fails, as little at a time as it takes.
+//! Reads of a stripe: all bytes at once, and after a failure in smaller parts.
 //!
-//! A drive that cannot read some blocks is first planned around for the whole request: one more plan, and redundancy
-//! gives what is missing. Where two drives of a stripe cannot read blocks of it, each in other columns, no single
-//! plan can serve; and where copies may differ, changing the copy for the whole of it would mix what one
-//! speaks with what the other does. Then it is halved, and halved again, down to single sectors: each part is
-//! served by whatever can serve it, and what cannot be had is no more than what is lost.
+//! If a drive cannot read some blocks, a second plan reads the whole request without it, from
+//! redundancy. If two drives cannot read blocks in different columns, no single plan works; and
+//! where copies may differ, another copy for the whole request would mix their contents. Then the
+//! request is halved repeatedly, down to single sectors. Each part uses any source that works, so
+//! that only lost blocks fail.
 
 use crate::members::Places;
 use crate::recovery::Recovery;
@@ -17,14 +17,15 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 
-/// Places that one read remembers to have repaired: a drive that cannot read anything has too many.
+/// The most repaired places that one read remembers: a drive without any readable block has too
+/// many.
 const PLACES_REMEMBERED: usize = 64;
 
 /// A part of a read and its place in the host's buffer.
 type Part = (ByteRange, Buf);
 
 impl Recovery {
-    /// Reads: without the lock where data only has to be fetched, with it where it has to be computed.
+    /// Reads a stripe: without the lock if data is only fetched, with it if data is computed.
     pub(crate) async fn read_stripe(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -54,7 +55,7 @@ impl Recovery {
         (result, buf)
     }
 
-    /// Reads what the caller holds, whole or in parts. What could not be read is added to `places`.
+    /// Reads bytes that the caller holds, whole or in parts. Adds unreadable places to `places`.
     pub(crate) async fn read_held(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -87,7 +88,7 @@ impl Recovery {
             let never_written = || self.state().is_unwritten(self.region_of(stripe));
             match (ended, smaller) {
                 (Ended::Done { .. }, _) => result = self.still_there(stripe, range),
-                // Nobody ever wrote it: what its drive would have shown is of no interest.
+                // It was never written: its content on the drive does not matter.
                 (Ended::Lost, _) if self.is_in_one_strip(range) && never_written() => buf.bytes_mut().fill(0),
                 (Ended::Failed(error), _) => result = Err(error),
                 (Ended::Lost | Ended::NeedsLock, Some((first, second))) => {
@@ -106,7 +107,7 @@ impl Recovery {
         }
     }
 
-    /// A range cut in two: first between strips, then in the middle. `None`: it is as small as can be.
+    /// A range cut in two: first between strips, then in the middle. `None`: it is a single sector.
     fn halves(&self, range: ByteRange) -> Option<(ByteRange, ByteRange)> {
         let strip = self.geometry().strip().bytes();
         let next_strip = range.start.align_down(strip) + strip;
@@ -124,7 +125,7 @@ impl Recovery {
         range.end() <= range.start.align_down(strip) + strip
     }
 
-    /// The request for bytes of a stripe, from the copies that are the least busy.
+    /// The request for bytes of a stripe, from the least busy copies.
     pub(crate) fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request<'static> {
         let (prefer, split) = self.choose_copies(stripe, range);
         Request::Read { range, prefer, split }
@@ -135,12 +136,13 @@ impl Recovery {
         self.any_punctured() && !self.lost_within(stripe, within).is_empty()
     }
 
-    /// What has been read is data, unless it was given up meanwhile: that is known before zeroes take its place.
+    /// Fails if data just read was given up meanwhile: that is known before zeroes take its place.
     fn still_there(&self, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
         if self.is_lost(stripe, within) { Err(IoError::new(IoErrorKind::Medium)) } else { Ok(()) }
     }
 
-    /// The lost blocks among some bytes of a stripe's data: the drive that stands for them, and where.
+    /// The lost blocks among some bytes of a stripe's data: the drive of the first copy, and the
+    /// place.
     pub(crate) fn lost_within(&self, stripe: StripeIndex, within: ByteRange) -> Places {
         let mut lost = Places::new();
         if !self.any_punctured() || within.is_empty() {
@@ -152,8 +154,8 @@ impl Recovery {
         lost
     }
 
-    /// Where the first copies of some bytes of a stripe's data live, strip by strip: the name under which the table
-    /// of lost blocks knows them.
+    /// The first copies of some bytes of a stripe's data, strip by strip: the keys in the list of
+    /// lost blocks.
     pub(crate) fn homes(
         &self,
         stripe: StripeIndex,
@@ -184,8 +186,8 @@ impl Host {
 }
 
 impl Recovery {
-    /// The parts of a read as one buffer: the host's own again, or, where a drive that did not answer in time keeps
-    /// some of it, another one with the same content.
+    /// Joins the parts of a read to one buffer: the host's own, or, if a drive keeps some of it
+    /// after a timeout, another one with the same content.
     pub(crate) fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
         let mut runs: SmallVec<[Buf; 4]> = SmallVec::new();
         for part in parts {

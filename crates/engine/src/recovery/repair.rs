@@ -1,19 +1,22 @@
-//! What becomes of blocks that a drive could not read.
+//! Repair of unreadable blocks.
 //!
-//! They are looked for (the drive may not say which of a strip's blocks it was), computed from redundancy, written
-//! anew in place (a drive then uses other sectors for them), and read again. Where redundancy cannot help, their
-//! content is lost, and that is listed (see [`BlockList`](crate::BlockList)) before anything is done that
-//! could pass for it.
+//! A repair locates the blocks (the drive may not report which ones of a strip failed), computes
+//! them from redundancy, rewrites them in place (the drive then remaps the sectors), and reads them
+//! again. If redundancy cannot restore them, their content is lost. The loss is listed (see
+//! [`BlockList`](crate::BlockList)) before other content can take their place.
 //!
 //! # Invariants
-//! - All of it happens while the columns concerned are held exclusively: no write comes between looking and listing.
-//! - A drive that refuses the zeros, or cannot read them afterwards, has the block *excluded*: it counts as zeros all the same
-//!   ([`stripe::excluded`](crate::stripe)). So does one that does not take what redundancy gave back: there it is in redundancy.
-//! - Blocks are *given up* only by whoever cannot go on with them: a rebuild, a resync, a write to their stripe. Then all
-//!   data blocks of these columns that cannot be had are listed, durably and on every shard; only then their places
-//!   are filled with zeroes, so that redundancy can be computed again and protects all others.
-//! - A reader lists what is lost only where that is beyond doubt: nobody is absent who might come back with it, and
-//!   redundancy is to be trusted.
+//! - The columns are held exclusively throughout: no write happens between the search and the
+//!   listing.
+//! - If a drive refuses the zeros, or cannot read them afterwards, the block is *excluded*: it
+//!   still counts as zeros ([`stripe::excluded`](crate::stripe)). A block that refuses restored
+//!   data is excluded too: redundancy has its content.
+//! - Blocks are *given up* only by work that cannot continue with them: a rebuild, a resync, a
+//!   write to their stripe. Then all unreadable data blocks of these columns are listed, durably
+//!   and on every shard; only then their places are filled with zeroes, so that new redundancy
+//!   protects all others.
+//! - A reader lists blocks as lost only if the loss is certain: no absent drive may return with
+//!   them, and redundancy is trusted.
 
 use crate::members::{Places, is_gone};
 use crate::messages::ReportKind;
@@ -27,33 +30,34 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// Stripes of a volume that may wait to be repaired at a time; what is beyond is met again when it is read again.
+/// The most stripes of a volume that are queued for repair; others are found again by later reads.
 const REPAIRS_WAITING: usize = 64;
 
-/// What to do with blocks that redundancy cannot give back.
+/// The handling of blocks that redundancy cannot restore.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mend {
-    /// List them, if it is beyond doubt that they are lost.
+    /// List them, if they are certainly lost.
     Look,
-    /// List them, and fill their places with zeroes, so that the rest of the stripe can be worked with.
+    /// List them, and fill their places with zeroes, so that the rest of the stripe is usable.
     GiveUp,
 }
 
-/// How the repair of a run of blocks ended.
+/// The outcome of the repair of a run of blocks.
 enum Repaired {
-    /// They hold what they should, and can be read.
+    /// They hold the correct data, and are readable.
     Healed,
-    /// The drive does not take them.
+    /// The drive refuses them.
     Refused(IoError),
-    /// What it takes cannot be read or written for now: nothing is known, and the next read meets them again.
+    /// The sources cannot be read or written for now: the state is unknown, and a later read tries
+    /// again.
     NotNow,
-    /// Nothing has their content.
+    /// Their content is lost.
     Lost,
 }
 
 impl Recovery {
-    /// Repairs places of a stripe that could not be read, in a task of its own. On a drive that is read-only nothing
-    /// can be: what it cannot read is computed whenever it is read.
+    /// Repairs unreadable places of a stripe in a separate task. A read-only drive cannot be
+    /// repaired: each read computes its unreadable blocks.
     pub(crate) fn repair_later(self: &Rc<Self>, stripe: StripeIndex, places: Places) {
         let is_read_only = |drive| self.drive_info(drive).is_some_and(|info| info.read_only);
         if places.iter().all(|(drive, _)| is_read_only(*drive)) {
@@ -83,7 +87,8 @@ impl Recovery {
     /// Repairs places of a stripe whose columns the caller holds exclusively.
     ///
     /// # Errors
-    /// When blocks that had to be given up could not be listed, or their places not be filled.
+    /// When blocks that had to be given up could not be listed, or their places could not be
+    /// filled.
     pub(crate) async fn mend(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -91,19 +96,20 @@ impl Recovery {
         how: Mend,
     ) -> Result<(), IoError> {
         if !self.is_live(stripe) || !self.is_initialised(stripe) {
-            return Ok(()); // What lies there is another layout's, or nobody's.
+            return Ok(()); // The place belongs to another layout, or is unused.
         }
-        // All that can be had first: what is filled with zeroes then must not be taken for a source.
+        // Restorable blocks first: places filled with zeroes must not become sources.
         let mut lost = Places::new();
         for (drive, range) in merged(places) {
             let Ok(member) = self.member(drive) else { continue };
             let Ok(unreadable) = self.probe(drive, &member, range).await else { continue };
             if unreadable.is_empty() {
-                // It can be read now, whatever it was.
+                // It is readable now, whatever the fault was.
                 self.report_medium_error(drive, range, true, true);
             }
             for run in unreadable {
-                // What counts as zeros is known to be lost, and redundancy gives back the others of its columns.
+                // Blocks that count as zeros are known to be lost; redundancy restores the others
+                // of their columns.
                 let zeros = self.zeros_within(drive, run);
                 let mut at = run.start;
                 for zero in zeros.iter().copied().chain([ByteRange::new(run.end(), ByteCount::ZERO)]) {
@@ -133,7 +139,7 @@ impl Recovery {
         (0..range.len.0 / sector.0).map(move |nth| ByteRange::new(range.start + sector * nth, sector))
     }
 
-    /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
+    /// The unreadable sectors of a drive in a range, extended to its write units.
     ///
     /// # Errors
     /// Those of [`Recovery::can_read`].
@@ -166,9 +172,9 @@ impl Recovery {
 
     /// Whether a drive can read a range, and none of it is excluded.
     ///
-    /// # Errors
-    /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then. When nothing can be
-    /// said of the blocks, as the system could not carry out the read for now.
+    /// When the drive is out of use, or fails because it does not respond: further sectors are not
+    /// tried. When the state of the blocks is unknown, as the system temporarily could not carry
+    /// out the read.
     pub(super) async fn can_read(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -196,8 +202,8 @@ impl Recovery {
         }
     }
 
-    /// Repairs blocks that a drive cannot read: all at once, or as many of them as can be had. Those that cannot
-    /// are added to `lost`, sector by sector.
+    /// Repairs unreadable blocks of a drive: all at once, or as many as possible. Adds the others
+    /// to `lost`, sector by sector.
     async fn mend_run(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -223,8 +229,8 @@ impl Recovery {
                     rest.push(ByteRange::from_to(range.start, middle));
                 }
                 Repaired::Lost => {
-                    // It was not written anew, and would be met again with every read: it does not count against its
-                    // drive, or one lost block would cost the drive its place in time.
+                    // It was not rewritten, and every read would find it again: counting it would
+                    // take the drive out of use because of one lost block.
                     self.report_medium_error(drive, range, false, false);
                     lost.push((drive, range));
                 }
@@ -233,8 +239,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// A drive did not take what redundancy gave back of a range: what it cannot read of that is excluded, so that whoever writes it
-    /// looks whether it was kept. A punctured block is not: redundancy need not count it as zeros yet.
+    /// A drive refused restored data of a range: the sectors that it cannot read are excluded, so
+    /// that later writes of them are verified. Punctured blocks are not: redundancy may not count
+    /// them as zeros yet.
     ///
     /// # Errors
     /// When it cannot be listed.
@@ -253,7 +260,8 @@ impl Recovery {
         self.exclude(drive, member, sectors).await
     }
 
-    /// Computes some blocks of a drive from the others of their stripe, writes them, and reads them again.
+    /// Computes blocks of a drive from the others of their stripe, writes them, and reads them
+    /// again.
     async fn repair_run(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -297,12 +305,13 @@ impl Recovery {
         self.shard.report_later(self.spec.id, self.name(), kind);
     }
 
-    /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.
-    /// The caller holds the stripe exclusively. Blocks that nothing can give back are given up for lost. Which drives
-    /// were not written although they have a part in the stripe.
+    /// Makes the redundancy of a stripe agree, and writes its parts on the drives in `filling`,
+    /// which are stale in it. The caller holds the stripe exclusively. Blocks that cannot be
+    /// restored are given up. Returns the drives that were not written although they have a part in
+    /// the stripe.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// When it fails.
     pub(crate) async fn restore_stripe(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -318,10 +327,11 @@ impl Recovery {
         }
     }
 
-    /// The same of several stripes of a region, each of which the caller holds exclusively: together where nothing stands in the way.
+    /// The same for several stripes of a region, each held exclusively by the caller: together
+    /// where possible.
     ///
     /// # Errors
-    /// When it cannot be done of one of them.
+    /// When it fails for one of them.
     pub(crate) async fn restore_stripes(
         self: &Rc<Self>,
         stripes: &[StripeIndex],
@@ -341,8 +351,8 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// The same of a stripe whose redundancy is trusted, or all of whose data can be read. `unbelieved`: drives whose
-    /// part of it is not to be read, but computed anew.
+    /// The same for a stripe whose redundancy is trusted, or whose data is all readable.
+    /// `unbelieved`: drives whose part is computed anew, not read.
     pub(crate) async fn bring_together(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -367,7 +377,7 @@ impl Recovery {
     }
 }
 
-/// The places that touch or overlap as one.
+/// Merges places that touch or overlap.
 pub(super) fn merged(places: &Places) -> Places {
     let mut sorted = places.clone();
     sorted.sort_unstable_by_key(|(drive, range)| (drive.0, range.start));

@@ -1,12 +1,12 @@
-//! A write in cells of the cache's memory: which cells they are, how much of each is not settled, and its bytes.
+//! A write in cache blocks: the blocks, their unsettled bytes, and their content.
 //!
-//! Cells are taken and cleared one by one, and what lies side by side of them in memory is one *piece*: it is copied into at once, and
-//! goes to a drive as one slice, with one count of its views.
+//! Blocks are taken and cleared one by one. Blocks that are contiguous in memory form one *piece*:
+//! it is filled by one copy, and goes to a drive as one slice with one reference count.
 //!
 //! # Invariants
-//! - A piece is of whole cells that follow one another, in the volume as in memory.
-//! - The room and its views aside, nobody has a piece. So it is taken apart where some of its cells go and others stay, as
-//!   soon as nobody views any of it.
+//! - A piece consists of whole blocks that are consecutive both in the volume and in memory.
+//! - Only the cache memory and views of it own a piece. So when some of its blocks are cleared, it
+//!   is split as soon as there is no view of any of them.
 
 use platform::{Buf, Slice};
 use smallvec::SmallVec;
@@ -14,28 +14,28 @@ use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{CELL, CellRange, Descriptor};
 
-/// Cells of a run, by their places in it.
+/// Blocks of a run, by index in the run.
 pub(super) type Places = SmallVec<[u32; 2]>;
 
-/// A write in cells, or what an earlier process left in one.
+/// A write in cache blocks, or a block that an earlier process left.
 pub(super) struct CellRun {
     pub(super) volume: u32,
     pub(super) sequence: u64,
-    /// Which bytes of the volume.
+    /// The bytes of the volume.
     range: ByteRange,
-    /// By their numbers: the lowest that are free are taken.
+    /// In ascending order: the lowest free ones are taken.
     cells: SmallVec<[RunCell; 2]>,
     pieces: RefCell<SmallVec<[Piece; 1]>>,
 }
 
 struct RunCell {
     slot: u32,
-    /// How many bytes of it are not settled.
+    /// Its number of unsettled bytes.
     left: Cell<u16>,
 }
 
 struct Piece {
-    /// The place of its first cell.
+    /// The index of its first block.
     first: u32,
     bytes: Slice,
 }
@@ -47,14 +47,14 @@ impl Piece {
 }
 
 impl CellRun {
-    /// A write in cells that have these numbers, which ascend.
+    /// A write in blocks with these numbers, in ascending order.
     pub(super) fn new(volume: u32, sequence: u64, range: ByteRange, slots: &[u32]) -> CellRun {
         let lens = CellRange::parts(volume, range).map(|part| part.len);
         let cells = slots.iter().zip(lens).map(|(slot, len)| RunCell { slot: *slot, left: Cell::new(len) });
         CellRun { volume, sequence, range, cells: cells.collect(), pieces: RefCell::default() }
     }
 
-    /// What was found in one, with all its bytes.
+    /// A recovered block, with all its bytes.
     pub(super) fn found(slot: u32, descriptor: Descriptor, bytes: Slice) -> CellRun {
         let Descriptor { sequence, bytes: part } = descriptor;
         let run = CellRun::new(part.volume, sequence, part.range(), &[slot]);
@@ -62,7 +62,7 @@ impl CellRun {
         run
     }
 
-    /// Has the memory of its cells, one after the other, and puts the bytes there.
+    /// Takes the memory of its blocks in order, and copies the data to it.
     pub(super) fn fill(&self, cells: impl Iterator<Item = Buf>, data: &Slice) {
         let mut pieces: SmallVec<[(u32, Buf); 1]> = SmallVec::new();
         for (place, cell) in (0..).zip(cells) {
@@ -91,42 +91,42 @@ impl CellRun {
         }
     }
 
-    /// Where the cell of a place begins in the volume.
+    /// The offset in the volume of the block with this index.
     fn start_of(&self, place: u32) -> ByteOffset {
         ByteOffset((self.range.start.0 / CELL.0 + u64::from(place)) * CELL.0)
     }
 
-    /// The cells that it has been given, and what their descriptors say.
+    /// Its blocks and their descriptors.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (u32, Descriptor)> {
         let parts = CellRange::parts(self.volume, self.range);
         let sequence = self.sequence;
         self.cells.iter().zip(parts).map(move |(cell, bytes)| (cell.slot, Descriptor { sequence, bytes }))
     }
 
-    /// The place of a cell among them.
+    /// The index of a block in the run.
     ///
     /// # Panics
-    /// When it is none of them.
+    /// When the block is not in it.
     pub(super) fn place_of(&self, slot: u32) -> u32 {
         let place = self.cells.binary_search_by_key(&slot, |cell| cell.slot);
-        place.expect("a cell is of its run") as u32
+        place.expect("the block is in the run") as u32
     }
 
-    /// What is in a cell of it. None of that is settled from now on.
+    /// Returns the descriptor of one of its blocks, which becomes unsettled.
     pub(super) fn take_up(&self, slot: u32) -> Descriptor {
         let place = self.place_of(slot) as usize;
-        let (_, descriptor) = self.descriptors().nth(place).expect("a cell has a descriptor");
+        let (_, descriptor) = self.descriptors().nth(place).expect("every block has a descriptor");
         self.cells[place].left.set(descriptor.bytes.len);
         descriptor
     }
 
-    /// Bytes of it are settled. The cells of the volume of which that were the last ones.
+    /// Settles bytes of it. Returns the blocks without unsettled bytes left.
     pub(super) fn settle(&self, range: ByteRange) -> SmallVec<[u64; 16]> {
         let first = self.range.start.0 / CELL.0;
         let mut done = SmallVec::new();
         for CellRange { cell, len, .. } in CellRange::parts(self.volume, range) {
             let left = &self.cells[(cell - first) as usize].left;
-            left.set(left.get().checked_sub(len).expect("a byte is settled once"));
+            left.set(left.get().checked_sub(len).expect("each byte is settled once"));
             if left.get() == 0 {
                 done.push(cell);
             }
@@ -134,10 +134,10 @@ impl CellRun {
         done
     }
 
-    /// Some of its bytes, one slice after the other.
+    /// A part of its content, in slices.
     pub(super) fn slices(&self, range: ByteRange) -> SmallVec<[Slice; 2]> {
         let pieces = self.pieces.borrow();
-        // Of a model there are no bytes, and one length says as much as one for each piece.
+        // A model has no bytes: one length replaces the lengths of all pieces.
         if pieces.iter().any(|piece| piece.bytes.is_hollow()) {
             return SmallVec::from_iter([Slice::hollow(range.len)]);
         }
@@ -148,11 +148,12 @@ impl CellRun {
         });
         let slices: SmallVec<[Slice; 2]> = parts.collect();
         let len = slices.iter().map(|slice| slice.len().0).sum();
-        assert_eq!(ByteCount(len), range.len, "what is not settled is there: {range:?}");
+        assert_eq!(ByteCount(len), range.len, "unsettled bytes are in memory: {range:?}");
         slices
     }
 
-    /// Gives back the memory of cells that were cleared, each with its number, if nobody views it. Those that somebody views.
+    /// Returns the memory of cleared blocks without a view, with their numbers. The result: blocks
+    /// that still have views.
     pub(super) fn release(&self, mut gone: Places, mut free: impl FnMut(u32, Buf)) -> Places {
         gone.sort_unstable();
         let mut viewed = Places::new();
@@ -177,7 +178,7 @@ impl CellRun {
         viewed
     }
 
-    /// Gives back those cells of a piece that are gone, and leaves what is between them as pieces of their own.
+    /// Releases the cleared blocks of a piece; the blocks between them become separate pieces.
     fn take_apart(
         &self,
         first: u32,
@@ -204,9 +205,9 @@ impl CellRun {
     }
 }
 
-/// Bytes that nobody else views, to be written again.
+/// Bytes without other views, for reuse.
 fn unviewed(bytes: Slice) -> Result<Buf, Slice> {
-    // Of a model there is nothing to look at.
+    // A model has no bytes to check.
     match bytes.is_hollow() {
         true => Ok(Buf::hollow(bytes.len())),
         false => bytes.try_unfreeze(),
@@ -219,7 +220,8 @@ const _: () = assert!(CELL.0 <= u16::MAX as u64);
 mod tests {
     use super::*;
 
-    /// Five cells of a volume, from the middle of the first one on, in memory where those with odd places do not follow those before them.
+    /// Five blocks of a volume, from the middle of the first one on; those with indices in `apart`
+    /// are not contiguous in memory with their predecessors.
     fn run(slots: [u32; 5], apart: &[usize]) -> CellRun {
         let data: Vec<u8> = (0..16_384_u32 + 2048).map(|at| (at / 512) as u8).collect();
         let data = Buf::copy_of(&data).freeze();
@@ -261,13 +263,13 @@ mod tests {
             assert_eq!((descriptor.sequence, descriptor.bytes.volume), (9, 7));
         }
         assert_eq!(run.settle(ByteRange::new(ByteOffset(6144), ByteCount(3072)))[..], [1]);
-        assert_eq!(run.take_up(4).bytes.len, 2048, "none of it is settled");
+        assert_eq!(run.take_up(4).bytes.len, 2048, "every byte is unsettled");
         assert_eq!(run.settle(ByteRange::new(ByteOffset(9216), ByteCount(3072)))[..], [2]);
         assert_eq!(run.settle(ByteRange::new(ByteOffset(6144), ByteCount(2048)))[..], [1]);
     }
 
-    /// Some cells of what lies side by side are cleared while somebody views others of it: they are free when nobody does, and what is
-    /// between them stays what it is.
+    /// Contiguous blocks are cleared while others have a view: they become free when the view ends,
+    /// and the blocks between them keep their content.
     #[test]
     fn cells_go_one_by_one_when_nobody_views_what_lies_beside_them() {
         let run = run([3, 4, 5, 6, 7], &[]);
@@ -275,7 +277,7 @@ mod tests {
         let viewed = run.slices(ByteRange::new(ByteOffset(20_480), ByteCount(512)));
         let mut free: Vec<(u32, Buf)> = Vec::new();
         let gone = run.release(Places::from_iter([3, 1]), |slot, memory| free.push((slot, memory)));
-        assert_eq!((&gone[..], free.len()), (&[1, 3][..], 0), "somebody views the last one");
+        assert_eq!((&gone[..], free.len()), (&[1, 3][..], 0), "the last one has a view");
         drop(viewed);
         assert!(run.release(gone, |slot, memory| free.push((slot, memory))).is_empty());
         assert_eq!(free.iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [4, 6]);
@@ -295,6 +297,6 @@ mod tests {
             .into_iter()
             .map(|(_, memory)| memory)
             .reduce(|whole, next| whole.join(next).expect("beside it"));
-        assert_eq!(whole.map(|whole| whole.len()), Some(CELL * 5), "all of it is as it was");
+        assert_eq!(whole.map(|whole| whole.len()), Some(CELL * 5), "the whole memory is back");
     }
 }

@@ -1,17 +1,20 @@
-//! What a shard has of the cache's memory: cells, and what is in them.
+//! A shard's part of the cache's persistent memory: its blocks and their content.
 //!
 //! # Fault model and invariants
-//! That of [`write_log::Cells`]: the process ends between any two stores, and what was stored stays. A write is in its cells before anybody
-//! is told that it is anywhere. A cell is free when nothing is in it, *and* nobody looks at it any more, nor at what a write has beside it: a
-//! drive that does not return what it was given keeps these cells for as long.
+//! As for [`write_log::Cells`]: the process may end between any two stores, and stored data
+//! remains. A write is in its blocks before it is acknowledged. A block is free when it is cleared
+//! *and* has no view, nor its contiguous neighbours in the same write: a drive that does not return
+//! a buffer keeps these blocks.
 //!
-//! A write that was destaged stays in its cells until its drives [have been flushed](CellRoom::begin_flush): the data log may
-//! have promised it, and is not replayed while this memory is there. A drive that loses its volatile cache lacks it.
+//! A destaged write stays in its blocks until its drives [have been
+//! flushed](CellRoom::begin_flush). The data log may have acknowledged its flush, and is not
+//! replayed while this memory exists; a drive that loses its volatile cache lacks the data.
 //!
-//! Volumes share the memory by [parts](Parts): one whose drives do not answer gives nothing back, and others go on with theirs.
+//! Volumes have [parts](Parts) of the memory: a volume whose drives do not respond returns no
+//! blocks, but others keep their parts.
 //!
-//! Nothing is forgotten by being dropped: a cell is cleared where somebody says that it is [settled](Stored::settle), and
-//! nowhere else. A volume that goes away, or a process that ends, leaves what it has.
+//! Dropping clears nothing: only [settling](Stored::settle) clears a block. A detach or the end of
+//! the process leaves all content.
 
 use crate::memory::{CellShare, FoundCell};
 use crate::shard::cell_run::{CellRun, Places};
@@ -26,72 +29,73 @@ use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::memory::descriptor_at;
 use write_log::{CELL, CellRange, Cells, Descriptor};
 
-/// Drives are flushed for room when as large a part of the memory has been destaged since: seldom enough that they are not kept
-/// from anything else, and often enough that hosts do not wait for room.
+/// Drives are flushed for free memory when this fraction of the memory has been destaged: seldom
+/// enough not to disturb other operations, and often enough that hosts do not wait for memory.
 const DESTAGED_SHARE: usize = 8;
 
-/// The cache's memory on a shard. Whoever waits for it waits for destages, which need none of it.
+/// The cache's memory on a shard. A wait for it is a wait for destages, which need none of it.
 pub(crate) struct CellRoom {
     env: Env,
     words: RefCell<Option<Words>>,
     cells: RefCell<Cells>,
-    /// The cells by their numbers.
+    /// The blocks by number.
     contents: RefCell<Contents<Content>>,
-    /// What was destaged of each volume, and not flushed.
+    /// The destaged, unflushed writes of each volume.
     destaged: RefCell<BTreeMap<u32, Destaged>>,
-    /// How many flushes have begun that may clear something.
+    /// The number of flushes begun that may clear blocks.
     flushes: Cell<u64>,
-    /// How many of them did not.
+    /// The number of failed ones among them.
     failed_flushes: Cell<u64>,
-    /// Cells that were cleared, and that somebody may look at still.
+    /// Cleared blocks that may have views.
     viewed: RefCell<Vec<Viewed>>,
-    /// How many cells each volume has: with a write in them, set aside for one, or cleared and still looked at.
+    /// The blocks of each volume: with a write, reserved for one, or cleared with a view.
     parts: RefCell<Parts>,
-    /// How many of a volume's cells are not simply dirty.
+    /// The blocks of each volume that are not simply dirty.
     kinds: RefCell<BTreeMap<u32, Kinds>>,
     sequence: Cell<u64>,
-    /// There may be more.
+    /// Notified when there may be free blocks.
     pub(crate) changed: Signal,
 }
 
-/// What a cell is.
+/// The state of a block.
 enum Content {
-    /// Free: the way to its bytes.
+    /// Free: its memory.
     Free(Buf),
-    /// Bytes of that write.
+    /// It holds bytes of that write.
     Kept(Rc<CellRun>),
     /// Cleared.
     Viewed,
 }
 
-/// Cells of a volume that are not simply dirty.
+/// Counts of a volume's blocks that are not simply dirty.
 #[derive(Clone, Copy, Default)]
 struct Kinds {
-    /// Set aside for writes.
+    /// Reserved for writes.
     reserved: usize,
-    /// Cleared, and looked at.
+    /// Cleared, with a view.
     viewed: usize,
-    /// Destaged, and not flushed: a cell of which several parts were counts for each.
+    /// Destaged, and not flushed: counted once for each part of a block.
     destaged: usize,
 }
 
-/// Cells of a write that were cleared.
+/// Cleared blocks of a write.
 struct Viewed {
     run: Rc<CellRun>,
     cells: Places,
 }
 
-/// Writes of a volume that were destaged, and are kept until its drives have been flushed.
+/// Destaged writes of a volume, which stay until its drives have been flushed.
 #[derive(Default)]
 struct Destaged {
     parts: Vec<(Rc<CellRun>, ByteRange)>,
-    /// Flushes that have begun and have not cleared what they took of it, by their numbers.
+    /// Flushes in progress that have not cleared their writes, by number.
     open: Vec<u64>,
-    /// The last flush that did not clear what it took, as counted in `CellRoom::failed_flushes`.
+    /// The last flush that failed to clear its writes, as counted in `CellRoom::failed_flushes`.
     last_failed: u64,
 }
 
-/// A flush of a volume's drives that is about to begin, and what was destaged before it. Where it does not succeed, that stays.
+/// A flush of a volume's drives that is about to begin, and the writes destaged before it. If it
+/// fails, these stay.
 pub(crate) struct FlushBegun {
     of: Rc<CellRoom>,
     volume: u32,
@@ -99,14 +103,14 @@ pub(crate) struct FlushBegun {
     parts: Vec<(Rc<CellRun>, ByteRange)>,
 }
 
-/// The flushes that have begun until some time.
+/// The flushes begun until a certain time.
 #[derive(Clone, Copy)]
 pub(crate) struct BegunUntil {
     latest: u64,
     failed: u64,
 }
 
-/// Cells that are set aside for a write.
+/// Blocks reserved for a write.
 pub(crate) struct Room {
     of: Rc<CellRoom>,
     volume: u32,
@@ -120,12 +124,13 @@ impl Drop for Room {
     }
 }
 
-/// A write that is in cells, or a part of one. Clones are the same bytes, which are there until they are [settled](Stored::settle).
+/// A write in cache blocks, or a part of one. Clones share the bytes, which stay until they are
+/// [settled](Stored::settle).
 #[derive(Clone)]
 pub(crate) struct Stored {
     of: Rc<CellRoom>,
     run: Rc<CellRun>,
-    /// Which bytes of its volume.
+    /// The bytes of its volume.
     range: ByteRange,
 }
 
@@ -148,19 +153,20 @@ impl CellRoom {
         })
     }
 
-    /// Takes over cells in which nothing is.
+    /// Adds free blocks.
     pub(crate) fn take_over(&self, share: CellShare) {
         let CellShare { words, free, sequence } = share;
         self.sequence.set(self.sequence.get().max(sequence));
         self.parts.borrow_mut().grow(free.len() as u64);
         let mut cells = self.cells.borrow_mut();
         for (slot, _) in &free {
-            assert_eq!(words.load(descriptor_at(*slot)), 0, "nothing is in cell {slot}");
+            assert_eq!(words.load(descriptor_at(*slot)), 0, "cell {slot} is free");
             cells.give(*slot);
         }
         drop(cells);
         let mut contents = self.contents.borrow_mut();
-        // Each part is a block of this shard's, whose views no other shard counts; those of cells that an earlier process left are counted by all.
+        // Each part becomes a buffer whose references only this shard counts; blocks that an
+        // earlier process left have a shared count.
         for (first, whole) in side_by_side(free) {
             for (slot, cell) in (first..).zip(cells_of(whole.apart())) {
                 contents.insert(slot, Content::Free(cell));
@@ -171,14 +177,14 @@ impl CellRoom {
         self.changed.notify(&self.env);
     }
 
-    /// Takes over what an earlier process left of a volume.
+    /// Takes over a volume's blocks that an earlier process left.
     pub(crate) fn adopt<'a>(&self, found: impl Iterator<Item = &'a FoundCell>) {
         let words = self.words.borrow();
         let Some(words) = &*words else { return };
         let mut contents = self.contents.borrow_mut();
         let mut adopted = Vec::new();
         for FoundCell { slot, descriptor, bytes } in found {
-            // A volume that is attached once more has let go of some.
+            // A volume attached before may have cleared some of them.
             let is_there = Descriptor::load(*slot, |word| words.load(word)) == Some(*descriptor);
             if is_there && contents.get_mut(*slot).is_none() {
                 let run = CellRun::found(*slot, *descriptor, bytes.clone());
@@ -194,10 +200,11 @@ impl CellRoom {
         self.cells.borrow_mut().found(adopted);
     }
 
-    /// Everything that is in cells of a volume, oldest first: what laid over its drives gives what its hosts were promised. Whatever
-    /// was stored before is to be settled by these, and not by those that [`CellRoom::store`] gave.
+    /// All writes in blocks of a volume, oldest first: applied over its drives, they give all
+    /// acknowledged data. Earlier writes must be settled through these, not through the results of
+    /// [`CellRoom::store`].
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
-        // What was destaged before is dirty again: nobody flushes for that any more.
+        // Destaged writes are dirty again: their flush will not come.
         let before = self.destaged.borrow_mut().remove(&volume).unwrap_or_default();
         self.count_destaged_out(volume, &before.parts);
         let contents = self.contents.borrow();
@@ -217,7 +224,7 @@ impl CellRoom {
         mine.into_iter().map(stored).collect()
     }
 
-    /// How many cells a write needs.
+    /// The number of blocks for a write.
     pub(crate) fn cells_for(range: ByteRange) -> usize {
         match range.is_empty() {
             true => 0,
@@ -225,18 +232,18 @@ impl CellRoom {
         }
     }
 
-    /// From now on a part of the memory is a volume's own.
+    /// Gives a volume its part of the memory.
     pub(crate) fn join(&self, volume: u32) {
         self.parts.borrow_mut().join(volume);
     }
 
-    /// No part is kept for a volume any more.
+    /// Ends a volume's part of the memory.
     pub(crate) fn part_from(&self, volume: u32) {
         self.parts.borrow_mut().leave(volume);
         self.changed.notify(&self.env);
     }
 
-    /// Sets cells aside for a write of a volume, if it may have so many.
+    /// Reserves blocks for a write of a volume, if its part allows.
     pub(crate) fn try_reserve(self: &Rc<Self>, volume: u32, cells: usize) -> Option<Room> {
         self.reclaim();
         let mut parts = self.parts.borrow_mut();
@@ -252,18 +259,18 @@ impl CellRoom {
         change(self.kinds.borrow_mut().entry(volume).or_default());
     }
 
-    /// Stores a write of whole sectors of a volume in cells. From then on it outlives the process.
+    /// Stores a write of whole sectors of a volume in blocks. From then on it survives a restart.
     ///
     /// # Panics
-    /// When less was set aside for it.
+    /// When too few blocks are reserved for it.
     pub(crate) fn store(self: &Rc<Self>, volume: u32, start: ByteOffset, data: &Slice, room: Room) -> Stored {
         let range = ByteRange::new(start, data.len());
-        assert!(room.cells >= CellRoom::cells_for(range), "cells are set aside for {range:?}");
+        assert!(room.cells >= CellRoom::cells_for(range), "enough cells are reserved for {range:?}");
         drop(room);
         self.sequence.set(self.sequence.get() + 1);
         let sequence = self.sequence.get();
         let mut cells = self.cells.borrow_mut();
-        let mut take = |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell was set aside");
+        let mut take = |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell is reserved");
         let slots: SmallVec<[u32; 16]> = CellRange::parts(volume, range).map(&mut take).collect();
         drop(cells);
         self.parts.borrow_mut().take(volume, slots.len() as u64);
@@ -288,16 +295,17 @@ impl CellRoom {
         Stored { of: self.clone(), run, range }
     }
 
-    /// Lets go of the memory, in which no volume has anything. What drives still view of it goes when they return it.
+    /// Releases the memory, in which no volume has data. Memory with views is released when drives
+    /// return it.
     ///
     /// # Errors
-    /// When something is in some cell.
+    /// When a block is not free.
     pub(crate) fn leave(&self) -> Result<(), String> {
         self.reclaim();
         let mut contents = self.contents.borrow_mut();
         let is_reserved = self.kinds.borrow().values().any(|kinds| kinds.reserved > 0);
         if is_reserved || contents.iter().any(|(_, content)| matches!(content, Content::Kept(_))) {
-            return Err("something is in the cache's memory".to_owned());
+            return Err("the cache's memory is not empty".to_owned());
         }
         *contents = Contents::default();
         self.words.take();
@@ -305,12 +313,13 @@ impl CellRoom {
         self.destaged.take();
         self.viewed.take();
         self.parts.take();
-        // What a flush has taken of what was destaged it counts out itself.
+        // A flush in progress subtracts its own destaged writes.
         self.kinds.borrow_mut().values_mut().for_each(|kinds| kinds.viewed = 0);
         Ok(())
     }
 
-    /// Forgets what is in cells of a volume, and would be laid over its drives. Nobody may have it in a line.
+    /// Discards a volume's blocks, which would otherwise be applied over its drives. No cache line
+    /// may use them.
     pub(crate) fn discard(self: &Rc<Self>, volume: u32) {
         for stored in self.all_of(volume) {
             stored.settle();
@@ -318,45 +327,45 @@ impl CellRoom {
         self.changed.notify(&self.env);
     }
 
-    /// Whether something of a volume was destaged that its drives have not been flushed for.
+    /// Whether a volume has destaged, unflushed writes.
     pub(crate) fn has_destaged(&self, volume: u32) -> bool {
         self.destaged.borrow().get(&volume).is_some_and(|destaged| !destaged.parts.is_empty())
     }
 
-    /// Whether a flush of its drives has begun that may clear some of it.
+    /// Whether a flush of its drives is in progress that may clear some of them.
     pub(crate) fn is_flushing(&self, volume: u32) -> bool {
         self.destaged.borrow().get(&volume).is_some_and(|destaged| !destaged.open.is_empty())
     }
 
-    /// The flushes that have begun by now.
+    /// The flushes begun so far.
     pub(crate) fn begun_by_now(&self) -> BegunUntil {
         BegunUntil { latest: self.flushes.get(), failed: self.failed_flushes.get() }
     }
 
-    /// Whether one of these flushes of a volume's drives has not cleared yet what it took.
+    /// Whether one of these flushes of a volume's drives has not cleared its writes yet.
     pub(crate) fn is_any_open(&self, volume: u32, until: BegunUntil) -> bool {
         let all = self.destaged.borrow();
         all.get(&volume).is_some_and(|destaged| destaged.open.iter().any(|number| *number <= until.latest))
     }
 
-    /// Whether a flush of a volume's drives has failed since, so that what it took is still there.
+    /// Whether a flush of a volume's drives has failed since, so that its writes remain.
     pub(crate) fn has_failed_since(&self, volume: u32, until: BegunUntil) -> bool {
         self.destaged.borrow().get(&volume).is_some_and(|destaged| destaged.last_failed > until.failed)
     }
 
-    /// Whether that is so much that a volume's drives are to be flushed for the room it takes.
+    /// Whether destaged writes use so much memory that the volume's drives should be flushed.
     pub(crate) fn is_flush_due(&self, volume: u32) -> bool {
         let destaged = self.kinds.borrow().get(&volume).map_or(0, |kinds| kinds.destaged);
         destaged * DESTAGED_SHARE >= self.within_reach(volume)
     }
 
-    /// Whether something is in cells of a volume's bytes, dirty or destaged.
+    /// Whether blocks hold data of these bytes of a volume, dirty or destaged.
     pub(crate) fn has_any(&self, volume: u32, range: ByteRange) -> bool {
         self.cells.borrow().has_any(volume, range)
     }
 
-    /// The drives of a volume are about to be flushed. When that has succeeded, [`FlushBegun::flushed`] clears what was destaged
-    /// before. `None`: nothing was.
+    /// Begins a flush of a volume's drives. After its success, [`FlushBegun::flushed`] clears the
+    /// writes destaged before it. `None`: there were none.
     pub(crate) fn begin_flush(self: &Rc<Self>, volume: u32) -> Option<FlushBegun> {
         let mut all = self.destaged.borrow_mut();
         let destaged = all.get_mut(&volume).filter(|destaged| !destaged.parts.is_empty())?;
@@ -372,7 +381,7 @@ impl CellRoom {
         self.count(volume, |kinds| kinds.destaged -= cells);
     }
 
-    /// Cells of the volume of which a write has nothing any more that is to be kept.
+    /// Clears blocks of a volume in which a write has no unsettled bytes left.
     fn done(&self, run: &CellRun, done: &[u64]) {
         let words = self.words.borrow();
         let words = words.as_ref().expect("cells come with their words");
@@ -385,10 +394,10 @@ impl CellRoom {
         }
     }
 
-    /// A cell was cleared.
+    /// A block was cleared.
     fn note_viewed(&self, slot: u32) {
         let was = self.contents.borrow_mut().insert(slot, Content::Viewed);
-        let Some(Content::Kept(run)) = was else { panic!("something was in cell {slot}") };
+        let Some(Content::Kept(run)) = was else { panic!("cell {slot} held a write") };
         let place = run.place_of(slot);
         self.count(run.volume, |kinds| kinds.viewed += 1);
         let mut viewed = self.viewed.borrow_mut();
@@ -398,7 +407,7 @@ impl CellRoom {
         }
     }
 
-    /// Makes cells free that nobody looks at any more.
+    /// Frees cleared blocks without views.
     fn reclaim(&self) {
         let (mut contents, mut cells) = (self.contents.borrow_mut(), self.cells.borrow_mut());
         self.viewed.borrow_mut().retain_mut(|viewed| {
@@ -414,17 +423,17 @@ impl CellRoom {
         });
     }
 
-    /// How many cells there are.
+    /// The number of blocks.
     pub(crate) fn total(&self) -> usize {
         self.parts.borrow().total() as usize
     }
 
-    /// How many of them a volume may have.
+    /// The most blocks that a volume may have.
     fn within_reach(&self, volume: u32) -> usize {
         (self.parts.borrow().within_reach(volume) as usize).max(1)
     }
 
-    /// How many of the cells that a volume may have are dirty, or set aside, in percent.
+    /// The share of a volume's possible blocks that is dirty or reserved, in percent.
     pub(crate) fn fill(&self, volume: u32) -> usize {
         let held = self.parts.borrow().held(volume) as usize;
         let kinds = self.kinds.borrow().get(&volume).copied().unwrap_or_default();
@@ -435,7 +444,7 @@ impl CellRoom {
 }
 
 impl Stored {
-    /// Which bytes of its volume it is.
+    /// Its bytes of the volume.
     pub(crate) fn range(&self) -> ByteRange {
         self.range
     }
@@ -447,18 +456,18 @@ impl Stored {
         Stored { range, ..self.clone() }
     }
 
-    /// Its bytes, one slice after the other.
+    /// Its bytes, in slices.
     pub(crate) fn slices(&self) -> SmallVec<[Slice; 2]> {
         self.run.slices(self.range)
     }
 
-    /// It need not be kept: it lies under newer data that is in cells, or is given up. This or [`Stored::keep_until_flushed`] is
-    /// called once for each byte.
+    /// Settles it: newer data in blocks replaces it, or it is given up. Either this or
+    /// [`Stored::keep_until_flushed`] is called once for each byte.
     pub(crate) fn settle(&self) {
         self.of.done(&self.run, &self.run.settle(self.range));
     }
 
-    /// It was destaged: it need not be kept when the drives have been flushed.
+    /// It was destaged: it stays until the drives have been flushed.
     pub(crate) fn keep_until_flushed(&self) {
         self.of.count(self.run.volume, |kinds| kinds.destaged += CellRoom::cells_for(self.range));
         let mut destaged = self.of.destaged.borrow_mut();
@@ -467,7 +476,7 @@ impl Stored {
 }
 
 impl FlushBegun {
-    /// The flush has succeeded: what was destaged before it is cleared.
+    /// The flush succeeded: clears the writes destaged before it.
     pub(crate) fn flushed(mut self) {
         let parts = std::mem::take(&mut self.parts);
         self.of.count_destaged_out(self.volume, &parts);
@@ -479,7 +488,7 @@ impl FlushBegun {
         }
     }
 
-    /// It is over. False: the volume has been [taken up](CellRoom::all_of) anew since.
+    /// Ends it. False: the volume has been [taken up](CellRoom::all_of) anew since.
     fn close(&self) -> bool {
         let mut all = self.of.destaged.borrow_mut();
         let open = all.get_mut(&self.volume).map(|now| &mut now.open);
@@ -506,7 +515,7 @@ impl Drop for FlushBegun {
     }
 }
 
-/// Cells that lie side by side, in memory as by their numbers, as one.
+/// Joins blocks that are contiguous in memory and in number.
 fn side_by_side(cells: impl IntoIterator<Item = (u32, Buf)>) -> Vec<(u32, Buf)> {
     let mut runs: Vec<(u32, Buf)> = Vec::new();
     for (slot, cell) in cells {
@@ -524,7 +533,7 @@ fn side_by_side(cells: impl IntoIterator<Item = (u32, Buf)>) -> Vec<(u32, Buf)> 
     runs
 }
 
-/// Each of these cells, as parts of the same block.
+/// Splits a buffer into blocks that share its memory.
 fn cells_of(cells: Buf) -> impl Iterator<Item = Buf> {
     let mut rest = Some(cells).filter(|cells| !cells.is_empty());
     std::iter::from_fn(move || {

@@ -1,6 +1,7 @@
-//! What a shard keeps of what drives hold too: the memory of its read cache.
+//! A shard's clean cached data: the memory of its read cache.
 //!
-//! It is memory of the process: what is lost with that is on the drives. What is dirty lies elsewhere ([`cells`](super::cells)).
+//! It is process memory: the drives have the same data. Dirty data is elsewhere
+//! ([`cells`](super::cells)).
 
 use ::block_cache::{Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName};
 use platform::sync::Signal;
@@ -10,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
-/// Bytes that are kept.
+/// Cached bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept(Slice);
 
@@ -33,7 +34,8 @@ fn copy(slice: &Slice, at: ByteCount, len: ByteCount) -> Buf {
     alone
 }
 
-/// Memory for so much. Blocks are longer than what lies in them, by a half at most of what is read ahead; beyond that it is the system's.
+/// A pool for this much data. Buffers may exceed their content by up to half for read-ahead; memory
+/// above the pool's size comes from the system.
 fn pool(room: ByteCount) -> BufferPool {
     BufferPool::new(ByteCount(room.0 + room.0 / 2))
 }
@@ -41,20 +43,21 @@ fn pool(room: ByteCount) -> BufferPool {
 /// The read cache's memory on a shard.
 pub(crate) struct CleanRoom {
     env: Env,
-    /// Where what is kept lies: what gives way leaves its memory to what comes, without asking the system for pages.
+    /// A buffer pool: evicted data leaves its memory to new data, without new pages from the
+    /// system.
     memory: RefCell<BufferPool>,
     clean: RefCell<Clean<Kept>>,
-    /// Something that was on its way is there, or will not come.
+    /// Notified when a fill has ended.
     changed: Signal,
 }
 
-/// Bytes that are being read to be kept. Dropped without them, nothing is.
+/// Bytes being read for the cache. Dropped without data, nothing is cached.
 pub(crate) struct Fill {
     room: Rc<CleanRoom>,
     name: Option<FillName>,
 }
 
-/// Bytes that are being changed on the drives: nothing of them is kept meanwhile.
+/// Bytes being changed on the drives: they are not cached meanwhile.
 pub(crate) struct Change {
     room: Rc<CleanRoom>,
     name: WriteName,
@@ -68,7 +71,7 @@ impl CleanRoom {
         Rc::new(CleanRoom { env: env.clone(), memory, clean, changed: Signal::default() })
     }
 
-    /// How much of it there is from now on.
+    /// Sets its size.
     pub(crate) fn set_room(&self, room: ByteCount) {
         if room != self.room() {
             *self.memory.borrow_mut() = pool(room);
@@ -76,17 +79,18 @@ impl CleanRoom {
         self.clean.borrow_mut().set_room(room);
     }
 
-    /// Memory for bytes that are to be kept.
+    /// A buffer for data to cache.
     pub(crate) fn buffer(&self, len: ByteCount) -> Buf {
         self.memory.borrow().take_reserved(len)
     }
 
-    /// How much of it there is.
+    /// Its size.
     pub(crate) fn room(&self) -> ByteCount {
         self.clean.borrow().room()
     }
 
-    /// What is kept of bytes of a stripe, in order. `keeps`: what was read ahead stays after that.
+    /// The cached parts of a range of a stripe, in order. `keeps`: data read ahead stays cached
+    /// afterwards.
     pub(crate) fn ask(
         &self,
         line: LineName,
@@ -97,13 +101,13 @@ impl CleanRoom {
         found.into_iter().map(|(part, Kept(slice)): Piece<Kept>| (part, slice)).collect()
     }
 
-    /// Whether anything of these bytes is kept, or will be soon.
+    /// Whether any of these bytes is cached, or being read for the cache.
     pub(crate) fn has_any(&self, line: LineName, range: ByteRange) -> bool {
         let clean = self.clean.borrow();
         clean.has_any(line, range) || clean.is_coming(line, range)
     }
 
-    /// Waits until nothing of these bytes is on its way that was not asked for.
+    /// Waits until no read-ahead of these bytes is in progress.
     pub(crate) async fn wait_for(&self, line: LineName, range: ByteRange) {
         let has_come = || !self.clean.borrow().is_coming(line, range);
         if !has_come() {
@@ -111,14 +115,14 @@ impl CleanRoom {
         }
     }
 
-    /// Bytes are about to be read, to be kept. `None`: they must not be.
+    /// Begins to read bytes for the cache. `None`: they must not be cached.
     pub(crate) fn begin_fill(self: &Rc<Self>, line: LineName, range: ByteRange) -> Option<Fill> {
         let name = self.clean.borrow_mut().begin_fill(line, range, None)?;
         Some(Fill { room: self.clone(), name: Some(name) })
     }
 
-    /// Whole pages that bytes of a stripe touch are about to be read for a stream, as far as they are neither kept nor on their way.
-    /// `limit`: the whole stripe.
+    /// Begins to read whole pages around bytes of a stripe for a stream, except those cached or
+    /// being read. `limit`: the whole stripe.
     pub(crate) fn begin_ahead(
         self: &Rc<Self>,
         line: LineName,
@@ -135,50 +139,50 @@ impl CleanRoom {
         begun.collect()
     }
 
-    /// Bytes of a stripe are about to be changed on the drives.
+    /// Begins a change of a stripe's bytes on the drives.
     pub(crate) fn begin_change(self: &Rc<Self>, line: LineName, range: ByteRange) -> Change {
         let name = self.clean.borrow_mut().begin_write(line, range);
-        // What was waited for has lost.
+        // Reads in progress of these bytes are no longer cached: their waiters continue.
         self.changed.notify(&self.env);
         Change { room: self.clone(), name }
     }
 
-    /// Forgets what is kept of a volume, and of what is on its way.
+    /// Drops a volume's cached data and its fills.
     pub(crate) fn forget(&self, volume: u32) {
         self.clean.borrow_mut().forget(volume);
         if self.clean.borrow().bytes().is_zero() {
-            // Nobody may keep anything any more: the system has it back.
+            // No volume caches data any more: return the memory to the system.
             *self.memory.borrow_mut() = pool(self.room());
         }
         self.changed.notify(&self.env);
     }
 
-    /// How many bytes that were read ahead for a stream have been forgotten unread since somebody asked.
+    /// The bytes read ahead for a stream that were dropped unread since the last call.
     pub(crate) fn take_wasted(&self, volume: u32, stream: StreamName) -> ByteCount {
         self.clean.borrow_mut().take_wasted(volume, stream)
     }
 
-    /// What is kept of a volume, and what came of that.
+    /// The cache counters of a volume.
     pub(crate) fn counters(&self, volume: u32) -> CleanCounters {
         self.clean.borrow().counters(volume)
     }
 
-    /// Checks what must hold of it between any two steps.
+    /// Checks its invariants, which hold between any two steps.
     ///
     /// # Errors
-    /// A sentence about somebody's mistake.
+    /// A message about a defect of the engine.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.clean.borrow().check()
     }
 }
 
 impl Fill {
-    /// They were read: these are the bytes, and nobody changes them.
+    /// Caches the bytes read, which do not change afterwards.
     pub(crate) fn give(self, slice: Slice) {
         self.end(&slice);
     }
 
-    /// They were read, into a part of a buffer that is a host's.
+    /// Caches a copy of the bytes, which were read into a part of a host's buffer.
     pub(crate) fn give_copy(self, buf: &Buf, at: ByteCount, len: ByteCount) {
         let slice = match buf.is_hollow() {
             true => Slice::hollow(len),

@@ -1,10 +1,10 @@
-//! What cells are, by their numbers. A shard's are some thousands in a row of all that the memory has, so they are kept in pages, of
-//! which those are there that have any.
+//! The state of cache blocks, by number. A shard has ranges of some thousands of all blocks, so the
+//! states are in pages, which exist only where the shard has blocks.
 
-/// Cells of a page.
+/// Blocks per page.
 const PAGE: usize = 512;
 
-/// Something of each cell that is known.
+/// A value for each known block.
 pub(super) struct Contents<T> {
     pages: Vec<Option<Box<[Option<T>]>>>,
 }
@@ -16,13 +16,13 @@ impl<T> Default for Contents<T> {
 }
 
 impl<T> Contents<T> {
-    /// What it is, to change it.
+    /// The value of a block, to change it.
     pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         let page = self.pages.get_mut(slot as usize / PAGE)?.as_mut()?;
         page[slot as usize % PAGE].as_mut()
     }
 
-    /// It is that from now on; what it was.
+    /// Sets the value of a block; returns the previous one.
     pub(super) fn insert(&mut self, slot: u32, content: T) -> Option<T> {
         let at = slot as usize / PAGE;
         if at >= self.pages.len() {
@@ -32,7 +32,7 @@ impl<T> Contents<T> {
         page[slot as usize % PAGE].replace(content)
     }
 
-    /// All of them, by their numbers.
+    /// All of them, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let there = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_ref()?)));
         there.flat_map(|(at, page)| {

@@ -1,4 +1,4 @@
-//! Whether hosts are around: tasks stand back for them, on whichever shard they are.
+//! Detection of host I/O, to which tasks yield on all shards.
 
 use crate::messages::{ShardIndex, ShardMessage};
 use crate::shard::Resources;
@@ -6,27 +6,27 @@ use platform::Instant;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// Hosts count as around for this long after their last request.
+/// Hosts count as active for this long after their last request.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// How often shards are asked whether hosts are around.
+/// The interval at which shards are asked for host activity.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// Whether hosts are around, as one shard knows.
+/// Host activity, as known to one shard.
 #[derive(Default)]
 pub(crate) struct HostActivity {
-    /// When hosts were last known to be around, here or on any other shard.
+    /// The last known host activity, here or on any other shard.
     seen: Cell<Option<Instant>>,
-    /// How many host requests there were when last looked, by who asked; this shard itself among them.
+    /// The number of host requests at the last query of each shard, including this one.
     counted: RefCell<Vec<u64>>,
-    /// Requests of hosts so far.
+    /// The number of host requests so far.
     requests: Cell<u64>,
     watching: Cell<bool>,
-    /// Tasks that want to know.
+    /// The number of tasks that watch for hosts.
     watchers: Cell<usize>,
 }
 
-/// A task that wants to know whether hosts are around; as long as it lives, they are looked for.
+/// A task's watch for host activity; shards are asked while it exists.
 pub(crate) struct Watcher {
     shard: Resources,
 }
@@ -39,12 +39,12 @@ impl Drop for Watcher {
 }
 
 impl HostActivity {
-    /// A host has asked for something.
+    /// A host request has begun.
     pub(crate) fn note_request(&self) {
         self.requests.set(self.requests.get() + 1);
     }
 
-    /// How many requests there were here.
+    /// The number of host requests on this shard.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.get()
     }
@@ -53,20 +53,20 @@ impl HostActivity {
         self.seen.get().is_some_and(|seen| now.since(seen) < LINGER)
     }
 
-    /// Whether there were requests since `asker` was last told.
+    /// Whether there were requests since the last reply to `asker`.
     fn news_for(&self, asker: ShardIndex) -> bool {
         let count = self.requests.get();
         let mut counted = self.counted.borrow_mut();
         let index = usize::from(asker.0);
         if counted.len() <= index {
-            counted.resize(index + 1, 0); // Who asks for the first time hears of all there ever were.
+            counted.resize(index + 1, 0); // The first query covers all earlier requests.
         }
         std::mem::replace(&mut counted[index], count) != count
     }
 }
 
 impl Resources {
-    /// Asks every shard whether hosts are around, for as long as the watcher lives.
+    /// Asks every shard for host activity while the watcher exists.
     pub(crate) fn watch_hosts(&self) -> Watcher {
         let hosts = self.hosts();
         hosts.watchers.set(hosts.watchers.get() + 1);
@@ -86,7 +86,7 @@ impl Resources {
         Watcher { shard: self.clone() }
     }
 
-    /// Another shard asks whether hosts are around here: it is told if they are.
+    /// Another shard asks for host activity here: replies if there is any.
     pub(crate) fn look_for_hosts(&self, asker: ShardIndex) {
         if !self.hosts().news_for(asker) {
             return;

@@ -1,4 +1,4 @@
-//! What the rooms of the engine have of the shard that they run on.
+//! The resources of a shard that the engine's layers share.
 
 mod cell_run;
 mod cells;

@@ -1,4 +1,5 @@
-//! What a shard gives to whatever runs on it: its world, locks, memory, and the ways to the controller and to its peers.
+//! A shard's resources: environment, locks, memory, and channels to the controller and to its
+//! peers.
 
 use crate::messages::{REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, ShardIndex, ShardMessage};
 use crate::shard::{CellRoom, CleanRoom, HostActivity};
@@ -14,10 +15,10 @@ use std::time::Duration;
 use units::ByteCount;
 use volume_state::RegionIndex;
 
-/// Buckets of the stripe lock table: several times the stripe requests that can be under way.
+/// Buckets of the stripe lock table: several times the possible stripe requests in progress.
 const LOCK_BUCKETS: usize = 8192;
 
-/// How long an answer waits that another shard had no room for.
+/// The delay before a reply to a shard with a full mailbox is sent again.
 const ANSWER_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 struct Inner {
@@ -36,25 +37,26 @@ struct Inner {
     hosts: HostActivity,
 }
 
-/// A user's shares of everything that is bounded on a shard. Each volume is a user: while its drives do not answer, its requests keep
-/// what they have taken, and other volumes go on with their own [parts](platform::Parts).
+/// A user's shares of the bounded resources of a shard. Each volume is a user: while its drives do
+/// not respond, its requests keep their resources, and other volumes continue with their own
+/// [parts](platform::Parts).
 ///
-/// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the
-/// rest for what plans need. They are taken in this order and no other, so that nobody waits for memory held by somebody who
-/// waits for his. The cache's memory is not of the pool.
+/// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes of
+/// partial sectors, the rest for plans. They are reserved in this order only, which prevents
+/// deadlocks. The cache's memory is not part of the pool.
 struct Bounded {
-    /// Memory for what the engine itself needs: old data, old parity, new parity.
+    /// Memory for plans: old data, old parity, new parity.
     scratch: Credits,
-    /// Memory for reads that are not whole sectors. Its holders wait for runners.
+    /// Memory for reads of partial sectors. Its owners wait for runners.
     read_edges: Credits,
-    /// Memory for writes that are not whole sectors. Its holders are runners, or need none: so they must not
-    /// wait for what reads hold that wait for runners.
+    /// Memory for writes of partial sectors. Its owners are runners, or need none: so they must not
+    /// wait for the memory of reads, which wait for runners.
     write_edges: Credits,
-    /// Memory for payloads of host requests: ports take from it before they take a buffer.
+    /// Memory for payloads of host requests: ports reserve it before they take a buffer.
     payload: Credits,
-    /// Reports that the controller has not dealt with.
+    /// Reports that the controller has not finished.
     reports_open: Credits,
-    /// Stripe requests that other shards have.
+    /// Stripe requests at other shards.
     requests_away: Credits,
 }
 
@@ -83,7 +85,7 @@ impl Bounded {
     }
 }
 
-/// What a shard gives to whatever runs on it. Cheap to clone.
+/// The resources of a shard. Cheap to clone.
 #[derive(Clone)]
 pub struct Resources {
     inner: Rc<Inner>,
@@ -91,7 +93,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Those of a shard, for what belongs to no volume.
+    /// The resources of a shard, for users other than volumes.
     pub(crate) fn new(
         env: &Env,
         index: ShardIndex,
@@ -121,28 +123,28 @@ impl Resources {
         Resources { inner: self.inner.clone(), bounded: Rc::new(self.bounded.join()) }
     }
 
-    /// The shard's world.
+    /// The shard's environment.
     pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
-    /// Which it is.
+    /// The shard's index.
     pub fn index(&self) -> ShardIndex {
         self.inner.index
     }
 
-    /// How many there are.
+    /// The number of shards.
     pub fn count(&self) -> u16 {
         self.inner.count
     }
 
-    /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
-    /// buffer is dropped.
+    /// Waits for memory for a host's payload of `len` bytes. Reserve it before the buffer is taken,
+    /// and hold it until the buffer is dropped.
     pub async fn reserve_payload(&self, len: ByteCount) -> Taken {
         self.bounded.payload.take(platform::BufferPool::block_size(len).0).await
     }
 
-    /// Memory for payloads, used or not.
+    /// Total memory for payloads.
     pub(crate) fn payload_total(&self) -> ByteCount {
         ByteCount(self.bounded.payload.total())
     }
@@ -151,7 +153,7 @@ impl Resources {
         self.bounded.scratch.take(bytes.0).await
     }
 
-    /// Waits until one more stripe request may be with another shard.
+    /// Waits for a credit to send a stripe request to another shard.
     pub(crate) async fn reserve_away(&self) -> Taken {
         self.bounded.requests_away.take(1).await
     }
@@ -168,7 +170,7 @@ impl Resources {
         &self.inner.cells
     }
 
-    /// What is kept of what drives hold too.
+    /// The read cache.
     pub(crate) fn clean(&self) -> &Rc<CleanRoom> {
         &self.inner.clean
     }
@@ -177,7 +179,7 @@ impl Resources {
         ByteCount(self.bounded.scratch.total())
     }
 
-    /// Memory for the engine's own use; the caller has reserved it.
+    /// A buffer for plans; the caller has reserved its memory.
     pub(crate) fn scratch_buffer(&self, len: ByteCount, hollow: bool) -> Buf {
         if hollow { Buf::hollow(len) } else { self.env().pool().take_reserved(len) }
     }
@@ -186,7 +188,7 @@ impl Resources {
         &self.inner.locks
     }
 
-    /// Told when a volume has lost its last user.
+    /// Notified when a volume has lost its last user.
     pub(crate) fn changed(&self) -> &Signal {
         &self.inner.changed
     }
@@ -203,11 +205,12 @@ impl Resources {
         *self.inner.peers.borrow_mut() = peers;
     }
 
-    /// Sends another shard a message that it must get. Mailboxes are dimensioned for every credit there is; one that is
-    /// full is a defect.
+    /// Sends another shard a message that must arrive. Mailboxes are sized for all credits; a full
+    /// one is a defect.
     ///
     /// # Errors
-    /// Gives the message back when the shard does not take it: what waits for an answer to it must fail.
+    /// Returns the message if the shard does not accept it: requests that wait for its reply must
+    /// fail.
     pub(crate) fn send_to(&self, to: ShardIndex, message: ShardMessage) -> Result<(), Box<ShardMessage>> {
         let peers = self.inner.peers.borrow();
         let sent = match peers.get(usize::from(to.0)) {
@@ -222,8 +225,8 @@ impl Resources {
         })
     }
 
-    /// The same of an answer, which a request of the other shard waits for: where there is no room for it, it is sent again until there
-    /// is. Only a shard that stops gives it up, for all others stop with it.
+    /// The same for a reply that a request of the other shard waits for: it is sent again until
+    /// there is space. Only a stop of that shard ends the attempts; all others stop with it.
     pub(crate) fn answer_to(&self, to: ShardIndex, answer: ShardMessage) {
         let Err(mut answer) = self.send_to(to, answer) else { return };
         let shard = self.clone();
@@ -238,7 +241,7 @@ impl Resources {
         });
     }
 
-    /// Tells another shard something that costs nothing if it is lost.
+    /// Sends another shard a message that may be lost.
     pub(crate) fn tell_peer(&self, peer: ShardIndex, message: ShardMessage) {
         if let Some(sender) = self.inner.peers.borrow().get(usize::from(peer.0))
             && sender.send(message).is_err()
@@ -247,10 +250,10 @@ impl Resources {
         }
     }
 
-    /// Tells the controller, and waits until it has dealt with it.
+    /// Sends a report to the controller, and waits until it is finished.
     ///
     /// # Errors
-    /// What the controller met, or `Gone` if there is none any more.
+    /// The controller's error, or `Gone` if the controller has stopped.
     pub(crate) async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
         let credit = self.bounded.reports_open.take(1).await;
         self.report_with(credit, volume, kind).await
@@ -270,13 +273,13 @@ impl Resources {
         reply.await.unwrap_or(Err(IoError::new(IoErrorKind::Gone)))
     }
 
-    /// Tells the controller, if that is `still` true when there is room for it.
+    /// Sends a report to the controller, if `still` is true when there is a credit for it.
     pub(crate) async fn report_if(&self, volume: VolumeId, kind: ReportKind, still: impl Fn() -> bool) {
         let credit = self.bounded.reports_open.take(1).await;
         if still()
             && let Err(error) = self.report_with(credit, volume, kind).await
         {
-            tracing::debug!(volume = volume.0, "a report came to nothing: {error}");
+            tracing::debug!(volume = volume.0, "a report failed: {error}");
         }
     }
 
@@ -286,21 +289,25 @@ impl Resources {
 
     pub(crate) async fn report_unsynced(&self, id: VolumeId, name: &str, region: RegionIndex) {
         if let Err(error) = self.report(id, ReportKind::Unsynced(region.into())).await {
-            tracing::error!(volume = name, region = region.0, "nobody remembers not to trust it: {error}");
+            tracing::error!(
+                volume = name,
+                region = region.0,
+                "could not record the region as unsynced: {error}"
+            );
         }
     }
 
-    /// Reports without waiting in the caller's task.
+    /// Sends a report without a wait in the caller's task.
     pub(crate) fn report_later(&self, id: VolumeId, name: Rc<str>, kind: ReportKind) {
         let shard = self.clone();
         self.inner.env.spawn("report", async move {
             if let Err(error) = shard.report(id, kind).await {
-                tracing::debug!(volume = %name, "a report came to nothing: {error}");
+                tracing::debug!(volume = %name, "a report failed: {error}");
             }
         });
     }
 
-    /// The controller has dealt with a report.
+    /// The controller has finished a report.
     pub(crate) fn report_done(&self, report: u64, result: Result<(), IoError>) {
         let answerer = self.inner.open_reports.borrow_mut().remove(&report);
         if let Some(answerer) = answerer {
@@ -308,7 +315,7 @@ impl Resources {
         }
     }
 
-    /// Nothing new is begun from now on. Nobody is reached any more.
+    /// No new work begins from now on, and no other shard is reached.
     pub(crate) fn stop(&self) {
         let inner = &self.inner;
         inner.stopping.set(true);
@@ -316,7 +323,7 @@ impl Resources {
         drop(inner.peers.take());
     }
 
-    /// Whoever waits for the controller waits in vain.
+    /// Ends all waits for the controller: no reply will arrive.
     pub(crate) fn forget_reports(&self) {
         drop(self.inner.open_reports.take());
     }

@@ -1,4 +1,4 @@
-//! One request on one stripe: planned and executed, and planned again as long as that may help.
+//! One request on one stripe: planned, executed, and planned again while a new plan may succeed.
 
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Executed, Host, scratch_need};
@@ -8,39 +8,39 @@ use platform::{IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
-/// What to do about something that cannot be read.
+/// How to handle a failed read.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Patience {
-    /// Plan around its drive.
+    /// Plan without the drive that failed the read.
     #[default]
     PlanAround,
-    /// The same, but not where copies may differ: the caller asks for less, so that as little as possible changes
-    /// from the copy that speaks for all to another one.
+    /// Like `PlanAround`, except where copies may differ. There the caller splits the request, so
+    /// that few blocks are read from a copy other than the designated one.
     OneCopy,
-    /// Give up at once: the caller has it repaired first.
+    /// Fail at once: the caller repairs the block first.
     Repair,
 }
 
-/// How a request is attempted.
+/// Options of an attempt.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Attempt {
-    /// The caller holds what has to be held: bytes may be computed from others.
+    /// The caller holds the needed locks: bytes may be computed from other drives.
     pub(crate) held: bool,
-    /// What to do about something that cannot be read.
+    /// How to handle a failed read.
     pub(crate) patience: Patience,
-    /// Drives whose part of the stripe is not to be read, but computed anew.
+    /// Drives whose part of the stripe is computed instead of read.
     pub(crate) unbelieved: DriveSet,
-    /// Drives that are stale in this stripe and are to be made current by it.
+    /// Drives that are stale in this stripe and that the request makes current.
     pub(crate) filling: DriveSet,
-    /// The stripe's redundancy is to be computed anew, `filling` is current already.
+    /// Compute the stripe's redundancy anew; the drives in `filling` are already current.
     pub(crate) settle: bool,
-    /// A drive whose strip of the stripe is to be computed into its spare strip, and the drive that has that
-    /// (RAID 5EE).
+    /// A drive whose strip is computed into its spare strip, and the drive that holds this spare
+    /// strip (RAID 5EE).
     pub(crate) moving: Option<(DriveIndex, DriveIndex)>,
 }
 
 impl Attempt {
-    /// Nobody holds anything.
+    /// The caller holds no lock.
     pub(crate) const FREE: Attempt = Attempt {
         held: false,
         patience: Patience::OneCopy,
@@ -49,42 +49,42 @@ impl Attempt {
         settle: false,
         moving: None,
     };
-    /// The caller holds what has to be held.
+    /// The caller holds the needed locks.
     pub(crate) const HELD: Attempt = Attempt { held: true, patience: Patience::PlanAround, ..Attempt::FREE };
 
-    /// The same with another patience.
+    /// The same options with another `patience`.
     pub(crate) const fn with(self, patience: Patience) -> Attempt {
         Attempt { patience, ..self }
     }
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub(crate) enum Ended {
-    /// It is done.
+    /// The request is complete.
     Done {
-        /// Drives of the array that were not written although they have a part in the stripe.
+        /// Drives with a part in the stripe that were not written.
         skipped: DriveSet,
-        /// Where what was compared differs.
+        /// The difference that a comparison found.
         mismatch: Option<Mismatch>,
     },
-    /// Bytes cannot be read that are needed, and nothing replaces them; the trouble says where. Less of them may
-    /// be had one by one.
+    /// Needed bytes are unreadable and cannot be reconstructed; `trouble` lists them. The caller
+    /// may still succeed block by block.
     Lost,
-    /// Bytes have to be computed from others: the stripe must be held.
+    /// Bytes must be computed from other drives: the caller must lock the stripe.
     NeedsLock,
-    /// It cannot be done.
+    /// The request failed.
     Failed(IoError),
 }
 
-/// Whether a request is not planned around what could not be read just now: the places behind those `known` before, or a drive that may
-/// well be readable. `differ`: copies may.
+/// Whether a request is not planned again after a failed read. Such a read failed at a place that
+/// is not in `known`, or on a drive that may be readable later. `differ`: copies may differ.
 fn gives_up(
     patience: Patience,
     request: &Request<'_>,
     differ: bool,
     (trouble, known): (&Trouble, usize),
 ) -> Option<Ended> {
-    // Only what is lost may be had from another copy, or from parity that does not agree yet.
+    // Only unreadable blocks may come from another copy, or from parity that may not agree.
     let is_repair = patience == Patience::Repair && !request.is_write();
     if let Some(error) = trouble.unread.filter(|_| differ || is_repair) {
         return Some(Ended::Failed(error));
@@ -97,7 +97,7 @@ fn gives_up(
     (gives_up && trouble.places.len() > known).then_some(Ended::Lost)
 }
 
-/// Whether a request looks elsewhere for what a drive takes long to read.
+/// Whether a request avoids drives that are slow to read.
 fn is_hasty(request: &Request<'_>, how: &Attempt) -> bool {
     let is_host_like = match request {
         Request::Read { .. } => how.patience != Patience::Repair,
@@ -108,8 +108,8 @@ fn is_hasty(request: &Request<'_>, how: &Attempt) -> bool {
 }
 
 impl Stripes {
-    /// Plans and executes a request until it is done or cannot be. `trouble` collects what could not be read; what
-    /// it holds already is planned around.
+    /// Plans and executes a request until it completes or fails. `trouble` collects failed reads;
+    /// the first plan avoids drives that it contains.
     pub(crate) async fn attempt(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -141,10 +141,10 @@ impl Stripes {
         if written == Some(true) {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
-        // Boxed here, it is moved once: callers that hand one another their futures stay small.
+        // Boxed here, the future moves once: nested futures of callers stay small.
         let ended = Box::pin(self.attempt_by_plans(stripe, &request, &mut host, trouble, how)).await;
         if written.is_some() && !matches!(ended, Ended::Done { .. }) {
-            // Copies may differ by what some have of it.
+            // A partial write may leave copies that differ.
             Box::pin(self.distrust(stripe)).await;
         }
         (ended, host)
@@ -165,9 +165,10 @@ impl Stripes {
                     trouble.places.extend(self.unknown_places(stripe, self.columns_of(request)));
                 }
                 break match (trouble.unread, self.unplannable(&lost)) {
-                    // It may well be readable a moment later: nothing is given up.
+                    // The drive may be readable later: no block is declared lost.
                     (Some(error), _) => Ended::Failed(error),
-                    // What stands in the way of a write is given up, if need be: one block must not keep others from it.
+                    // Unreadable blocks that block a write are reported as lost; other blocks of
+                    // the write continue.
                     (None, Ended::Failed(_)) if request.is_write() && !trouble.is_empty() => Ended::Lost,
                     (None, ended) => ended,
                 };
@@ -184,7 +185,7 @@ impl Stripes {
             let made_under = self.state().revision();
             let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
             if made_under != self.state().revision() {
-                continue; // The plan is about drives, or a health, of before.
+                continue; // The plan is for an earlier set of drives or health.
             }
             trouble.is_patient |= !plan.health().parity_trusted || !is_hasty(request, how);
             let known = trouble.places.len();
@@ -216,7 +217,7 @@ impl Stripes {
         ended
     }
 
-    /// Plans a request without the drives that take long, if that can be; otherwise it waits for them.
+    /// Plans a request without slow drives if possible; otherwise the request waits for them.
     fn plan(
         &self,
         plan: &mut Plan,
@@ -229,7 +230,8 @@ impl Stripes {
         trouble.late = if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY };
         if !trouble.late.is_empty() {
             let health = self.health_for(stripe, request, trouble, how);
-            // Where redundancy does not agree it does not tell what they would, and could not follow a write.
+            // Redundancy that does not agree can neither reconstruct data nor be updated by a
+            // write.
             let may_do_without = health.parity_trusted;
             if may_do_without && plan::plan_into(plan, self.geometry(), stripe, *request, &health).is_ok() {
                 return Ok(());
@@ -267,8 +269,8 @@ impl Stripes {
         health
     }
 
-    /// Takes note of a write that parity cannot follow: it does not agree with the data, and not all of these
-    /// can be had to compute it anew.
+    /// Records that parity cannot follow a write: parity does not agree with the data, and a
+    /// missing drive prevents computing it anew.
     fn note_gap(&self, plan: &Plan) {
         let (health, drives) = (plan.health(), self.geometry().drives());
         let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
@@ -277,7 +279,7 @@ impl Stripes {
         }
     }
 
-    /// Drives that the plan left out because they fail, whose failure is perhaps not durable yet.
+    /// Drives that the plan omits because they failed; the failure may not be durable yet.
     pub(crate) fn left_out(&self, plan: &Plan) -> DriveSet {
         let all = DriveSet::first(self.geometry().drives());
         match plan.request() {

@@ -1,39 +1,47 @@
-//! Writes without redundancy by shards that do not own the stripe: *beside* its owner.
+//! Non-owner writes: writes without redundancy by shards that do not own the stripe.
 //!
-//! Whatever changes a stripe goes by its owner, who alone has its locks, its mark, its line, and what is kept of its reads. A write of whole
-//! sectors on a level without redundancy hardly needs him, and sending it to him costs two shards more than writing it. So another shard does it
-//! itself, where nothing is missing of what the owner is there for:
+//! The owner of a stripe holds its locks, mark, cache line and read cache entries. Sending a write
+//! of whole sectors to the owner costs two shards more than the write. On a level without
+//! redundancy another shard performs the write itself; each duty of the owner is covered in another
+//! way:
 //!
-//! | what the owner sees to | why he is not missed |
-//! | --- | --- |
-//! | marks, redundancy, records of a journal | there is no redundancy that would have to agree with anything |
-//! | two writes of the same sectors | both are outstanding, and a drive carries them out in any order; so it is with two that the owner has, whose locks are shared |
-//! | bytes that are read, changed and written again: parts of sectors that are completed, repairs, copies, stripes that go out of use | whoever holds such bytes alone has *closed* the volume before: nobody begins beside him until he is done, and he has waited for those who were writing |
-//! | a drive that is being filled gets what the slot's drive gets | from the first shard on that knows of it, or of anything else that is not well, to the last one that knows how it ended, nobody writes beside anybody ([`Drives::look_at_health`](crate::members::Drives)): shards hear of changes one after the other; those who began before that are waited for by the copy, which holds stripes alone |
-//! | blocks that are lost | that they are is known to every shard before whoever holds the stripe lets go of it |
-//! | what is dirty | every shard knows that writes are answered by the cache before the first of them is ([`Absorb::NoMore`](crate::Absorb)) |
-//! | what is kept of reads | a shard that keeps anything of the volume has it closed as long, and keeps nothing that was read while others were still writing |
-//! | going to another layout | by the windows that hosts wait for, on every shard; a shard for which not all stripes are in use sends the write to the owner |
-//! | flushes, errors, drives that fail | each shard flushes the drives, whoever wrote to them; and deals with errors of its own operations |
+//! - Marks, redundancy, journal records: the level has no redundancy.
+//! - Order of writes to the same sectors: all are outstanding, and a drive may reorder them. Owners
+//!   share their locks for such writes too.
+//! - Exclusive use (partial sectors, repairs, copies, stripes removed from use): the task first
+//!   *closes* the volume to non-owner writes, and waits for those in progress.
+//! - Writes to a replacement drive: non-owner writes stop before the first shard sees a change of
+//!   health ([`Drives::look_at_health`](crate::members::Drives)), and resume after the last shard
+//!   knows its end. The copy locks stripes exclusively, and so waits for earlier writes.
+//! - Lost blocks: every shard has the list before the owner unlocks the stripe.
+//! - Dirty data: every shard knows of write-back before the first write is acknowledged from the
+//!   cache ([`Absorb::NoMore`](crate::Absorb)).
+//! - Read cache: a shard that caches reads keeps the volume closed, and drops data that was read
+//!   during non-owner writes.
+//! - Reshape: its windows make hosts wait on every shard. A shard for which some stripes are not in
+//!   use sends the write to the owner.
+//! - Flushes, errors, drive failures: each shard flushes all drives, and handles errors of its own
+//!   operations.
 //!
 //! # Invariants
-//! - A shard on which anything of the volume is not well has it closed.
-//! - While somebody has the volume closed nobody begins to write beside the owner.
-//! - Whoever waits for those that are writing holds nothing that they need: they wait for their drive alone.
+//! - A shard keeps the volume closed while the volume is not healthy on it.
+//! - While the volume is closed no non-owner write begins.
+//! - A task that waits for non-owner writes holds nothing that they need: they wait for their
+//!   drives only.
 
 use crate::attachment::{Beside, Closed};
 use crate::stripe::Stripes;
 use std::time::Duration;
 
-/// After what time whoever has closed a volume looks whether somebody is still writing. Each further look is after twice the time, up to
-/// [`LONGEST`]: a drive that stalls does so for long.
+/// The first interval at which the closing task polls for running non-owner writes. It doubles up
+/// to [`LONGEST`], because a stalled drive stalls for long.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// See [`LOOK`].
+/// The longest polling interval; see [`LOOK`].
 const LONGEST: Duration = Duration::from_millis(5);
 
 impl Stripes {
-    /// Begins a write of whole sectors to stripes of other shards. `None`: their owners have to do it.
+    /// Begins a write of whole sectors to stripes of other shards. `None`: the owners must write.
     pub(crate) fn write_beside(&self) -> Option<Beside> {
         let live = self.live();
         let is_all = live.start == 0 && live.end >= self.geometry().stripes().0;
@@ -41,8 +49,8 @@ impl Stripes {
         if may { self.beside.begin() } else { None }
     }
 
-    /// Keeps those away who write beside the owners of stripes, for somebody who is about to hold a stripe alone, and holds nothing yet. Done
-    /// when none of them is writing.
+    /// Excludes non-owner writes for a task that is about to lock a stripe exclusively and holds
+    /// nothing yet. Returns when none is running.
     pub(crate) async fn close_beside(&self) -> Option<Closed> {
         if self.is_redundant() || self.shard.count() == 1 {
             return None;

@@ -1,10 +1,11 @@
-//! Whatever changes what the drives of a stripe hold, so that nothing older of it is kept in the read cache.
+//! Invalidates the read cache before the data of a stripe changes on the drives.
 //!
 //! # Invariant
-//! Whoever is about to write data of a stripe to drives has a [`Changing`] of these bytes, from before the first of them is written
-//! until nothing is written any more. Only then may the bytes be read to be kept ([`Stripes::may_fill`]).
+//! A task that writes data of a stripe to drives holds a [`Changing`] for these bytes, from before
+//! its first write until its last write is complete. Bytes are read into the cache only while no
+//! [`Changing`] covers them ([`Stripes::may_fill`]).
 //!
-//! A volume that keeps nothing only counts: the memory of the shard is not asked.
+//! For a volume that the read cache does not hold, changes are only counted.
 
 use crate::attachment::Closed;
 use crate::shard;
@@ -14,21 +15,21 @@ use plan::Request;
 use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// Whether a volume keeps anything in the read cache.
+/// Whether the read cache holds data of a volume.
 #[derive(Default)]
 pub(crate) struct CleanUse {
     keeps: Cell<bool>,
-    /// As long as it does, nobody writes beside the owner.
+    /// Excludes non-owner writes while the read cache holds data.
     closed: RefCell<Option<Closed>>,
-    /// Writes that began while it kept nothing, and have not ended.
+    /// Writes in progress that began while the read cache held no data of the volume.
     unseen: Cell<u32>,
 }
 
-/// Bytes of a stripe are being changed.
+/// Guard: bytes of a stripe are being changed.
 pub(crate) enum Changing<'a> {
-    /// The read cache knows.
+    /// The read cache is notified.
     Seen { _change: shard::Change },
-    /// It keeps nothing of the volume, and will not before this has ended.
+    /// The read cache holds no data of the volume, and will not before this has ended.
     Unseen(&'a CleanUse),
 }
 
@@ -41,36 +42,36 @@ impl Drop for Changing<'_> {
 }
 
 impl CleanUse {
-    /// Whether something may be kept of the volume, or will be soon.
+    /// Whether the read cache holds data of the volume, or will soon.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps.get()
     }
 }
 
 impl Stripes {
-    /// Whether what is read now may be kept.
+    /// Whether data read now may enter the read cache.
     pub(crate) fn may_fill(&self) -> bool {
         self.clean.keeps.get() && self.clean.unseen.get() == 0 && !self.beside.is_written()
     }
 
-    /// Whether something of the volume is kept from now on.
+    /// Sets whether the read cache holds data of the volume.
     pub(crate) fn set_keeps(&self, keeps: bool) {
         self.clean.keeps.set(keeps);
         let closed = keeps.then(|| self.beside.close());
         drop(self.clean.closed.replace(closed));
     }
 
-    /// What the read cache calls a stripe.
+    /// The read cache's name for a stripe.
     pub(crate) fn line_name(&self, stripe: StripeIndex) -> LineName {
         LineName { volume: self.spec.id.0, stripe }
     }
 
-    /// All data of a stripe.
+    /// The data range of a whole stripe.
     pub(crate) fn whole_stripe(&self) -> ByteRange {
         ByteRange::new(ByteOffset(0), self.geometry().stripe_bytes())
     }
 
-    /// Bytes of a stripe are about to be changed on the drives.
+    /// Begins a change of bytes of a stripe on the drives.
     pub(crate) fn begin_change(&self, stripe: StripeIndex, range: ByteRange) -> Changing<'_> {
         if self.clean.keeps.get() {
             let change = self.shard.clean().begin_change(self.line_name(stripe), range);
@@ -80,7 +81,7 @@ impl Stripes {
         Changing::Unseen(&self.clean)
     }
 
-    /// Nothing is kept any more of what was read of these stripes.
+    /// Removes these stripes from the read cache.
     pub(crate) async fn forget_read(&self, stripes: std::ops::Range<u64>) {
         if !self.clean.keeps.get() {
             return;
@@ -91,8 +92,8 @@ impl Stripes {
         }
     }
 
-    /// What a request changes of a stripe's data, if anything. What computes anew what a drive should hold may give something else
-    /// than that drive held, so that counts for the whole stripe.
+    /// The range of a stripe's data that a request changes, if any. Recomputation may give other
+    /// content than the drive held, so it counts as a change of the whole stripe.
     pub(super) fn changed_by(&self, request: &Request<'_>) -> Option<ByteRange> {
         match request {
             Request::Read { .. } | Request::Verify { .. } | Request::Copy { .. } => None,

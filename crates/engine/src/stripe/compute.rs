@@ -1,11 +1,11 @@
-//! The computing half of executing a plan: what it makes in memory between its reads and its commit.
+//! The computations of a plan: performed in memory between its reads and its commit.
 //!
 //! # Invariants
-//! - Parity is computed from where data lies, be it in several slices: sources are borrowed, never copied. Only old
-//!   parity that is cached is copied, as it is to stay what it is.
+//! - Parity is computed from the data in place, even in several slices: sources are borrowed, never
+//!   copied. The exception is cached old parity, which must not change.
 //! - One step is one pass over memory, P and Q together.
 //! - A target is taken out of the memory while it is written, so that no source overlaps it.
-//! - Hollow memory is not computed, only charged for: models run on lengths. What is hollow always agrees.
+//! - Data-less buffers are not computed, only charged for: models use lengths. They always agree.
 
 use crate::stripe::Stripes;
 use crate::stripe::execute::{Lying, Memory};
@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// A buffer of the plan's own: open while computations may write it, then sealed, so that several writes may
-/// take it.
+/// A buffer of the plan: writable by computations while open, then sealed, so that several writes
+/// can share it.
 pub(crate) enum OwnBuf {
     Open(Buf),
     Sealed(Slice),
@@ -33,7 +33,7 @@ impl OwnBuf {
         }
     }
 
-    /// Its bytes; `None` when it is hollow.
+    /// The bytes; `None` for a data-less buffer.
     pub(crate) fn solid(&self) -> Option<&[u8]> {
         match self {
             OwnBuf::Open(buf) => (!buf.is_hollow()).then(|| buf.bytes()),
@@ -41,7 +41,7 @@ impl OwnBuf {
         }
     }
 
-    /// A part of it, to write; `None` while it is open.
+    /// A slice of the buffer to write; `None` while it is open.
     pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Option<Slice> {
         match self {
             OwnBuf::Open(_) => None,
@@ -49,7 +49,7 @@ impl OwnBuf {
         }
     }
 
-    /// Takes the buffer out, to put another one in its place.
+    /// Takes the buffer out, so that another can replace it.
     fn take(&mut self) -> Option<Buf> {
         match self {
             OwnBuf::Open(buf) => Some(std::mem::replace(buf, Buf::hollow(ByteCount::ZERO))),
@@ -64,14 +64,14 @@ impl OwnBuf {
     }
 }
 
-/// A target while it is written.
+/// A target during a computation.
 struct Taken {
     home: Home,
     buf: Buf,
     skip: usize,
 }
 
-/// Where a target's buffer was taken from, and goes back to.
+/// The place from which a target's buffer was taken, and to which it returns.
 enum Home {
     Host(u64),
     Scratch(usize),
@@ -84,10 +84,10 @@ impl Taken {
     }
 }
 
-/// Which bytes of what is compared do not agree, and the one strip that explains it.
+/// The bytes of a comparison that differ, and the single strip that explains the difference.
 type Difference = (Range<usize>, Option<Role>);
 
-/// The pieces of the sources of one computation that lie in several slices; most computations have none.
+/// Source pieces of a computation that lie in several slices; most computations have none.
 #[derive(Default)]
 struct Scattered<'a> {
     pieces: SmallVec<[Piece<'a>; 4]>,
@@ -113,8 +113,8 @@ impl<'a> Scattered<'a> {
 
 type Sources<'a> = SmallVec<[parity::Source<'a>; 32]>;
 
-/// A plan that does not fit the memory it was given: somebody's mistake, which [`Stripes::compute_all`] does not let pass
-/// for anything else.
+/// A plan that does not fit its memory: a programming error, which [`Stripes::compute_all`] turns
+/// into a panic.
 fn missing() -> IoError {
     IoError::new(IoErrorKind::Invalid)
 }
@@ -124,10 +124,10 @@ fn refused(error: parity::Error) -> IoError {
     missing()
 }
 
-/// Bytes of a data strip count as zeros from now on: the same bytes of P or Q of its stripe follow.
+/// Updates P or Q after bytes of a data strip have been replaced by zeros.
 ///
 /// # Errors
-/// When these are not as many bytes, or the role is not that of parity.
+/// When the lengths differ, or the role is not parity.
 pub fn count_as_zeros(
     map: &StripeMap,
     index: DataIndex,
@@ -149,10 +149,10 @@ pub fn count_as_zeros(
 }
 
 impl Stripes {
-    /// Makes everything that the plan makes in memory. What was compared differs in what comes back.
+    /// Performs all computations of a plan. Returns the mismatch that a comparison found.
     ///
     /// # Panics
-    /// When the plan computes from what its memory has not.
+    /// When a source of the plan is not in its memory.
     pub(crate) async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Option<Mismatch> {
         for len in plan.scratch() {
             memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
@@ -161,7 +161,7 @@ impl Stripes {
         for compute in plan.computes() {
             let terms = plan.terms(compute);
             let computed = memory.compute(compute, terms).unwrap_or_else(|error| {
-                panic!("the plan of {} computes what its memory has not: {error}", plan.stripe());
+                panic!("the plan of {} uses data not in memory: {error}", plan.stripe());
             });
             if let Some(found) = computed {
                 mismatch = Some(mismatch.map_or(found, |earlier| earlier.and(found)));
@@ -175,7 +175,7 @@ impl Stripes {
 }
 
 impl Memory {
-    /// One computation; what a comparison found.
+    /// Performs one computation; returns the mismatch that a comparison found.
     fn compute(&mut self, compute: &Compute, terms: &[Term]) -> Result<Option<Mismatch>, IoError> {
         if self.hollow {
             return Ok(None);
@@ -203,7 +203,7 @@ impl Memory {
         }))
     }
 
-    /// Every buffer of the plan's own can be written from now on.
+    /// Seals all buffers of the plan: writes can use them.
     fn seal(&mut self) {
         self.scratch.iter_mut().for_each(OwnBuf::seal);
         self.brought.iter_mut().for_each(|brought| brought.bytes.seal());
@@ -223,7 +223,7 @@ impl Memory {
         })
     }
 
-    /// In place: the targets hold old parity, or get it from where it is cached.
+    /// In place: the targets hold old parity, or get it from the cache.
     fn update(
         &mut self,
         kind: ComputeKind,
@@ -269,7 +269,7 @@ impl Memory {
         })
     }
 
-    /// Which bytes of copies differ, and which copy is alone with what it holds.
+    /// The bytes in which copies differ, and the copy that differs from all others.
     fn compare(&self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
         let zeroes = platform::buffers::zero_bytes();
         let mut copies: SmallVec<[&[u8]; 4]> = SmallVec::new();
@@ -277,7 +277,7 @@ impl Memory {
             copies.push(match self.lying(term.from, len)? {
                 Lying::Bytes(bytes) => bytes,
                 Lying::Zero => zeroes.get(..len).ok_or_else(missing)?,
-                Lying::Scattered => return Err(missing()), // What is compared was read.
+                Lying::Scattered => return Err(missing()), // Compared bytes come from reads.
             });
         }
         let Some((first, others)) = copies.split_first() else { return Ok(None) };
@@ -296,7 +296,7 @@ impl Memory {
         Ok(Some((start..end, culprit)))
     }
 
-    /// Which bytes of parity do not agree with the data, and which strip explains it.
+    /// The bytes in which parity and data disagree, and the strip that explains this.
     fn check(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
         let scattered = self.scattered(terms, len)?;
         let sources = self.data_strips(terms, len, &scattered)?;
@@ -324,7 +324,7 @@ impl Memory {
         })
     }
 
-    /// Q alone: takes the data out of it where it was read. What is left should be nothing.
+    /// Q alone: subtracts the data from Q in its read buffer. The result should be zero.
     fn check_q(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
         let q = terms.iter().find(|term| term.role == Role::Q).ok_or_else(missing)?;
         let Source::Read { slot, at } = q.from else { return Err(missing()) };
@@ -349,7 +349,7 @@ impl Memory {
         Ok(wrong)
     }
 
-    /// The terms that are data strips, where they lie.
+    /// The data strips among the terms, in place.
     fn data_strips<'a>(
         &'a self,
         terms: &[Term],
@@ -388,7 +388,7 @@ impl Memory {
         })
     }
 
-    /// The pieces of the terms that lie in several slices.
+    /// The pieces of terms that lie in several slices.
     fn scattered(&self, terms: &[Term], len: usize) -> Result<Scattered<'_>, IoError> {
         let mut scattered = Scattered::default();
         let Some(payload) = self.payload.as_ref().filter(|payload| !payload.is_one_slice()) else {
@@ -408,7 +408,7 @@ impl Memory {
         Ok(scattered)
     }
 
-    /// Copies what is cached.
+    /// Copies cached bytes.
     fn copy_cached(&self, source: Source, into: &mut [u8]) -> Result<(), IoError> {
         let (Source::Cached { role, at }, Some(payload)) = (source, &self.payload) else {
             return Err(missing());
@@ -421,7 +421,7 @@ impl Memory {
         if done == into.len() { Ok(()) } else { Err(missing()) }
     }
 
-    /// Lets `work` write `len` bytes of each target, beside the rest of the memory.
+    /// Calls `work` to write `len` bytes of each target while the rest of the memory is borrowed.
     fn write_into(
         &mut self,
         targets: [Option<Target>; 2],

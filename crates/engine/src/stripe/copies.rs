@@ -1,5 +1,5 @@
-//! Copies: a write inside one strip of a mirror goes to each of its copies as it is. There is nothing to read, to compute or to
-//! choose, so no plan is made.
+//! A write inside one strip of a mirror goes unchanged to each copy. It needs no read, computation
+//! or choice, so no plan is made.
 
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{DriveOp, DriveOps};
@@ -10,18 +10,19 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 
 impl Stripes {
-    /// Whether a write of these bytes of a stripe is such a write, and all is well there.
+    /// Whether a write is inside one strip of a mirror, and the stripe is healthy.
     pub(crate) fn may_go_to_copies(&self, stripe: StripeIndex, within: ByteRange) -> bool {
         let geometry = self.geometry();
         let is_mirrored = geometry.copies() > 1 && geometry.parity_strips() == 0;
         let (_, at) = geometry.strip_of(ByteCount(within.start.0));
-        // Where all is well no drive is being filled.
+        // In a healthy region no drive is being filled.
         let is_well = || self.is_well(self.region_of(stripe)) && self.is_initialised(stripe);
         is_mirrored && is_well() && at + within.len <= geometry.strip().bytes()
     }
 
-    /// Writes bytes that [may](Stripes::may_go_to_copies). The caller holds them, and has said that they change. False: some drive did not
-    /// take them, which is known by now: a plan has to write the same bytes again, to whoever is left.
+    /// Writes bytes that [may](Stripes::may_go_to_copies). The caller holds them, and has announced
+    /// the change. False: some drive failed the write, and this is noted. The caller must write the
+    /// same bytes again by a plan.
     pub(crate) async fn write_to_copies(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -44,7 +45,7 @@ impl Stripes {
         let lacking = ops.finish(self, |answered| {
             if let Err(error) = answered.result {
                 is_done = false;
-                // Whether the write can be done without the drive is the plan's to find out.
+                // The plan decides whether the write succeeds without this drive.
                 let _ = self.write_fault(answered.slot, answered.member.as_ref(), error);
             }
         });

@@ -1,20 +1,20 @@
-//! Which regions may have redundancy that does not agree with their data.
+//! Dirty regions: regions whose redundancy may disagree with their data.
 //!
-//! A write changes several drives, and a crash may come between: so the *region* of a stripe is marked dirty,
-//! durably, before the first write to it (rule (b) of the promises). After a crash the marked regions are
-//! *unsynced*: until the resync has passed them, their parity is not used and one designated mirror speaks
-//! for all. A region that has been quiet for a while is unmarked again, so that a crash costs a resync of what
-//! was being written and of nothing else.
+//! A crash may interrupt a write that changes several drives. So the *region* of a stripe is marked
+//! dirty, durably, before its first write (rule (b) of `ARCHITECTURE.md`). After a crash marked
+//! regions are *unsynced*: until a resync their parity is not used, and one designated mirror is
+//! read. A region that has been quiet for some time is unmarked, so that a crash causes a resync of
+//! recent writes only.
 //!
 //! # Invariants
 //! - A write to a redundant volume runs only while its region is `Dirty` here and marked durably.
-//! - Only the shard that owns a region changes its state; the controller keeps the durable map.
-//! - A write that parity cannot follow (a drive is missing before the resync is done) is counted (`gaps`): a
-//!   resync that was under way meanwhile has not made its region agree, whatever it did before and after.
-//! - What nobody ever wrote is zeroes, on every drive that is not stale there ([`first_write`](crate::stripe::first_write)): a
-//!   region that was never written is synced.
-//! - A region goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
-//!   write asks to mark it again: both go through one mailbox, in order.
+//! - Only the owner shard changes a region's state; the controller keeps the durable map.
+//! - A write that parity cannot follow (a drive is missing before the resync is done) is counted
+//!   (`gaps`). A resync that runs at that time does not make its region agree.
+//! - A region that was never written is synced: each drive that is not stale there holds zeros
+//!   ([`first_write`](crate::stripe::first_write)).
+//! - A region becomes `Clean` here *before* the unmark request, and the next write requests a mark:
+//!   both use one mailbox, in order.
 
 use crate::messages::ShardIndex;
 use platform::sync::Signal;
@@ -27,7 +27,7 @@ use volume_state::{Change, RegionIndex, RegionSet};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Clean,
-    /// Asked to be marked; not yet durable.
+    /// A mark is requested, but not durable yet.
     Marking,
     Dirty,
     /// The last attempt to mark it failed.
@@ -48,8 +48,8 @@ pub(crate) struct DirtyRegions {
 }
 
 impl DirtyRegions {
-    /// `owns`: whether this shard owns a region. Others' regions are quiet here whatever is written to them, and are
-    /// not ours to have unmarked.
+    /// `owns`: whether this shard owns a region. Regions of other shards look quiet here even
+    /// during writes; this shard does not unmark them.
     pub(crate) fn new(regions: u32, marked: &RegionSet, owns: impl Fn(RegionIndex) -> bool) -> DirtyRegions {
         let mut marks = vec![Mark::Clean; regions as usize];
         let mine = marked.iter().filter(|region| region.0 < regions && owns(*region));
@@ -61,7 +61,7 @@ impl DirtyRegions {
         DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
     }
 
-    /// Regions were marked that this shard has not asked for: those that it owns are its to have unmarked.
+    /// Notes regions marked without a request of this shard, so that it unmarks those that it owns.
     pub(crate) fn note_marked(&self, regions: &RegionSet, now: Instant, owns: impl Fn(RegionIndex) -> bool) {
         let mut marks = self.marks.borrow_mut();
         for region in regions.iter().filter(|region| owns(*region)) {
@@ -72,7 +72,7 @@ impl DirtyRegions {
         }
     }
 
-    /// A region that is written while it is not marked, by what is recorded or here.
+    /// A region that is being written without a durable mark.
     pub(super) fn unmarked_write(&self, marked: &RegionSet) -> Option<RegionIndex> {
         let marks = self.marks.borrow();
         let is_marked =
@@ -82,7 +82,7 @@ impl DirtyRegions {
         written.find(|(region, _)| !is_marked(**region)).map(|(region, _)| *region)
     }
 
-    /// Whether nobody writes to a region, nor has asked to.
+    /// Whether a region has no write, and none waits for its mark.
     pub(crate) fn is_clean(&self, region: RegionIndex) -> bool {
         self.marks
             .borrow()
@@ -90,8 +90,8 @@ impl DirtyRegions {
             .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
     }
 
-    /// Counts a write in. `Err(true)`: the region must be marked first, and the caller is to ask for it;
-    /// `Err(false)`: somebody has asked already.
+    /// Counts a write. `Err(true)`: the region is not marked, and the caller must request it.
+    /// `Err(false)`: the mark is already requested.
     fn try_begin(&self, region: RegionIndex) -> Result<(), bool> {
         let mut marks = self.marks.borrow_mut();
         let mark = &mut marks[region.0 as usize];
@@ -108,7 +108,7 @@ impl DirtyRegions {
         }
     }
 
-    /// Counts a write in where the region is marked; false: it is not, and nothing was begun.
+    /// Counts a write if the region is marked; otherwise returns false.
     fn try_begin_marked(&self, region: RegionIndex) -> bool {
         let is_marked = self.marks.borrow()[region.0 as usize] == Mark::Dirty;
         is_marked && self.try_begin(region).is_ok()
@@ -143,8 +143,8 @@ impl DirtyRegions {
         }
     }
 
-    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them. Those that are
-    /// unsynced stay.
+    /// Marks regions as clean that have been quiet since `before`, and returns them. Unsynced
+    /// regions stay dirty.
     pub(crate) fn take_quiet(&self, before: Instant, unsynced: &RegionSet) -> RegionSet {
         let mut quiet = RegionSet::EMPTY;
         self.active.borrow_mut().retain(|region, activity| {
@@ -163,14 +163,14 @@ impl DirtyRegions {
 }
 
 impl crate::stripe::Stripes {
-    /// The controller has marked regions that no write here asked for.
+    /// Notes regions that the controller marked without a request from a write here.
     pub(crate) fn note_marked(&self, regions: &RegionSet) {
         let owns = |region| ShardIndex::owning(region, self.shard.count()) == self.shard.index();
         self.dirty.note_marked(regions, self.shard.env().now(), owns);
     }
 }
 
-/// A write under way in a dirty region; dropping counts it out.
+/// A write in progress in a dirty region; dropping it ends the count.
 pub(crate) struct Writing {
     volume: Rc<crate::stripe::Stripes>,
     region: RegionIndex,
@@ -182,7 +182,7 @@ impl Drop for Writing {
     }
 }
 
-/// Counts a write in, if its region is marked; `None`: it is not, and has to be first.
+/// Counts a write if its region is marked; otherwise `None`.
 pub(crate) fn begin_marked_write(
     volume: &Rc<crate::stripe::Stripes>,
     region: RegionIndex,
@@ -190,7 +190,7 @@ pub(crate) fn begin_marked_write(
     volume.dirty.try_begin_marked(region).then(|| Writing { volume: volume.clone(), region })
 }
 
-/// Makes sure that the region is marked durably, and counts a write in.
+/// Makes the region's mark durable, and counts a write.
 ///
 /// # Errors
 /// When the region cannot be marked: then nothing may be written to it.
@@ -223,9 +223,9 @@ pub(crate) async fn begin_write(
 mod tests {
     use super::*;
 
-    /// A mirror was started after a crash with its one region marked. The shard that did not own the region saw it
-    /// quiet, had it unmarked under the writes of the owner, and the next crash left mirrors that differed and
-    /// nobody who knew.
+    /// Regression: after a crash a mirror started with one marked region. A shard that did not own
+    /// it saw it quiet and unmarked it during writes of the owner. The next crash left different
+    /// copies, unmarked.
     #[test]
     fn a_region_is_unmarked_only_when_its_owner_finds_it_quiet() {
         let marked = RegionSet::first(1);
@@ -237,7 +237,8 @@ mod tests {
         assert_eq!(quiet_on(false), RegionSet::EMPTY);
     }
 
-    /// A write that takes longer than a region is left marked without one, because its drive is slow.
+    /// A write on a slow drive may take longer than the time after which a quiet region is
+    /// unmarked.
     #[test]
     fn a_region_is_not_quiet_while_a_write_to_it_is_under_way() {
         let regions = DirtyRegions::new(1, &RegionSet::first(1), |_| true);
@@ -245,7 +246,7 @@ mod tests {
         let quiet = |ns| regions.take_quiet(Instant { ns }, &RegionSet::EMPTY);
         assert_eq!(quiet(60_000_000_000), RegionSet::EMPTY);
         regions.end(RegionIndex(0), Instant { ns: 60_000_000_000 });
-        assert_eq!(quiet(59_000_000_000), RegionSet::EMPTY, "it has just ended");
+        assert_eq!(quiet(59_000_000_000), RegionSet::EMPTY, "the write has just ended");
         assert_eq!(quiet(65_000_000_000), RegionSet::first(1));
     }
 }

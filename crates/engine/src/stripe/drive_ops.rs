@@ -1,13 +1,14 @@
-//! Operations on several drives of a volume at once: the one place where they are started and awaited.
+//! Concurrent operations on several drives of a volume: the only place that starts and awaits them.
 //!
 //! # Invariants
-//! - Every operation is started before the first is awaited, and every one is awaited, whatever became of the others:
-//!   none is left in flight.
-//! - What an answer means is the caller's to say ([`Answered`]): a write, a record of the journal, a trim and a flush each
-//!   have another policy. What it means that a *replacement* did not do its part is the same for all: it lacks something,
-//!   and must never take the slot as it is. [`Lacking::settled`] waits until that is certain.
-//! - A drive without a volatile cache has nothing to flush, and one that cannot write zeroes by itself is sent some: no
-//!   caller sees either.
+//! - All operations are started before the first is awaited, and all are awaited, whatever their
+//!   results: none is left in flight.
+//! - The caller interprets results ([`Answered`]): a write, a journal record, a trim and a flush
+//!   have different policies. The policy for a *replacement* is always the same: if it missed an
+//!   operation, it must not take the slot as it is. [`Lacking::settled`] waits until that is
+//!   certain.
+//! - A drive without a volatile cache skips flushes, and one without write-zeroes gets zeros as
+//!   data: callers see neither.
 
 use crate::members::{Drives, Replacement};
 use platform::{Io, IoError, IoErrorKind, Member, Zeroes};
@@ -15,11 +16,11 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::DriveIndex;
 
-/// An operation that a drive has been asked for.
+/// An operation on a drive.
 pub(crate) enum DriveOp {
-    /// As it is.
+    /// A plain I/O.
     Io(Io),
-    /// Zeroes, which every drive can take: seldom, and large.
+    /// Write zeros, which every drive supports: rare and large.
     Zeroes(Box<Zeroes>),
     /// A flush, which a drive without a volatile cache may refuse.
     Flush(Io),
@@ -45,38 +46,38 @@ impl DriveOp {
     }
 }
 
-/// Who was asked.
+/// The drive of an operation.
 enum Asked {
-    /// The slot's drive; none, if there is none.
+    /// The slot's drive, or `None` if the slot is empty.
     Slot(Option<Rc<Member>>),
-    /// The one that is being filled for the slot.
+    /// The replacement that is being filled for the slot.
     Replacement(Rc<Replacement>),
 }
 
-/// What the drive of a slot answered.
+/// The result from the drive of a slot.
 pub(crate) struct Answered {
     pub(crate) slot: DriveIndex,
-    /// The drive that was asked. `None`: the slot had none, and the result is `Gone`.
+    /// The drive. `None`: the slot was empty, and the result is `Gone`.
     pub(crate) member: Option<Rc<Member>>,
     pub(crate) result: Result<(), IoError>,
 }
 
 impl Answered {
-    /// Whether another drive has the slot by now: what this one did or failed to do is of no interest, as the other is
-    /// not current in any region that is being written.
+    /// Whether another drive has the slot by now. Then this result is irrelevant: the other drive
+    /// is not current in any region that is being written.
     pub(crate) fn is_swapped(&self, drives: &Drives) -> bool {
         self.member.as_ref().is_some_and(|member| !drives.members.is_in_slot(self.slot, member))
     }
 }
 
-/// Replacements that did not do their part.
+/// Replacements that missed an operation.
 #[must_use = "a replacement that lacks something must be known to before that is acknowledged"]
 #[derive(Default)]
 pub(crate) struct Lacking(SmallVec<[(DriveIndex, Rc<Replacement>, IoError); 1]>);
 
 impl Lacking {
-    /// Without those that could not flush for now, and lack nothing; and why they could not. Only of a flush: what was not written is
-    /// lacking whatever the reason.
+    /// Removes replacements whose flush was busy: they miss no data. Returns the reason as well.
+    /// For flushes only: a replacement that missed a write lacks it, whatever the reason.
     pub(crate) fn without_busy(mut self) -> (Lacking, Option<IoError>) {
         let is_busy = |error: &IoError| error.kind == IoErrorKind::Busy;
         let busy = self.0.iter().map(|(_, _, error)| *error).find(is_busy);
@@ -84,7 +85,7 @@ impl Lacking {
         (self, busy)
     }
 
-    /// Waits until it is certain that none of them takes its slot as it is. The host is not affected otherwise.
+    /// Waits until none of them can take its slot as it is. The host is not affected otherwise.
     ///
     /// # Errors
     /// When that cannot be made certain: then nothing must be acknowledged.
@@ -97,15 +98,15 @@ impl Lacking {
     }
 }
 
-/// Operations under way on drives of one volume.
+/// Operations in flight on drives of one volume.
 #[derive(Default)]
 pub(crate) struct DriveOps {
     under_way: SmallVec<[(DriveIndex, Asked, Option<DriveOp>); 8]>,
 }
 
 impl DriveOps {
-    /// Asks the drive of a slot. A slot without one answers `Gone`. One that went out since that was planned is not asked: a drive that does
-    /// not answer would be waited for again.
+    /// Starts an operation on the drive of a slot. An empty slot returns `Gone`. A drive that
+    /// failed since the plan was made is skipped with `TimedOut`: it may not respond at all.
     pub(crate) fn ask(&mut self, drives: &Drives, slot: DriveIndex, op: impl FnOnce(&Rc<Member>) -> DriveOp) {
         let member = drives.members.get(slot);
         let asked = member.as_ref().filter(|_| drives.in_service().contains(slot));
@@ -113,8 +114,8 @@ impl DriveOps {
         self.under_way.push((slot, Asked::Slot(member), op));
     }
 
-    /// Asks the drive that is being filled for a slot, if there is one. One that lacks something already is not asked,
-    /// and lacks this too.
+    /// Starts an operation on the replacement for a slot, if any. A replacement that already lacks
+    /// data is skipped, and lacks this operation too.
     pub(crate) fn ask_replacement(
         &mut self,
         drives: &Drives,
@@ -127,7 +128,8 @@ impl DriveOps {
         }
     }
 
-    /// Waits for all of them; `take` gets what slots' drives answered, in the order in which they were asked.
+    /// Waits for all operations; `take` gets the results of slots' drives in the order of their
+    /// start.
     pub(crate) async fn finish(mut self, drives: &Drives, mut take: impl FnMut(Answered)) -> Lacking {
         let mut lacking = Lacking::default();
         for (slot, asked, op) in &mut self.under_way {

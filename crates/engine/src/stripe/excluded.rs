@@ -1,16 +1,18 @@
-//! Excluded blocks: what a drive did not keep is neither read nor computed with.
+//! Excluded blocks: blocks that a drive refused or lost are neither read nor used in computations.
 //!
 //! # Invariants
-//! - A block that a drive refused is listed durably before the write that it belongs to is acknowledged, before its record
-//!   retires and before its mark is cleared.
-//! - An excluded block that is punctured counts as zeros: its drive refused the zeros that redundancy was computed over.
-//!   Any other excluded block has its content in redundancy alone.
-//! - A write is not begun where its content, or that of an excluded block in its columns, would be left on excluded blocks alone.
-//! - An exclusion ends after a flush of the drive that began when the drive had the block and could read it.
+//! - A refused block is listed durably before its write is acknowledged, before the write's record
+//!   retires and before the region's mark is cleared.
+//! - An excluded, punctured block counts as zeros: redundancy includes the zeros that its drive
+//!   refused. The content of any other excluded block is in redundancy alone.
+//! - A write does not begin if it would leave its content, or that of an excluded block in its
+//!   columns, on excluded blocks alone.
+//! - An exclusion ends after a flush of the drive. The flush must begin when the drive already
+//!   holds the block and can read it.
 //!
 //! # Fault model
-//! A drive refuses a write, or takes it and cannot read it afterwards, once or always. A drive that returns old data
-//! without an error for a block that it acknowledged is not detected here.
+//! A drive refuses a write, or accepts it and cannot read it afterwards, once or always. Old data
+//! that a drive returns without an error for an acknowledged block is not detected here.
 
 use crate::members::Places;
 use crate::messages::ReportKind;
@@ -26,7 +28,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// A write that the drive of a slot refused: where, and what it was to write.
+/// A write that the drive of a slot refused: its range and its data.
 pub(super) struct Refusal {
     pub(super) drive: DriveIndex,
     pub(super) member: Rc<Member>,
@@ -35,13 +37,13 @@ pub(super) struct Refusal {
     pub(super) slices: Slices,
 }
 
-/// So much is read at a time to find out what a drive kept.
+/// The read size when testing which blocks a drive kept.
 const READ_AT_ONCE: ByteCount = ByteCount(64 << 10);
 
 /// Ranges of one drive's part of the volume.
 pub(crate) type Ranges = SmallVec<[ByteRange; 2]>;
 
-/// Slices as one.
+/// Slices joined into one.
 fn joined(slices: &Slices, len: ByteCount) -> Slice {
     if let [slice] = &slices[..] {
         return slice.clone();
@@ -68,7 +70,7 @@ impl Stripes {
             .any(|(cell, _)| state.is_excluded(cell.drive, ByteRange::new(cell.offset, strip)))
     }
 
-    /// The columns of a stripe that a request concerns.
+    /// The columns of a stripe that a request touches.
     pub(super) fn columns_of(&self, request: &Request<'_>) -> ByteRange {
         let strip = self.geometry().strip().bytes();
         let whole = ByteRange::new(ByteOffset::ZERO, strip);
@@ -87,7 +89,8 @@ impl Stripes {
         }
     }
 
-    /// Drives that are not to be read for a request: they have excluded blocks in its columns whose content is in redundancy.
+    /// Drives that a request must not read: the content of excluded blocks in its columns is in
+    /// redundancy alone.
     pub(super) fn unreadable_for(&self, stripe: StripeIndex, request: &Request<'_>) -> DriveSet {
         match self.state().excluded_somewhere().is_empty() {
             true => DriveSet::EMPTY,
@@ -99,18 +102,18 @@ impl Stripes {
         }
     }
 
-    /// Whether what some drive has of a stripe is in redundancy alone, so that there is less to compare.
+    /// Whether some content of a stripe is in redundancy alone; such blocks are not compared.
     pub(crate) fn lacks_blocks(&self, stripe: StripeIndex) -> bool {
         !self.lacking(stripe).is_empty()
     }
 
-    /// Blocks of a stripe that drives did not keep and that redundancy alone has.
+    /// Excluded blocks of a stripe whose content is in redundancy alone.
     pub(crate) fn lacking_places(&self, stripe: StripeIndex) -> Places {
         let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
         self.unknown_places(stripe, strip)
     }
 
-    /// The drives that did not keep them.
+    /// The drives of [`Stripes::lacking_places`].
     pub(crate) fn lacking(&self, stripe: StripeIndex) -> DriveSet {
         if self.state().excluded_somewhere().is_empty() {
             return DriveSet::EMPTY;
@@ -130,7 +133,7 @@ impl Stripes {
         unknown
     }
 
-    /// The excluded blocks among some of a drive's whose content is in redundancy alone.
+    /// Excluded blocks in a range of a drive whose content is in redundancy alone.
     fn unknown_within(&self, drive: DriveIndex, range: ByteRange) -> Ranges {
         let zeros = self.zeros_within(drive, range);
         let mut unknown = Ranges::new();
@@ -146,7 +149,7 @@ impl Stripes {
         unknown
     }
 
-    /// The excluded blocks among some of a drive's that count as zeros, ascending.
+    /// Excluded blocks in a range of a drive that count as zeros, ascending.
     pub(crate) fn zeros_within(&self, drive: DriveIndex, range: ByteRange) -> Ranges {
         let mut zeros = Ranges::new();
         let strip = self.geometry().strip().bytes();
@@ -166,8 +169,8 @@ impl Stripes {
         zeros
     }
 
-    /// By which drive and range the punctured blocks of a part of a cell are named: where its first copy belongs. `None`: it is
-    /// no data.
+    /// The drive and range that identify the punctured blocks of a part of a strip: those of its
+    /// first copy. `None` if it is not data.
     pub(crate) fn home_of(&self, drive: DriveIndex, part: ByteRange) -> Option<(DriveIndex, ByteRange)> {
         let located = self.locate(drive, part.start)?;
         let Role::Data { index, .. } = located.role else { return None };
@@ -175,7 +178,7 @@ impl Stripes {
         Some((home.drive, ByteRange::new(home.offset + located.within, part.len)))
     }
 
-    /// Reads what a plan reads of a drive around blocks that count as zeros.
+    /// Performs a read of a plan, and skips blocks that count as zeros.
     pub(super) async fn read_around(
         self: &Rc<Self>,
         plan: &Plan,
@@ -223,7 +226,7 @@ impl Stripes {
             if !is_zero {
                 let outcome = member.read(self.raw(at), SmallVec::from_iter([part])).await;
                 result = result.and(outcome.result.map(drop));
-                // A drive that did not answer in time keeps it.
+                // A drive that timed out keeps the buffer.
                 part =
                     outcome.buffers.into_iter().next().unwrap_or_else(|| self.take_scratch(len, is_hollow));
             } else if !is_hollow {
@@ -241,7 +244,7 @@ impl Stripes {
         }
     }
 
-    /// The buffers of a read of a block that counts as something else than what its drive holds.
+    /// The buffers of a read of a block whose known content replaces the drive's content.
     pub(super) fn read_told(
         &self,
         plan: &Plan,
@@ -267,8 +270,9 @@ impl Stripes {
         result
     }
 
-    /// Whether a plan's write may be begun: its content, and that of every excluded block in its columns, can be had without
-    /// the excluded blocks that it writes. Otherwise these are in the trouble.
+    /// Whether a write may begin: its content, and that of each excluded block in its columns, must
+    /// be available without the excluded blocks that it writes. Otherwise these are added to
+    /// `trouble`.
     pub(super) fn may_write(&self, plan: &Plan, trouble: &mut Trouble) -> bool {
         let is_put_back = trouble.told.is_some();
         if self.state().excluded_somewhere().is_empty() || !plan.request().is_write() || is_put_back {
@@ -289,7 +293,7 @@ impl Stripes {
         may
     }
 
-    /// Whether all data of the columns of a plan can be had without what it writes to these drives.
+    /// Whether all data of a plan's columns is available without its writes to these drives.
     fn is_had_without(&self, plan: &Plan, refusing: &DriveSet) -> bool {
         let columns = self.columns_of(&plan.request());
         let unknown = self.unknown_places(plan.stripe(), columns).iter().map(|(drive, _)| *drive).collect();
@@ -309,8 +313,9 @@ impl Stripes {
         had.iter().filter(|had| !**had).count() <= parity
     }
 
-    /// Whether a write that failed is a refusal of blocks, and costs its drive nothing yet: the drive is there, and either they are
-    /// known to be refused, or the volume cannot do without the drive, or what it holds there is not in redundancy yet.
+    /// Whether a failed write is a refusal of blocks that leaves the drive online. The drive must
+    /// be present. One of these must also hold: the blocks are excluded already, the volume cannot
+    /// lose the drive, or redundancy does not cover the drive's content yet.
     pub(super) fn is_refusal(
         &self,
         drive: DriveIndex,
@@ -332,10 +337,10 @@ impl Stripes {
         located.is_none_or(|located| self.state().is_synced(self.region_of(located.stripe)))
     }
 
-    /// Finds out which blocks of a write a drive refuses, writing the others.
+    /// Finds the blocks of a write that a drive refuses, and writes the others.
     ///
     /// # Errors
-    /// When the drive fails meanwhile.
+    /// When the drive fails during this.
     pub(super) async fn narrow(
         self: &Rc<Self>,
         refusal: &Refusal,
@@ -372,11 +377,11 @@ impl Stripes {
         Ok(refused)
     }
 
-    /// Lists blocks of a drive as excluded, those that are not yet. Done when that is durable and every shard knows. Nothing
-    /// is listed if another drive has taken the slot meanwhile: writes went to both.
+    /// Adds blocks of a drive to the exclusion list. Returns when the list is durable and all
+    /// shards have it. Does nothing if another drive has taken the slot: writes went to both.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// When the list cannot be updated.
     pub(crate) async fn exclude(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -399,8 +404,8 @@ impl Stripes {
         self.shard.report(self.spec.id, kind).await
     }
 
-    /// A drive has taken these blocks. Those of them that were excluded and that it can read again are so no more, once it was
-    /// flushed. What cannot be found out, or recorded, leaves them excluded.
+    /// Ends the exclusion of blocks that a drive accepted, if it can read them after a flush.
+    /// Blocks stay excluded if the test or the record fails.
     pub(crate) async fn include_what_is_kept(
         self: &Rc<Self>,
         drive: DriveIndex,
@@ -435,7 +440,7 @@ impl Stripes {
                 rest.push(ByteRange::from_to(range.start + READ_AT_ONCE, range.end()));
                 range.len = READ_AT_ONCE;
             }
-            // No scratch memory: the caller may have some, and must not wait for more.
+            // Unpooled: the caller may hold scratch memory, and must not wait for more.
             let buf = Buf::unpooled(range.len);
             match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
                 Ok(_) => readable.push(range),
@@ -451,15 +456,16 @@ impl Stripes {
         readable
     }
 
-    /// Whether the drive of a slot gets what a plan writes there. What is copied it has already, unless that comes back to it from somewhere else.
+    /// Whether a plan writes new content to the drive of a slot. The source of a copy already has
+    /// the content, unless the plan writes it back from elsewhere.
     pub(super) fn is_for_drive_of(&self, plan: &Plan, slot: DriveIndex) -> bool {
         let comes_back = plan.health().relocated == Some(slot);
         let is_copy = matches!(plan.request(), Request::Copy { .. });
         !is_copy || comes_back || self.members.replacement(slot).is_none()
     }
 
-    /// A plan's writes are done: blocks that were excluded and are kept now are so no more. Those that drives have just `refused` stay
-    /// excluded: what can be read there is older.
+    /// Ends the exclusion of blocks that a completed plan wrote and the drives kept. Blocks in
+    /// `refused` stay excluded: their readable content is older.
     pub(super) async fn look_at_excluded(self: &Rc<Self>, plan: &Plan, refused: &[Told]) {
         if self.state().excluded_somewhere().is_empty() {
             return;
@@ -476,20 +482,20 @@ impl Stripes {
         }
     }
 
-    /// Whether what plans wrote can be had although drives refused blocks of it.
+    /// Whether the written data is available although drives refused some of its blocks.
     pub(super) fn is_kept_without(&self, plan: &Plan, refusing: &DriveSet) -> bool {
         if refusing.is_empty() {
             return true;
         }
         match plan.request().is_write() {
             true => self.is_had_without(plan, refusing),
-            // What is written is computed from what is there: a refusal takes nothing away.
+            // The content is computed from existing data: a refusal loses nothing.
             false => true,
         }
     }
 }
 
-/// The parts of a range that none of `others` is about.
+/// The parts of a range outside all of `others`.
 fn outside(range: ByteRange, mut others: Vec<ByteRange>) -> Vec<ByteRange> {
     others.sort_by_key(|other| other.start);
     let (mut parts, mut at) = (Vec::new(), range.start);

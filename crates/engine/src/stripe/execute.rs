@@ -1,11 +1,11 @@
 //! Execution of a plan: its reads all at once, its computes, the commit, its writes all at once.
 //!
 //! # Fault model and invariants
-//! - Before the commit nothing has changed on any drive: a fault means giving everything back and planning
-//!   again with what is now known. After it *this* plan's writes are finished, skipping what has died:
-//!   planning again would read new data as old.
-//! - No operation is left in flight: each that was started is awaited, also when another one failed.
-//! - Buffers are cut, never copied; parity is computed from where data lies.
+//! - Before the commit no drive has changed: after a fault the memory is returned and a new plan
+//!   uses the current state. After the commit *this* plan's writes are finished without failed
+//!   drives: a new plan would read new data as old.
+//! - No operation is left in flight: each that was started is awaited, even after a failure.
+//! - Buffers are sliced, never copied; parity is computed from data in place.
 
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
@@ -24,32 +24,33 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 
 /// The host's side of a plan.
 pub(crate) enum Host {
-    /// Nothing: a resync, a check.
+    /// No host data: a resync or check.
     None,
     /// The payload of a write.
     Payload(Payload, Durability),
-    /// The buffer of a read, whole.
+    /// The whole buffer of a read.
     Buffer(Buf),
 }
 
-/// What executing a plan came to.
+/// The result of executing a plan.
 pub(crate) enum Executed {
-    /// Done; the writes to these drives failed, and the drives with them. What was compared differs in `mismatch`.
+    /// Done; writes to the `skipped` drives failed. `mismatch`: the difference that a comparison
+    /// found.
     Done { host: Host, skipped: DriveSet, mismatch: Option<Mismatch> },
-    /// Faults came before the commit; they are in the health now, or in the trouble.
+    /// A fault before the commit; it is now in the health or in the trouble.
     Again { host: Host },
-    /// It cannot be done.
+    /// The request failed.
     Failed { host: Host, error: IoError },
 }
 
-/// A run of bytes that a read brought for the plan's own use.
+/// A contiguous range that a read fetched for the plan's own use.
 pub(crate) struct Brought {
     slot: ReadSlot,
     at: u64,
     pub(crate) bytes: OwnBuf,
 }
 
-/// Part of the host's buffer, cut out for one target.
+/// A part of the host's buffer for one target.
 pub(crate) struct HostPart {
     at: u64,
     len: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Memory {
     pub(crate) hollow: bool,
 }
 
-/// How the bytes of a source lie.
+/// The location of a source's bytes.
 pub(crate) enum Lying<'a> {
     Zero,
     Bytes(&'a [u8]),
@@ -74,7 +75,7 @@ pub(crate) enum Lying<'a> {
     Scattered,
 }
 
-/// How the bytes lie whose parts these are. `None` where there are none.
+/// The location of the bytes in these parts. `None` without parts.
 fn first_of<'a>(mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>, len: usize) -> Option<Lying<'a>> {
     let (slice, skip, first) = parts.next()?;
     Some(match slice.solid() {
@@ -84,13 +85,13 @@ fn first_of<'a>(mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>, len:
     })
 }
 
-/// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
+/// One buffer of a read: a part of the host's buffer, or consecutive parts of the read's own.
 pub(crate) struct Segment {
     pub(crate) target: Target,
     pub(crate) len: u64,
 }
 
-/// Memory the plan takes from the pool when it is executed.
+/// The pool memory that executing a plan needs.
 pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
     let own = |read: &Read| segments(plan, read).filter(|segment| is_own(segment.target));
     let reads: u64 = plan
@@ -123,8 +124,8 @@ pub(crate) fn segments<'p>(plan: &'p Plan, read: &Read) -> impl Iterator<Item = 
 }
 
 impl Stripes {
-    /// Executes `plan`, which was made for the volume's present state. If that changes before the commit, the plan has
-    /// to be made again. `trouble` collects what could not be read.
+    /// Executes `plan`, which must match the volume's current state. If that state changes before
+    /// the commit, the result is `Again`. `trouble` collects failed reads.
     pub(crate) async fn execute(
         self: &Rc<Self>,
         plan: &Plan,
@@ -150,7 +151,8 @@ impl Stripes {
         if !plan.writes().is_empty() && self.state().revision() != made_under {
             return Executed::Again { host: self.give_back(memory, host) };
         }
-        // Old content is put back under the record of the refused write, as long as a replay uses that record.
+        // Old content is put back under the record of the refused write, as long as a replay uses
+        // that record.
         let of_refused = trouble.record.take().filter(|record| record.counts()).map(|record| *record);
         let is_under_record = of_refused.is_some();
         let kept = match of_refused {
@@ -161,13 +163,13 @@ impl Stripes {
             Ok(kept) => kept,
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };
-        // The commit: from here on this plan is finished.
+        // Commit: from here on this plan is finished.
         let durability = Kept::durability(kept.as_ref(), host.durability());
         let mut written = self.write_all(plan, &memory, durability, trouble).await;
         if let Err(error) = self.keep_promise(&kept, host.durability()).await {
             written = written.and(Err(error));
         }
-        // A record that was written to put one block back says nothing of the other blocks.
+        // A record that restores one block does not cover the other blocks.
         let is_refused = trouble.told.is_none() && !trouble.unkept.is_empty();
         if is_under_record || is_refused {
             trouble.record = kept.filter(Kept::counts).map(Box::new);
@@ -185,7 +187,7 @@ impl Stripes {
         }
     }
 
-    /// Work that no host waits for is done in small pieces while hosts are around.
+    /// Yields to hosts: background work proceeds in small pieces while hosts are active.
     pub(super) async fn let_hosts_pass(&self) {
         let env = self.shard.env();
         if self.shard.hosts().are_around(env.now()) {
@@ -258,7 +260,7 @@ impl Stripes {
         }
     }
 
-    /// Adds the memory that a read of a plan goes into.
+    /// Adds the buffers for a read of a plan.
     pub(super) fn add_buffers(&self, plan: &Plan, read: &Read, memory: &mut Memory, buffers: &mut Bufs) {
         for segment in segments(plan, read) {
             let buf = match segment.target {
@@ -266,17 +268,15 @@ impl Stripes {
                 Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
                 Target::Scratch { .. } => None,
             };
-            let Some(buf) = buf else {
-                panic!("the plan of {} reads into no memory of its own", plan.stripe())
-            };
+            let Some(buf) = buf else { panic!("no read buffer for the plan of {}", plan.stripe()) };
             buffers.push(buf);
         }
     }
 
-    /// Writes everything that the plan writes. Which drives failed and were skipped.
+    /// Performs all writes of the plan. Returns the drives that failed and were skipped.
     ///
     /// # Errors
-    /// When what should have been written is nowhere, not even in redundancy.
+    /// When new content is available nowhere, not even from redundancy.
     async fn write_all(
         self: &Rc<Self>,
         plan: &Plan,
@@ -316,7 +316,7 @@ impl Stripes {
         Ok(skipped)
     }
 
-    /// Asks a slot for a write of a plan: its drive, and the one that is being filled for it.
+    /// Starts a write of a plan on a slot's drive, and on its replacement if any.
     pub(super) fn ask_to_write(
         &self,
         ops: &mut DriveOps,
@@ -361,7 +361,7 @@ impl Stripes {
         }
     }
 
-    /// Puts the host's buffer together again; a part that a timed-out drive kept is replaced.
+    /// Reassembles the host's buffer; parts kept by a timed-out drive are replaced.
     fn give_back(&self, memory: Memory, host: HostKind) -> Host {
         match host {
             HostKind::None => Host::None,
@@ -380,16 +380,16 @@ impl Stripes {
     }
 }
 
-/// A read of a plan that is under way.
+/// A read of a plan in flight.
 enum Reading {
     Whole(Io),
-    /// Some of what it reads counts as zeros, whatever the drive holds.
+    /// Some blocks of the range count as zeros, whatever the drive holds.
     Around(Ranges),
-    /// What it reads is told.
+    /// The content is known, and not read.
     Told,
 }
 
-/// Which kind of host side, while its memory is cut up.
+/// The kind of host side while its memory is divided.
 pub(crate) enum HostKind {
     None,
     Payload(Durability),
@@ -406,7 +406,7 @@ impl HostKind {
 }
 
 impl Memory {
-    /// Takes the host's memory in: cuts the buffer of a read at the plan's targets.
+    /// Takes the host's memory: splits the buffer of a read at the plan's targets.
     pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> HostKind {
         match host {
             Host::None => HostKind::None,
@@ -457,7 +457,7 @@ impl Memory {
         }
     }
 
-    /// The host's parts, and where they begin in its buffer.
+    /// The host's parts with their offsets in its buffer.
     #[cfg(test)]
     pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, &Buf)> {
         self.parts.iter().filter_map(|part| Some((part.at, part.buf.as_ref()?)))
@@ -467,13 +467,13 @@ impl Memory {
         self.parts.iter_mut().find(|part| part.at == at)
     }
 
-    /// Puts what a read brought in its places.
+    /// Stores the buffers of a completed read.
     pub(crate) fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
         self.take_buffers(plan, slot, &mut outcome.buffers.into_iter(), outcome.result.is_ok());
         outcome.result.map(|_| ())
     }
 
-    /// The same with the buffers of several reads, of which this one's are next.
+    /// Like `take_read`, from the buffers of several reads; this read's buffers are next.
     pub(super) fn take_buffers(
         &mut self,
         plan: &Plan,
@@ -496,18 +496,19 @@ impl Memory {
         }
     }
 
-    /// Adds what a write of a plan writes.
+    /// Adds the slices of a plan's write.
     ///
     /// # Panics
-    /// When the memory has not what it writes. This is past the commit: a sound drive would go out for somebody's mistake.
+    /// When the memory lacks them. This is after the commit: an error would fail a sound drive
+    /// because of a programming error.
     pub(super) fn add_slices(&self, plan: &Plan, write: &plan::Write, slices: &mut Slices) {
         for part in plan.write_parts(write) {
             let found = self.slices(part.from, part.len, slices);
-            assert!(found.is_some(), "the plan of {} writes what its memory has not", plan.stripe());
+            assert!(found.is_some(), "the plan of {} writes data not in memory", plan.stripe());
         }
     }
 
-    /// The bytes of a source, where they lie.
+    /// The bytes of a source, in place.
     pub(crate) fn lying(&self, source: Source, len: usize) -> Result<Lying<'_>, IoError> {
         let missing = IoError::new(IoErrorKind::Invalid);
         let bytes = match source {
@@ -546,7 +547,7 @@ impl Memory {
         })
     }
 
-    /// Which buffer of the reads' own holds what a read brought to `at`, and how far into it that is.
+    /// The read's own buffer that holds position `at` of a read, and the offset in it.
     pub(crate) fn own_buffer(&self, slot: ReadSlot, at: u64) -> Option<(usize, u64)> {
         let index = self.brought.iter().position(|brought| {
             brought.slot == slot && brought.at <= at && at < brought.at + brought.bytes.len().0
@@ -554,7 +555,7 @@ impl Memory {
         Some((index, at - self.brought[index].at))
     }
 
-    /// A source as something to write: a slice, or several where the payload or what is cached lies in several.
+    /// A source as slices to write; several if the payload or the cached data lies in several.
     pub(crate) fn slices(&self, source: Source, len: ByteCount, into: &mut Slices) -> Option<()> {
         into.push(match source {
             Source::Zero => Slice::zero(len),

@@ -1,16 +1,17 @@
-//! What nobody ever wrote: it is zeroes, for ever, whichever drives are out.
+//! The first write to a region: a region that was never written reads as zeros, even without
+//! drives.
 //!
 //! # Invariants
-//! - In a region that was never written every drive of the volume holds zeroes, or is stale there: such regions exist only
-//!   in volumes whose drives held nothing but zeroes when they were made, and a drive that takes a place later is stale
-//!   in all of them. So they read as zeroes from any drive, and their redundancy agrees.
-//! - A drive that is stale there is of no consequence: nothing is missed, and nothing has to be rebuilt. Where none is
-//!   left that could tell, the answer is known all the same.
-//! - Before the first write to a region, each drive in use that is stale there is *blanked*: zeroes are written to all of
-//!   its part of the region, and the controller flushes it and records that it is current there. Then the region is
-//!   marked, and written. So a write is as redundant as any other, wherever it goes.
-//! - A drive that cannot be blanked, or takes a place between that and the mark, stays stale: it is written without,
-//!   and rebuilt as after any write that it missed.
+//! - In a region that was never written each drive of the volume holds zeros or is stale. Such
+//!   regions exist only in volumes whose drives held zeros at creation. A drive that joins later is
+//!   stale in all of them. So any drive returns zeros, and redundancy agrees.
+//! - A drive that is stale there needs no rebuild. The region reads as zeros even if no drive is
+//!   left.
+//! - The first write *blanks* each drive in use that is stale in the region: it writes zeros to the
+//!   drive's part. The controller flushes the drive and records it as current. Then the region is
+//!   marked and written, so the write has full redundancy.
+//! - A drive stays stale if blanking fails, or if it joins between blanking and mark. The write
+//!   skips it; a rebuild makes it current.
 
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
@@ -19,12 +20,12 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 use volume_state::RegionIndex;
 
-/// What a drive is asked to zero at a time: none takes long for it.
+/// The bytes zeroed per request: a short operation on any drive.
 const AT_A_TIME: ByteCount = ByteCount(4 << 20);
 
 impl Stripes {
-    /// A region is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
-    /// every drive in use current there.
+    /// Blanks the stale drives of a region before its first write. The region is not yet marked,
+    /// and no write to it starts before.
     pub(crate) async fn blank_before_first_write(self: &Rc<Self>, region: RegionIndex) {
         if !self.state().is_unwritten(region) || self.state().initialisation().is_some() {
             return;
@@ -35,7 +36,10 @@ impl Stripes {
                 && let Err(error) = self.blank(slot, region).await
             {
                 let name = self.name();
-                tracing::warn!(volume = %name, drive = slot.0, region = region.0, "it stays stale: {error}");
+                tracing::warn!(
+                    volume = %name, drive = slot.0, region = region.0,
+                    "blanking failed, the drive stays stale here: {error}"
+                );
             }
         }
     }
@@ -55,9 +59,9 @@ impl Stripes {
             }
         }
         if self.members.drives_of(slot) != swaps {
-            return Err(IoError::new(IoErrorKind::Gone)); // It was swapped meanwhile.
+            return Err(IoError::new(IoErrorKind::Gone)); // The drive was replaced meanwhile.
         }
-        // What is recorded of it soon is true already.
+        // From here on writes reach the drive: the record is true as soon as it is made.
         self.members.open_window(slot, region, StripeIndex(self.stripes_of(region).end));
         let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: true };
         let recorded = self.shard.report(self.spec.id, kind).await;
@@ -67,7 +71,7 @@ impl Stripes {
         recorded
     }
 
-    /// All that a drive has of a region, in runs.
+    /// A drive's part of a region, as contiguous ranges.
     fn parts_of(&self, slot: DriveIndex, region: RegionIndex) -> Vec<ByteRange> {
         let strip = self.geometry().strip().bytes();
         let mut parts: Vec<ByteRange> = Vec::new();

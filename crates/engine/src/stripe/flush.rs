@@ -1,9 +1,9 @@
-//! Flush: every write acknowledged before it arrived becomes safe from a power cut.
+//! Flush: all writes acknowledged before it arrived become durable.
 //!
-//! Rule (c) of the promises: the flush covers writes of every connection and every shard, because it flushes
-//! the *drives*, each once, whoever wrote to them. A drive that failed is as good as flushed once that is durable
-//! on the others, and not before. Requests that arrive while a flush runs share the next
-//! one: the running one may have passed their writes already.
+//! Rule (c) of `ARCHITECTURE.md`: a flush covers writes of all connections and shards, because it
+//! flushes each *drive* once. A failed drive counts as flushed once its failure is durable on the
+//! other drives. Requests that arrive during a flush share the next one: the running flush may
+//! already have passed their writes.
 
 use crate::members::is_gone;
 use crate::stripe::{DriveOp, DriveOps, Stripes};
@@ -19,21 +19,21 @@ pub(crate) struct Flush {
     running: Cell<bool>,
     started: Cell<u64>,
     finished: Cell<u64>,
-    /// The latest flush that failed. Whoever waits for that one or an earlier one is told: a failure may be
-    /// reported twice, never not at all.
+    /// The latest failed flush. Waiters for that flush or an earlier one get the error: a failure
+    /// may be reported twice, but is never missed.
     last_failure: Cell<Option<(u64, IoError)>>,
     changed: Signal,
 }
 
 impl Stripes {
-    /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
+    /// Flushes all drives in use. Returns when all writes acknowledged before the call are durable.
     ///
     /// # Errors
-    /// When some drive that holds such writes cannot make them durable.
+    /// When a drive that holds such writes cannot make them durable.
     pub(crate) async fn flush_once(self: &Rc<Self>) -> Result<(), IoError> {
         let env = self.shard.env();
         let flush = &self.flushing;
-        // The one that starts after this moment covers us.
+        // The next flush to start covers this request.
         let mine = flush.started.get() + 1;
         loop {
             flush.changed.wait_until(env, || flush.finished.get() >= mine || !flush.running.get()).await;
@@ -70,12 +70,12 @@ impl Stripes {
         for slot in writable.iter().filter(|slot| self.members.get(*slot).is_some()) {
             ops.ask(self, slot, start);
         }
-        // One that takes a slot must hold all that was flushed before.
+        // A replacement must hold all flushed data before it takes a slot.
         for slot in self.state().being_replaced().iter() {
             ops.ask_replacement(self, slot, start);
         }
-        // Drives that are out already are flushed by nobody: what they had cached is to be had from the others,
-        // once it is durably known that they are out, and where the level can do without them.
+        // Drives that are already out are not flushed. Redundancy replaces their cached data, once
+        // their failure is durable and if the level tolerates it.
         let mut error = None;
         let mut failed = DriveSet::first(self.geometry().drives()).minus(&writable);
         if !self.geometry().survives_set(&self.behind()) {
@@ -88,10 +88,10 @@ impl Stripes {
                     return;
                 }
                 if flush_error.kind == IoErrorKind::Busy {
-                    error = Some(flush_error); // The drive still has what it had cached.
+                    error = Some(flush_error); // The drive still has its cached data.
                     return;
                 }
-                // What the drive had cached may be lost: it no longer holds what it should.
+                // The drive's cached data may be lost: its content is no longer current.
                 let survivable = self.may_lose(answered.slot);
                 if survivable || is_gone(&flush_error) {
                     self.fail_drive(answered.slot, flush_error, "flush");

@@ -1,13 +1,14 @@
-//! Initialisation: how a stripe comes to hold what hosts write, on drives that held anything before.
+//! Initialisation of stripes on drives with arbitrary earlier content.
 //!
 //! # Invariants
-//! - A stripe that is not initialised reads as zeros, and no drive is asked. Tasks pass it over.
-//! - The first write to a stripe writes all of it, zeros where no host writes, under a lock of the whole stripe. Then, in this
-//!   order: the failures of drives that did not take it are recorded, the drives are flushed, the stripe is recorded as
-//!   initialised on every drive in use, and the write is acknowledged. A crash before the record leaves zeros, whatever the drives
-//!   hold; so no record of a journal is needed.
-//! - Writes that wait for the same step share it: one flush and one record serve all that come meanwhile.
-//! - Where the record has no room for a region that is initialised in part, the rest of that region is initialised first.
+//! - A stripe that is not initialised reads as zeros without a drive access. Tasks skip it.
+//! - The first write to a stripe writes all of it under a lock of the whole stripe, with zeros
+//!   around the host's data. The steps are: record the failures of drives that did not take it,
+//!   flush the drives, record the stripe as initialised on each drive in use, acknowledge. After a
+//!   crash before that record the stripe reads as zeros; so no journal record is needed.
+//! - Writes that wait for a step share it: one flush and one record serve all of them.
+//! - If the record has no space for a partly initialised region, the rest of the region is
+//!   initialised first.
 //!
 //! See [`volume_state::Initialisation`].
 
@@ -28,19 +29,19 @@ use std::time::Duration;
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 use volume_state::{Change, RegionIndex, StripeSet};
 
-/// How often a region that is to be initialised as a whole looks again at a stripe that a write holds.
+/// The retry interval for a stripe that a write holds while its region is initialised.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The bytes of a stripe's data that a host writes.
+/// The ranges of a stripe's data that a host writes.
 fn written_by<'a>(request: &'a Request<'_>) -> &'a [ByteRange] {
     match request {
         Request::Write { range } | Request::WriteZeroes { range } => std::slice::from_ref(range),
         Request::WriteExtents { extents, .. } => extents,
-        other => panic!("no host writes by {other:?}"),
+        other => panic!("{other:?} is not a host write"),
     }
 }
 
-/// Stripes that were written as a whole and wait to be recorded as initialised, together.
+/// Written whole stripes that wait to be recorded as initialised, as one batch.
 #[derive(Default)]
 struct Batch {
     stripes: RefCell<Vec<StripeIndex>>,
@@ -56,7 +57,8 @@ pub(crate) struct Initialising {
 }
 
 impl Stripes {
-    /// A request to a stripe that is not initialised. The caller holds all of it where the request is a write.
+    /// Handles a request to a stripe that is not initialised. For a write the caller holds the
+    /// whole stripe.
     pub(super) async fn attempt_uninitialised(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -73,7 +75,7 @@ impl Stripes {
                 }
                 (done, Host::Buffer(buf))
             }
-            // What is to become zeros is zeros.
+            // A write of zeros falls through: the stripe reads as zeros already.
             Host::Payload(payload, durability) if !payload.is_zero() => {
                 let _changing = self.begin_change(stripe, self.whole_stripe());
                 let is_well = self.is_well(self.region_of(stripe));
@@ -94,12 +96,12 @@ impl Stripes {
                 };
                 (ended, Host::Payload(payload, durability))
             }
-            // Nothing of it is to be checked, rebuilt or moved.
+            // There is nothing to check, rebuild or move.
             host => (done, host),
         }
     }
 
-    /// Writes all of a stripe at once.
+    /// Writes a whole stripe at once.
     async fn write_with_zeros(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -113,7 +115,8 @@ impl Stripes {
         self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await
     }
 
-    /// Writes zeros to all of a stripe, and then what a host writes: what was there before is known, and nothing has to be read.
+    /// Writes zeros to a whole stripe and then the host's data: the old content is then known,
+    /// without a read.
     async fn write_over_zeros(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -137,7 +140,7 @@ impl Stripes {
         }
     }
 
-    /// A whole stripe that holds what a write writes to it, and zeros around that.
+    /// The payload of a whole stripe: the host's data with zeros around it.
     fn with_zeros_around(&self, payload: &Payload, request: &Request<'_>) -> Payload {
         let written = written_by(request);
         let (mut slices, mut at, mut taken) = (Slices::new(), 0, 0);
@@ -156,11 +159,11 @@ impl Stripes {
         Payload::of(slices)
     }
 
-    /// These stripes, which the caller holds, were written as a whole; drives in `skipped` did not take their part. Done when they are
-    /// recorded as initialised.
+    /// Records fully written stripes, which the caller holds, as initialised. Drives in `skipped`
+    /// were not written. Returns when the record is durable.
     ///
     /// # Errors
-    /// When that cannot be made durable: then they read as zeros.
+    /// When the record cannot be made durable: then the stripes read as zeros.
     pub(super) async fn initialised(
         self: &Rc<Self>,
         stripes: &[StripeIndex],
@@ -179,7 +182,7 @@ impl Stripes {
             }
             of.running.set(true);
             let batch = of.next.take();
-            // It is nobody's to add to any more.
+            // The batch is closed to further writes.
             let stripes = batch.stripes.take();
             let outcome = self.record_initialised(&stripes).await;
             batch.outcome.set(Some(outcome));
@@ -188,7 +191,7 @@ impl Stripes {
         }
     }
 
-    /// Flushes the drives and has stripes recorded as initialised.
+    /// Flushes the drives and records stripes as initialised.
     async fn record_initialised(self: &Rc<Self>, stripes: &[StripeIndex]) -> Result<(), IoError> {
         self.flush_once().await?;
         let mut by_region: BTreeMap<RegionIndex, StripeSet> = BTreeMap::new();
@@ -231,7 +234,8 @@ impl Stripes {
         let change = match recorded {
             Ok(change) => change,
             Err(error) => {
-                // Some drive may say that these stripes are initialised, and the next write to them is in no record.
+                // A drive may already record these stripes as initialised, and their next write has
+                // no record.
                 self.distrust(StripeIndex(range.start)).await;
                 return Err(error);
             }
@@ -240,9 +244,10 @@ impl Stripes {
         Ok(())
     }
 
-    /// The record has no room for a part of a region: initialises all of it. `written`: its stripes that are written and flushed, which
-    /// writes hold that wait for this. Others of them wait to be recorded next, and are written as well. All that is left is held
-    /// until the region is recorded.
+    /// Initialises the rest of a region, because the record has no space for a part of it.
+    /// `written`: its written and flushed stripes, whose writes wait for this. Stripes that wait
+    /// for the next record are written as well. All remaining stripes are locked until the region
+    /// is recorded.
     async fn initialise_rest_of(
         self: &Rc<Self>,
         region: RegionIndex,
@@ -273,10 +278,11 @@ impl Stripes {
         self.shard.report(self.spec.id, kind).await
     }
 
-    /// Initialises stripes of a region, which the caller holds, with zeros. What is initialised stays as it is.
+    /// Initialises stripes of a region, which the caller holds, with zeros. Skips initialised
+    /// stripes.
     ///
     /// # Errors
-    /// When they cannot be written, or not be recorded.
+    /// When they cannot be written or recorded.
     pub(crate) async fn initialise_with_zeros(
         self: &Rc<Self>,
         stripes: &[StripeIndex],
@@ -298,7 +304,7 @@ impl Stripes {
         self.initialised(&left, &skipped).await
     }
 
-    /// Writes zeros to a whole stripe that is not initialised. Which drives did not take them.
+    /// Writes zeros to a whole uninitialised stripe. Returns the drives that were not written.
     async fn write_zeros_to(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
         let whole = self.whole_stripe();
         let _changing = self.begin_change(stripe, whole);

@@ -1,7 +1,7 @@
-//! One request on one stripe: lock, mark, plan, execute, compute, log, commit; and what makes it durable.
+//! One request on one stripe: lock, mark, plan, execute, compute, log, commit, flush.
 //!
-//! [`Stripes`] stands on [`Drives`](crate::members::Drives). It does what it is asked and says what came of it; what to
-//! do when bytes cannot be had is decided above, in [`recovery`](crate::recovery).
+//! [`Stripes`] uses [`Drives`](crate::members::Drives). It performs requests and reports results;
+//! [`recovery`](crate::recovery) decides how to handle unreadable bytes.
 
 mod attempt;
 mod beside;

@@ -1,14 +1,14 @@
-//! What a write is handed: its payload, which may lie in several slices, and what of its stripe is in memory.
+//! The data of a write: its payload, in one or several slices, and cached data of its stripe.
 //!
-//! A plan counts the bytes of the payload from its first, whatever they lie in ([`plan::Source::Host`]); here is where
-//! they are. What straddles two slices is written as both, one after the other, and is computed from where it lies.
+//! Plans address the payload by byte offset ([`plan::Source::Host`]); this module maps offsets to
+//! slices. A range across two slices is written as both, in order, and computed in place.
 
 use layout::Role;
 use platform::{Slice, Slices};
 use smallvec::SmallVec;
 use units::{ByteCount, ByteOffset};
 
-/// A slice, and where it begins among its neighbours.
+/// A slice and its offset in the payload or strip.
 #[derive(Clone)]
 struct Placed {
     at: u64,
@@ -21,12 +21,12 @@ impl Placed {
     }
 }
 
-/// The payload of a write, and what is cached of its stripe.
+/// The payload of a write, and cached data of its stripe.
 #[derive(Clone)]
 pub(crate) struct Payload {
-    /// One after the other, without a gap.
+    /// Contiguous, in order.
     slices: SmallVec<[Placed; 1]>,
-    /// The strips of which something is cached; their slices ascend by column.
+    /// The strips with cached data; their slices ascend by column.
     cached: Vec<(Role, Vec<Placed>)>,
 }
 
@@ -36,10 +36,10 @@ impl From<Slice> for Payload {
     }
 }
 
-/// A part of a slice: the slice, where the part begins in it, and how long it is.
+/// A part of a slice: the slice, the start in it, and the length.
 type Part<'a> = (&'a Slice, usize, usize);
 
-/// The parts of slices that `len` bytes from `at` on lie in, up to the first gap.
+/// The parts of slices that cover `len` bytes from `at`, up to the first gap.
 fn parts(slices: &[Placed], at: u64, len: u64) -> impl Iterator<Item = Part<'_>> {
     let first = slices.partition_point(|placed| placed.end() <= at);
     let (mut at, end) = (at, at + len);
@@ -55,7 +55,7 @@ fn parts(slices: &[Placed], at: u64, len: u64) -> impl Iterator<Item = Part<'_>>
 }
 
 impl Payload {
-    /// Several slices, one after the other.
+    /// A payload of consecutive slices.
     pub(crate) fn of(slices: impl IntoIterator<Item = Slice>) -> Payload {
         let mut at = 0;
         let placed = slices.into_iter().map(|slice| {
@@ -66,7 +66,7 @@ impl Payload {
         Payload { slices: placed.collect(), cached: Vec::new() }
     }
 
-    /// The same, with columns of strips that are in memory, in the order of [`plan::Cached`].
+    /// Adds cached columns of strips, in the order of [`plan::Cached`].
     pub(crate) fn with_cached(
         mut self,
         cached: impl IntoIterator<Item = (Role, ByteOffset, Slice)>,
@@ -81,52 +81,52 @@ impl Payload {
         self
     }
 
-    /// A part of it, of `len` bytes. Nothing is cached of what is cut out.
+    /// A part of the payload, of `len` bytes, without the cached data.
     pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Payload {
         let mut slices = Slices::new();
         let is_all = cut_all(self.parts(at.0, len.0), len, &mut slices).is_some();
-        assert!(is_all, "a payload of {} bytes has none of {len} at {at}", self.len());
+        assert!(is_all, "a payload of {} bytes does not cover {len} at {at}", self.len());
         Payload::of(slices)
     }
 
-    /// Whether it is zeroes, and nobody has them in memory.
+    /// Whether the payload is implicit zeros, without a buffer.
     pub(crate) fn is_zero(&self) -> bool {
         self.slices.iter().all(|placed| placed.slice.is_zero())
     }
 
-    /// How many bytes are to be written.
+    /// The length of the payload.
     pub(crate) fn len(&self) -> ByteCount {
         ByteCount(self.slices.last().map_or(0, Placed::end))
     }
 
-    /// Whether there are only lengths: where one slice is hollow nothing is computed.
+    /// Whether any slice is data-less: then nothing is computed.
     pub(crate) fn is_hollow(&self) -> bool {
         self.slices.iter().any(|placed| placed.slice.is_hollow())
     }
 
-    /// The slice that all of it is, if it is one and nothing is cached beside it.
+    /// The single slice of the payload; `None` if there are several, or cached data.
     pub(crate) fn only_slice(&self) -> Option<&Slice> {
         self.slices.first().map(|placed| &placed.slice).filter(|_| self.is_one_slice())
     }
 
-    /// Whether everything lies in one piece.
+    /// Whether the payload is one slice.
     pub(crate) fn is_one_slice(&self) -> bool {
         self.slices.len() == 1 && self.cached.is_empty()
     }
 
-    /// The parts that `len` bytes from `at` on lie in.
+    /// The parts of the payload that cover `len` bytes from `at`.
     pub(crate) fn parts(&self, at: u64, len: u64) -> impl Iterator<Item = Part<'_>> {
         parts(&self.slices, at, len)
     }
 
-    /// The parts that `len` bytes of a strip from a column on lie in.
+    /// The cached parts that cover `len` bytes of a strip from a column.
     pub(crate) fn cached_parts(&self, role: Role, column: u64, len: u64) -> impl Iterator<Item = Part<'_>> {
         let strip = self.cached.iter().find(|(other, _)| *other == role);
         parts(strip.map_or(&[], |(_, slices)| slices), column, len)
     }
 }
 
-/// Parts as something to write. `None` where they are not all of `len` bytes.
+/// The parts as slices to write. `None` if they cover less than `len` bytes.
 pub(crate) fn cut_all<'a>(
     parts: impl Iterator<Item = Part<'a>>,
     len: ByteCount,

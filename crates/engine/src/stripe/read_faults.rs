@@ -1,4 +1,4 @@
-//! What a read of a plan met on its drive, and what follows from that before the commit.
+//! Failed reads of a plan, handled before the commit.
 
 use crate::members::is_gone;
 use crate::stripe::Stripes;
@@ -8,14 +8,14 @@ use platform::{IoError, IoErrorKind, Member};
 use std::rc::Rc;
 use units::ByteRange;
 
-/// Whether a plan that could not be read for is made again.
+/// Whether a plan with a failed read is made again.
 pub(super) enum Fault {
     PlanAgain,
     Hopeless(IoError),
 }
 
 impl Stripes {
-    /// A read failed before the commit: what is known now, and whether planning again can help.
+    /// Handles a failed read before the commit. Returns whether planning again can help.
     pub(super) fn read_fault(
         self: &Rc<Self>,
         read: &Read,
@@ -40,7 +40,7 @@ impl Stripes {
             trouble.places.push((read.drive, ByteRange::new(read.offset, read.len)));
         } else {
             let (volume, drive) = (self.name(), read.drive.0);
-            tracing::debug!(volume = %volume, drive, "a read is served without a drive: {error}");
+            tracing::debug!(volume = %volume, drive, "read without this drive: {error}");
             trouble.unread = Some(error);
         }
         trouble.drives.insert(read.drive);

@@ -1,4 +1,4 @@
-//! The stripes of a volume on one shard: who may change one now, what it costs to plan, and what a crash leaves.
+//! The stripes of a volume on one shard: locks, planning state, and state after a crash.
 
 use crate::attachment::Attachment;
 use crate::members::Drives;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, StripeIndex};
 use volume_state::{Change, RegionIndex};
 
-/// What is done when the redundancy of a region turns out not to be trusted: somebody above has it resynced.
+/// Called when the redundancy of a region becomes untrusted: the owner of this object resyncs it.
 type OnUnsynced = Box<dyn Fn()>;
 
 /// The stripes of a volume on one shard.
@@ -26,10 +26,10 @@ pub struct Stripes {
     pub(super) flushing: Flush,
     pub(super) initialising: Initialising,
     pub(super) journal: JournalSlot,
-    /// Whether what is read of it is kept.
+    /// Whether the read cache keeps data of the volume.
     pub(crate) clean: CleanUse,
-    /// Regions that are changing sides between the distributed spare and home, and how many tasks are at it: writes to
-    /// them wait.
+    /// Regions that move between the distributed spare and their home drives, with the number of
+    /// tasks; writes to them wait.
     pub(super) gated: RefCell<BTreeMap<RegionIndex, u32>>,
     pub(super) gate_opened: Signal,
     on_unsynced: RefCell<Option<OnUnsynced>>,
@@ -50,7 +50,7 @@ impl Deref for Stripes {
 
 impl Stripes {
     /// # Errors
-    /// When this shard cannot take a device that the journal lies on.
+    /// When this shard cannot attach a log device of the journal.
     pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> platform::Result<Rc<Stripes>> {
         let shard = drives.shard.clone();
         let owns = |region| ShardIndex::owning(region, shard.count()) == shard.index();
@@ -74,29 +74,27 @@ impl Stripes {
         }))
     }
 
-    /// Checks what must hold between any two steps: rule (b) of the promises. An error is a sentence about somebody's
-    /// mistake.
+    /// Checks invariants that hold between any two steps: rule (b) of `ARCHITECTURE.md`. An error
+    /// describes a programming error.
     ///
     /// # Errors
-    /// The sentence.
+    /// A description of the error.
     pub(crate) fn check_stripes(&self) -> Result<(), String> {
         if let Some(region) = self.dirty.unmarked_write(self.state().marked()) {
-            return Err(format!("region {} is written and not marked", region.0));
+            return Err(format!("region {} has a write in progress, but no mark", region.0));
         }
         match self.gated.borrow().iter().find(|(_, tasks)| **tasks == 0) {
-            Some((region, _)) => {
-                Err(format!("nobody holds the gate of region {}, and it is closed", region.0))
-            }
+            Some((region, _)) => Err(format!("no task closed the gate of region {}", region.0)),
             None => Ok(()),
         }
     }
 
-    /// What is to be done when a write leaves a stripe whose redundancy cannot be trusted.
+    /// Sets the action after a write that leaves a stripe with untrusted redundancy.
     pub(crate) fn when_unsynced(&self, act: impl Fn() + 'static) {
         *self.on_unsynced.borrow_mut() = Some(Box::new(act));
     }
 
-    /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
+    /// A plan to fill in; return it with [`Volume::put_plan`], so that planning allocates nothing.
     pub(crate) fn take_plan(&self) -> Box<Plan> {
         self.plans.borrow_mut().pop().unwrap_or_else(|| Box::new(Plan::new(self.geometry())))
     }
@@ -110,14 +108,14 @@ impl Stripes {
         stripe.0.wrapping_add(u64::from(self.spec.id.0).wrapping_mul(0x9E37_79B9))
     }
 
-    /// The columns of its stripe that a range of the stripe's data touches: what its lock covers. Of a stripe that is not
-    /// initialised, all: whichever write comes first writes all of it.
+    /// The columns that a range of the stripe's data touches: a lock covers these. All columns if
+    /// the stripe is not initialised: its first write covers the whole stripe.
     pub(crate) fn columns(&self, stripe: StripeIndex, within: ByteRange) -> std::ops::Range<u32> {
         let strip = self.geometry().strip().bytes().0;
         if !self.is_initialised(stripe) {
             return 0..strip as u32;
         }
-        // Repairs look at whole units: they must lie within what is held.
+        // Repairs cover whole repair units; these must lie within the lock.
         let within = within.align_out(self.repair_unit);
         let (first, last) = (within.start.0 / strip, (within.end().0 - 1) / strip);
         if first == last {
@@ -142,25 +140,25 @@ impl Stripes {
         self.shard.scratch_buffer(len, hollow)
     }
 
-    /// The most memory that one stripe of the volume can need.
+    /// The most memory that a request on one stripe can need.
     pub(crate) fn worst_scratch(&self) -> ByteCount {
         worst_scratch(self.geometry())
     }
 
-    /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
-    /// holds its stripe.
+    /// Whether a region was never written and no write is about to begin. The first write waits for
+    /// the mark while it holds its stripe.
     pub(crate) fn is_untouched(&self, region: RegionIndex) -> bool {
         self.state().is_unwritten(region) && self.dirty.is_clean(region)
     }
 
-    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them. Those that are
-    /// unsynced stay.
+    /// Marks regions as clean that have been quiet since `before`, and returns them. Unsynced
+    /// regions stay dirty.
     pub(crate) fn take_quiet(&self, before: platform::Instant) -> volume_state::RegionSet {
         self.dirty.take_quiet(before, self.state().unsynced())
     }
 
-    /// Some of the stripe was not written as planned: its region must be resynced before it is trusted, on every
-    /// shard, and after the next start as well. Done when the controller knows.
+    /// Marks the region of a partially written stripe as untrusted until a resync, on every shard
+    /// and across restarts. Returns when the controller has recorded it.
     pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
         let region = self.region_of(stripe);
         let was_synced = self.state().is_synced(region);
@@ -171,11 +169,12 @@ impl Stripes {
         }
     }
 
-    /// Tells the controller that a region is resynced.
+    /// Reports a resynced region to the controller.
     pub(crate) fn report_synced(self: &Rc<Self>, region: RegionIndex) {
         let stripes = self.clone();
         self.shard.env().spawn("report what is synced", async move {
-            // It may be distrusted by the time there is room for a report: that must not be taken back.
+            // The region may be distrusted again before the report is sent: then it must not be
+            // reported.
             let still = || stripes.state().is_synced(region);
             let kind = crate::messages::ReportKind::Synced(region.into());
             stripes.shard.report_if(stripes.spec.id, kind, still).await;

@@ -1,16 +1,16 @@
-//! The same request on several stripes at once: each stripe has a plan of its own, and what of these plans lies together on a drive is one
-//! operation.
+//! One request on several stripes at once: each stripe has its own plan, and adjacent parts of
+//! these plans on a drive become one operation.
 //!
-//! Stripes that follow one another lie on each drive one after the other. Stripe by stripe, each strip would be an operation by itself,
-//! with its lock, its answer and its way to the drive and back; here they pay for these together.
+//! Consecutive stripes are adjacent on each drive. Separate operations would pay for locks,
+//! completions and drive commands per strip; joined operations pay once.
 //!
 //! # Invariants
-//! - This is for requests on whole stripes of one region that nothing stands in the way of: those of tasks, and a host's write. Before the commit, anything out of the ordinary ends it
-//!   with nothing changed, and the caller has each stripe dealt with by itself, which knows what to do about it: an error of a drive,
-//!   a change of state, what cannot be planned, something that does not agree. A write needs no record of the journal for its data: no
-//!   drive is missing, and nobody else's data is in its stripes.
-//! - After the commit the writes of every plan are finished, and what a drive did not take means for each stripe what it means for one
-//!   ([`execute`](crate::stripe::execute)).
+//! - Only requests of tasks and host writes on whole stripes of one healthy region qualify. Before
+//!   the commit, an exception ends the attempt without a change: a drive error, a state change, an
+//!   impossible plan, a mismatch. Then the caller handles each stripe alone. A write needs no
+//!   journal record for its data: no drive is missing, and its stripes contain no other data.
+//! - After the commit all writes are finished. A failed drive write counts for each stripe as in
+//!   [`execute`](crate::stripe::execute).
 //! - No operation is left in flight.
 
 use crate::members::is_gone;
@@ -33,17 +33,17 @@ struct Planned {
     memory: Memory,
 }
 
-/// Operations of several plans that lie together on a drive.
+/// Operations of several plans that are adjacent on a drive.
 struct Joined {
     drive: DriveIndex,
     /// In the drive's part of the volume.
     offset: ByteOffset,
     len: ByteCount,
-    /// Which operations of which plans, ascending.
+    /// The plan index and operation index of each part, ascending.
     parts: SmallVec<[(usize, usize); 4]>,
 }
 
-/// What lies where on a drive, of each operation of each plan.
+/// Joins the operations of all plans that are adjacent on a drive.
 fn joined(
     places: impl Iterator<Item = ((usize, usize), (DriveIndex, ByteOffset, ByteCount))>,
 ) -> Vec<Joined> {
@@ -61,7 +61,7 @@ fn joined(
     all
 }
 
-/// What joined writes write.
+/// The slices of a joined write.
 fn slices_of(planned: &[Planned], joined: &Joined) -> Slices {
     let mut slices = Slices::new();
     for (nth, slot) in &joined.parts {
@@ -72,12 +72,12 @@ fn slices_of(planned: &[Planned], joined: &Joined) -> Slices {
 }
 
 impl Stripes {
-    /// Carries out `request` on each of these stripes, which the caller holds; `payload`: what a host writes to all of them, one after
-    /// the other. `None`: nothing was changed, and each has to be dealt with by itself. Otherwise which drives were not written although they
-    /// have a part.
+    /// Performs `request` on all these stripes, which the caller holds. `payload`: the host's data
+    /// for the stripes in order. `None`: nothing was changed, and the caller handles each stripe
+    /// alone. Otherwise returns the drives with a part in the stripes that were not written.
     ///
     /// # Errors
-    /// When it was begun and cannot be finished.
+    /// When the commit has begun and cannot be finished.
     pub(crate) async fn attempt_together(
         self: &Rc<Self>,
         stripes: &[StripeIndex],
@@ -89,7 +89,7 @@ impl Stripes {
         if stripes.len() < 2 || !stripes.iter().all(is_plain) {
             return None;
         }
-        // A write initialises them. Nothing else is to be done about stripes that are not.
+        // Only a write handles uninitialised stripes here: it initialises them.
         let fresh = |stripe: &StripeIndex| !self.is_initialised(*stripe);
         let fresh: SmallVec<[StripeIndex; 4]> = stripes.iter().copied().filter(fresh).collect();
         if !fresh.is_empty() && payload.is_none() {
@@ -125,7 +125,7 @@ impl Stripes {
         }
     }
 
-    /// Adds the plan of a stripe. False: it has none.
+    /// Adds the plan of a stripe. False: the stripe cannot be planned.
     fn plan_one(
         &self,
         stripe: StripeIndex,
@@ -158,7 +158,7 @@ impl Stripes {
             if !plan.request().is_write() {
                 self.let_hosts_pass().await;
             }
-            // What does not agree is found again, and said, by whoever looks at its stripe alone.
+            // The check of the single stripe finds the mismatch again, and reports it.
             if self.compute_all(plan, memory).await.is_some() {
                 return None;
             }
@@ -171,7 +171,7 @@ impl Stripes {
         for Planned { plan, memory } in &*planned {
             kept.extend(self.keep(plan, memory, durability).await.ok()?);
         }
-        // The commit.
+        // Commit.
         let mut written = self.write_together(planned, durability).await;
         if let Err(error) = self.keep_promise(&kept, durability).await {
             written = written.and(Err(error));
@@ -181,7 +181,7 @@ impl Stripes {
         Some(written.map(|skipped| left_out.fold(skipped, |skipped, out| skipped.union(&out))))
     }
 
-    /// Reads what all plans read. False: not all of it could be read.
+    /// Performs the reads of all plans. False: a read failed.
     async fn read_together(self: &Rc<Self>, planned: &mut [Planned]) -> bool {
         let places = (0..).zip(&*planned).flat_map(|(nth, one)| {
             let reads = (0..).zip(one.plan.reads());
@@ -218,10 +218,10 @@ impl Stripes {
         is_read
     }
 
-    /// Writes what all plans write. Which drives failed and were skipped.
+    /// Performs the writes of all plans. Returns the drives that failed and were skipped.
     ///
     /// # Errors
-    /// When what should have been written is nowhere.
+    /// When new content is available nowhere.
     async fn write_together(
         self: &Rc<Self>,
         planned: &[Planned],
@@ -234,7 +234,7 @@ impl Stripes {
         let mut ops = DriveOps::default();
         let joined = joined(places);
         for joined in &joined {
-            // All are of one region, and asked of its drives in the same way.
+            // All are in one region, with the same state of its drives.
             let (first, _) = joined.parts[0];
             let start = |member: &Rc<Member>| self.start_joined(planned, joined, member, durability);
             self.ask_to_write(&mut ops, &planned[first].plan, joined.drive, start);

@@ -1,7 +1,8 @@
-//! What the writes of a plan, or of several together, met on the drives, and what follows from that after the commit.
+//! Faults of a plan's writes, or of several plans' writes together, handled after the commit.
 //!
-//! A drive that fails is skipped. One that stays, and refuses blocks, has these excluded; the others it is given. Where something
-//! cannot be had from the drives that are left the write fails.
+//! A failed drive is skipped. If a drive stays online and refuses blocks, these are excluded, and
+//! its other blocks are written. The write fails if some content is not available from the
+//! remaining drives.
 
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::{Answered, Lacking};
@@ -12,18 +13,18 @@ use platform::{Durability, IoError, Slices};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
-/// What the writes of a plan, or of several together, met on the drives.
+/// The faults of a plan's writes, or of several plans' writes together.
 #[derive(Default)]
 pub(super) struct WriteFaults {
     skipped: DriveSet,
     skipped_for: Option<IoError>,
     hopeless: Option<IoError>,
-    /// Writes that drives refused which stay in use.
+    /// Refused writes whose drives stay in use.
     refusals: Vec<Refusal>,
 }
 
 impl WriteFaults {
-    /// Takes note of what a slot's drive answered. `written`: where it was to write, and what.
+    /// Notes the result of a slot's drive. `written`: the offset and the data of the write.
     pub(super) fn note(
         &mut self,
         stripes: &Rc<Stripes>,
@@ -53,11 +54,11 @@ impl WriteFaults {
 }
 
 impl Stripes {
-    /// Which drives the writes of these plans skipped, and which blocks drives refused that have them in redundancy.
+    /// Returns the drives that the plans skipped, and refused blocks whose content redundancy has.
     ///
     /// # Errors
-    /// When what should have been written is nowhere, not even in redundancy; with the blocks that drives refused, if nothing else is in
-    /// doubt.
+    /// When new content is available nowhere, not even from redundancy. The error contains the
+    /// refused blocks if only these are affected.
     pub(super) async fn settle_writes<'a>(
         self: &Rc<Self>,
         faults: WriteFaults,
@@ -73,7 +74,7 @@ impl Stripes {
                 Ok(told) => {
                     let ranges = told.iter().map(|told| told.range).collect();
                     refused.extend(told);
-                    // Where there is no room in the list it is as with any other drive that cannot write.
+                    // If the list is full, the drive counts as failed, like any that cannot write.
                     Box::pin(self.exclude(drive, &refusal.member, ranges)).await.map_err(|_| refusal.error)
                 }
                 Err(error) => Err(error),
@@ -88,7 +89,7 @@ impl Stripes {
             }
             self.not_repaired(drive, refusal.error);
         }
-        // What was refused is excluded: it is in doubt, and nothing else is.
+        // Only the refused blocks are in doubt; they are excluded.
         let refusing: DriveSet = refused.iter().map(|told| told.drive).collect();
         let unkept = match plans.clone().all(|plan| self.is_kept_without(plan, &refusing.union(&skipped))) {
             true => None,
@@ -106,7 +107,8 @@ impl Stripes {
         };
         if self.is_redundant() {
             for plan in plans {
-                // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
+                // The stripe is partly new and partly old: its redundancy is invalid until a
+                // resync.
                 Box::pin(self.distrust(plan.stripe())).await;
             }
         }

@@ -1,4 +1,4 @@
-//! A volume on the shards of a simulation, kept by nobody but a list of what was reported.
+//! A volume on the shards of a simulation. The test's controller only keeps a list of reports.
 
 use engine::{
     Attachment, CellShare, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
@@ -103,7 +103,7 @@ pub fn redundant_shapes() -> Vec<Setup> {
     ]
 }
 
-/// Another drive, or none, for a slot of a volume that is served.
+/// Another drive, or none, for a slot of an attached volume.
 #[derive(Clone)]
 pub struct NewDrive {
     pub slot: DriveIndex,
@@ -143,15 +143,15 @@ pub struct Bench {
     pub shards: Vec<Shard>,
     pub volumes: Vec<Rc<Volume>>,
     pub senders: Vec<mailbox::Sender<ShardMessage>>,
-    /// What was reported, in order.
+    /// The reports, in order.
     pub reports: Rc<RefCell<Vec<ReportKind>>>,
     pub health: DriveSet,
-    /// Nobody answers what is reported, as long as this is set.
+    /// While this is set, reports get no reply.
     pub is_deaf: Rc<Cell<bool>>,
     refuse: Rc<RefCell<Refuse>>,
 }
 
-/// Which reports are refused, and with what.
+/// The reports that are refused, and the error.
 type Refuse = Box<dyn Fn(&ReportKind) -> Option<IoErrorKind>>;
 
 impl Bench {
@@ -165,13 +165,13 @@ impl Bench {
         Bench::attach_with_cache(envs, attachment, ByteCount::ZERO).await
     }
 
-    /// The same, with a cache on every shard that outlives nothing.
+    /// The same, with a volatile cache on every shard.
     pub async fn attach_with_cache(envs: Vec<Env>, attachment: Attachment, room: ByteCount) -> Bench {
         let shares = envs.iter().map(|_| CellShare::unkept((room.0 / 4096) as u32, false)).collect();
         Bench::attach_with_cells(envs, attachment, shares).await
     }
 
-    /// The same, with these cells of a cache, in the order of the shards.
+    /// The same, with the given cache memory, in the order of the shards.
     pub async fn attach_with_cells(envs: Vec<Env>, attachment: Attachment, shares: Vec<CellShare>) -> Bench {
         Bench::attach_all(envs, vec![attachment], shares).await
     }
@@ -236,12 +236,12 @@ impl Bench {
         &self.volumes[0]
     }
 
-    /// Tells every shard and waits until all have dealt with it.
+    /// Sends a message to every shard and waits until all have processed it.
     pub async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
-        self.ask(message).await.expect("every shard does it");
+        self.ask(message).await.expect("every shard succeeds");
     }
 
-    /// The same, with what they answer.
+    /// The same; returns their replies.
     pub async fn ask(&self, message: impl Fn(engine::Done) -> ShardMessage) -> Result<(), String> {
         let (done, mut answers) = mailbox::mailbox(&self.env, self.senders.len());
         for sender in &self.senders {
@@ -275,7 +275,7 @@ pub async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), 
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }
 
-/// Writes in the background. Whether it has ended, and how.
+/// Writes in the background. Returns whether it has ended, and the result.
 pub fn begin(volume: &Rc<Volume>, at: u64, byte: u8) -> Rc<Cell<Option<bool>>> {
     let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
     let ended = told.clone();
@@ -286,7 +286,8 @@ pub fn begin(volume: &Rc<Volume>, at: u64, byte: u8) -> Rc<Cell<Option<bool>>> {
     ended
 }
 
-/// Reads a sector in the background. Whether that has ended, and its first byte, if it could be read.
+/// Reads a sector in the background. Returns whether it has ended, and the first byte if it was
+/// readable.
 pub fn begin_read(volume: &Rc<Volume>, at: u64) -> Rc<Cell<Option<Option<u8>>>> {
     let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
     let ended = told.clone();
@@ -297,7 +298,7 @@ pub fn begin_read(volume: &Rc<Volume>, at: u64) -> Rc<Cell<Option<Option<u8>>>> 
     ended
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that identify their address.
 pub fn pattern(seed: u64, len: u64) -> Vec<u8> {
     (0..len).map(|i| ((i / 97) ^ (i >> 9) ^ seed) as u8).collect()
 }
@@ -310,13 +311,13 @@ pub fn slots(slots: &[u16]) -> DriveSet {
     slots.iter().map(|slot| DriveIndex(*slot)).collect()
 }
 
-/// Where a data strip lies: its drive and the byte there.
+/// The location of a data strip: drive and byte offset.
 pub fn data(setup: &Setup, stripe: u64, index: u16) -> (u16, u64) {
     let cell = setup.geometry().data_cell(StripeIndex(stripe), DataIndex(index), CopyIndex(0));
     (cell.drive.0, cell.offset.0)
 }
 
-/// Where P of a stripe lies.
+/// The location of a stripe's P.
 pub fn parity(setup: &Setup, stripe: u64) -> (u16, u64) {
     let cell = setup.geometry().parity_cell(StripeIndex(stripe), ParityIndex(0)).expect("parity");
     (cell.drive.0, cell.offset.0)
@@ -341,7 +342,7 @@ impl Bench {
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
-    /// How it ended, by shard.
+    /// The result of a task, by shard.
     pub fn outcomes(&self) -> Vec<TaskOutcome> {
         let outcome = |kind: &ReportKind| match kind {
             ReportKind::TaskDone { outcome, .. } => Some(*outcome),
@@ -350,7 +351,7 @@ impl Bench {
         self.reports.borrow().iter().filter_map(outcome).collect()
     }
 
-    /// The same, once it has ended everywhere.
+    /// The same, once the task has ended on all shards.
     pub async fn ended(&self) -> Vec<TaskOutcome> {
         while self.outcomes().len() < self.shards.len() {
             self.wait(Duration::from_millis(1)).await;

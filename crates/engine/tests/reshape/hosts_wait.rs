@@ -1,4 +1,4 @@
-//! Hosts that wait for a window that is closed.
+//! Hosts that wait for a closed reshape window.
 
 use crate::common::{self, Bench, range};
 use crate::reshape::{MEMBER, TO, VOLUME, WAYS, carry_out, order, scene};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Carries out steps until one of them has closed a window.
+/// Does steps until one of them has closed a window.
 async fn close_a_window(bench: &Bench, mover: &mut Mover) {
     let recorded = Cell::new(Moved::default());
     while let Some(step) = mover.step() {
@@ -22,7 +22,8 @@ async fn close_a_window(bench: &Bench, mover: &mut Mover) {
     }
 }
 
-/// A volume was taken off while a window was closed: a host that waited for the window waited for ever, and so did whoever took it off.
+/// A volume was detached with a closed window: a host waited for the window without end, and so did
+/// the detach.
 #[test]
 fn hosts_that_wait_for_a_window_are_told_when_the_volume_goes_away() {
     let scene = scene(WAYS[0], 3);
@@ -41,7 +42,7 @@ fn hosts_that_wait_for_a_window_are_told_when_the_volume_goes_away() {
     assert_eq!(ended.expect("no stall"), Some(false));
 }
 
-/// A window was closed over a write that had begun before the volume was on its way: nobody had counted it.
+/// A window was closed over a write that had begun before the reshape: the write was not counted.
 #[test]
 fn a_volume_is_on_its_way_when_what_was_begun_before_has_ended() {
     let scene = scene(WAYS[0], 5);
@@ -68,8 +69,8 @@ fn a_volume_is_on_its_way_when_what_was_begun_before_has_ended() {
     .expect("no stall");
 }
 
-/// Hosts hold all the memory there is for what they write, and wait for the window; the copy waited for memory of the same kind, and
-/// neither went on.
+/// Hosts hold all payload memory and wait for the window; the copy waited for the same kind of
+/// memory, and neither proceeded.
 #[test]
 fn hosts_that_hold_all_memory_and_wait_for_a_window_do_not_keep_it_closed() {
     let scene = scene(WAYS[0], 4);
@@ -86,7 +87,7 @@ fn hosts_that_hold_all_memory_and_wait_for_a_window_do_not_keep_it_closed() {
             let (volume, written) = (bench.volume().clone(), written.clone());
             bench.env.spawn("host", async move {
                 let len = ByteCount::MIB;
-                // As ports do: memory first, and it is held until the host has its answer.
+                // As in ports: memory is taken first, and held until the request completes.
                 let _payload = volume.shard().reserve_payload(len).await;
                 let at = host * 512 % (MEMBER.0 / 8);
                 let data = Buf::copy_of(&[9; 512]).freeze();
@@ -107,10 +108,10 @@ fn hosts_that_hold_all_memory_and_wait_for_a_window_do_not_keep_it_closed() {
     .expect("the copy has its memory");
 }
 
-/// Carries out steps until a window is recorded as saved.
+/// Does steps until a window is recorded as saved.
 async fn save_a_window(bench: &Bench, mover: &mut Mover, recorded: &Cell<Moved>) {
     while recorded.get().saved == ByteCount::ZERO {
-        let step = mover.step().expect("there is more to move");
+        let step = mover.step().expect("more windows are to be moved");
         carry_out(bench, step, recorded).await;
         mover.done();
     }
@@ -120,8 +121,9 @@ async fn content(bench: &Bench, at: u64) -> Option<u8> {
     common::read(bench.volume(), at, 512).await.ok().map(|bytes| bytes[0])
 }
 
-/// A step failed when a window was saved, since a drive was lost that the volume could not spare: the window stayed closed, nobody went on with
-/// it, and hosts waited for ever. They read where it is saved, and are told that it cannot be written, until somebody goes on.
+/// A step failed while a window was saved, since a drive failed that the volume needs: the window
+/// stayed closed, the reshape stopped, and hosts waited without end. Now hosts read the saved copy,
+/// and writes fail, until the reshape is resumed.
 #[test]
 fn a_saved_window_that_nobody_goes_on_with_is_read_and_not_waited_for() {
     let scene = scene(WAYS[0], 7);
@@ -135,13 +137,13 @@ fn a_saved_window_that_nobody_goes_on_with_is_read_and_not_waited_for() {
         let reads = common::begin_read(bench.volume(), 0);
         let writes = common::begin(bench.volume(), 0, 8);
         bench.wait(Duration::from_secs(1)).await;
-        assert_eq!((reads.get(), writes.get()), (None, None), "it is being moved");
+        assert_eq!((reads.get(), writes.get()), (None, None), "the window is being moved");
         bench.tell(|done| order(ReshapeOrder::Leave { is_saved: true }, done)).await;
         bench.wait(Duration::from_millis(10)).await;
         assert_eq!((reads.get(), writes.get()), (Some(Some(7)), Some(false)));
         assert!(bench.volume().trim(range(0, 512)).await.is_err());
         assert_eq!(bench.volume().status(range(0, 512)).await.expect("known").len(), 1);
-        // Somebody goes on.
+        // The reshape is resumed.
         let mut mover = Mover::new(scene.reshape(), recorded.get());
         while let Some(step) = mover.step() {
             carry_out(&bench, step, &recorded).await;
@@ -153,7 +155,7 @@ fn a_saved_window_that_nobody_goes_on_with_is_read_and_not_waited_for() {
     .expect("no stall");
 }
 
-/// The same when it could not be recorded that a window is saved or moved: what drives have of that, nobody knows.
+/// The same when the record of a saved or moved window fails: the recorded state is unknown.
 #[test]
 fn a_window_whose_record_failed_is_read_by_the_old_layout() {
     let scene = scene(WAYS[0], 8);
@@ -170,8 +172,8 @@ fn a_window_whose_record_failed_is_read_by_the_old_layout() {
     .expect("no stall");
 }
 
-/// What a start finds saved may be read at once: whatever goes first, a resync or an operator, hosts do not wait for it. Whoever reads there is
-/// waited for before the next window is saved in the same place.
+/// A saved window that is found at the start is readable at once, also during a resync or a wait
+/// for the operator. The next window is saved in the same place only when these reads have ended.
 #[test]
 fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
     let scene = scene(WAYS[0], 9);
@@ -194,7 +196,7 @@ fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
         drives.iter().for_each(|drive| drive.stall_next(1, Duration::from_millis(200)));
         let reads = common::begin_read(bench.volume(), 0);
         bench.wait(Duration::from_millis(1)).await;
-        // Nobody else is held up.
+        // No other request waits.
         drives.iter().for_each(|drive| drive.stall_next(0, Duration::ZERO));
         let (moved, moving, going) = (Rc::new(Cell::new(false)), recorded.clone(), bench.clone());
         let tell = moved.clone();
@@ -207,7 +209,11 @@ fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
             tell.set(true);
         });
         bench.wait(Duration::from_millis(100)).await;
-        assert_eq!((reads.get(), writes.get(), recorded.get().bytes.0), (None, None, 0), "it is being read");
+        assert_eq!(
+            (reads.get(), writes.get(), recorded.get().bytes.0),
+            (None, None, 0),
+            "the saved copy is being read"
+        );
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!((reads.get(), writes.get(), moved.get()), (Some(Some(7)), Some(true), true));
         assert_eq!(content(&bench, 0).await, Some(8));
@@ -215,8 +221,9 @@ fn what_a_start_finds_saved_is_read_there_until_it_is_moved() {
     .expect("no stall");
 }
 
-/// A flush was at the old layout when the volume came to its new one. Then a drive failed under the flush. The shard had taken the old layout out
-/// of its table: what was recorded of the drive did not reach it any more, and the host waited for its flush for ever.
+/// A flush was in the old layout when the volume switched to the new one. Then a drive failed
+/// during the flush. The shard had removed the old layout from its table: the record of the failure
+/// did not reach it, and the host waited for its flush without end.
 #[test]
 fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
     let scene = scene(WAYS[0], 11);
@@ -227,10 +234,10 @@ fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
         let (mut mover, recorded) =
             (Mover::new(scene.reshape(), Moved::default()), Cell::new(Moved::default()));
         while recorded.get().bytes.0 < scene.reshape().bytes().0 {
-            carry_out(&bench, mover.step().expect("there is more to move"), &recorded).await;
+            carry_out(&bench, mover.step().expect("more windows are to be moved"), &recorded).await;
             mover.done();
         }
-        // Its flush by the new layout, and then that by the old one.
+        // Its flush in the new layout, and then the one in the old layout.
         failing.stall_next(2, Duration::from_millis(100));
         let (flushed, ended, host) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)), bench.clone());
         let (told, ending) = (flushed.clone(), bench.clone());
@@ -247,11 +254,11 @@ fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
         });
         bench.wait(Duration::from_millis(10)).await;
         assert_eq!((flushed.get(), ended.get()), (None, false), "the old layout is needed");
-        assert_eq!(content(&bench, 0).await, Some(0), "nobody else is held up");
+        assert_eq!(content(&bench, 0).await, Some(0), "no other request waits");
         failing.fail_now();
         bench.wait(Duration::from_millis(100)).await;
         assert_eq!((flushed.get(), ended.get()), (Some(true), true));
-        // From now on it is the new layout's alone.
+        // From now on only the new layout is in use.
         assert_eq!(bench.volume().flush().await, Ok(()));
         assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     })

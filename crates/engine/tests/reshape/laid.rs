@@ -1,12 +1,12 @@
-//! What is laid: whole stripes in which nothing is anybody's yet.
+//! Initialised stripes: whole stripes without host data.
 
 use crate::common::{drive, slots};
 use crate::reshape::{MEMBER, Scene, TO, WAYS, order, scene};
 use engine::{Change, Moved, ReshapeOrder, ShardMessage};
 use units::{ByteOffset, DriveCount, DriveSet};
 
-/// A whole stripe was laid in parts, each as long as a record may be, while a drive was missing: the first of them went by the parity of whatever had
-/// lain there before, and left it wrong.
+/// A whole stripe was initialised in parts, each as long as a record may be, while a drive was
+/// missing. The first part was planned from the old parity on the drives, and left wrong parity.
 #[test]
 fn a_stripe_is_laid_as_one_whatever_lay_there() {
     let scene = Scene { is_full: true, ..scene(WAYS[9], 31) };
@@ -25,10 +25,10 @@ fn a_stripe_is_laid_as_one_whatever_lay_there() {
         bench.tell(|done| order(ReshapeOrder::Widen(0..stripes), done)).await;
         let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
         assert!(bench.senders[0].send(order(ReshapeOrder::Fill(0..stripes), done)).is_ok());
-        answers.receive().await.expect("an answer").expect("it is filled");
+        answers.receive().await.expect("an answer").expect("the stripe is initialised");
     })
     .expect("no stall");
-    // Of data that are zeroes all redundancy is.
+    // All redundancy of zeros is zeros.
     for (slot, drive) in drives.iter().enumerate().filter(|(slot, _)| *slot != 1) {
         let found = drive.peek(ByteOffset::ZERO, MEMBER).expect("readable");
         assert_eq!(found.iter().position(|byte| *byte != 0), None, "drive {slot}");

@@ -1,4 +1,4 @@
-//! Records on log devices, of a volume on its way: what they say is about the layout that it leaves.
+//! Records on log devices of a reshaping volume: they describe the layout that it leaves.
 
 use crate::common::{Bench, open, write};
 use crate::reshape::{Scene, VOLUME, WAYS, carry_out, scene};
@@ -19,7 +19,7 @@ const LEN: ByteCount = ByteCount(256 << 10);
 const JOURNAL_AT: ByteOffset = ByteOffset(1 << 20);
 const DATA_LOG_AT: ByteOffset = ByteOffset(2 << 20);
 
-/// A volume whose journal and data log are on a device of their own.
+/// A volume with journal and data log on a log device.
 async fn start(envs: Vec<Env>, scene: &Scene) -> Bench {
     let moved = Moved::default();
     let mut attachments = scene.attachments(&envs[0], moved, false, &DriveSet::EMPTY).await;
@@ -35,7 +35,7 @@ async fn start(envs: Vec<Env>, scene: &Scene) -> Bench {
     bench
 }
 
-/// What the records there say that a replay would carry out.
+/// The live records there, as a replay would find them.
 fn said(device: &SimDrive, at: ByteOffset, id: Uuid) -> Vec<ByteRange> {
     let records: Vec<Record> = scan(&device.peek(at, LEN).expect("readable"), LogId(id.0));
     let records = counting(records).expect("none is missing");
@@ -43,8 +43,9 @@ fn said(device: &SimDrive, at: ByteOffset, id: Uuid) -> Vec<ByteRange> {
     changes.filter(|change| change.kind == ChangeKind::Bytes).map(|change| change.range).collect()
 }
 
-/// Only a journal on members was renewed before a window was written: after a crash a replay of one on log devices wrote old rows over
-/// new ones. The data log's records were left as well, and are about bytes of the old layout.
+/// Only a journal on members was invalidated before a window was written. After a crash a replay
+/// from log devices wrote old rows over new ones. The data log's records stayed live as well, and
+/// describe bytes of the old layout.
 #[test]
 fn no_record_on_log_devices_counts_when_a_window_is_written() {
     let scene = scene(WAYS[0], 6);
@@ -57,7 +58,7 @@ fn no_record_on_log_devices_counts_when_a_window_is_written() {
             write(bench.volume(), at, &[5; 512]).await.expect("written");
         }
         bench.volume().flush().await.expect("flushed");
-        assert!(!said(&log, DATA_LOG_AT, DATA_LOG).is_empty(), "what was flushed is there alone");
+        assert!(!said(&log, DATA_LOG_AT, DATA_LOG).is_empty(), "only the flushed data is in the log");
         let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         while let Some(step) = mover.step() {
             let writes = matches!(step, Step::Write { .. });
@@ -65,13 +66,13 @@ fn no_record_on_log_devices_counts_when_a_window_is_written() {
             carry_out(&bench, step, &recorded).await;
             mover.done();
             if saves {
-                assert!(!said(&log, JOURNAL_AT, JOURNAL).is_empty(), "what was destaged before");
+                assert!(!said(&log, JOURNAL_AT, JOURNAL).is_empty(), "data that was destaged before");
             }
             if writes {
                 break;
             }
         }
-        assert_eq!(said(&log, JOURNAL_AT, JOURNAL), [], "a replay would write it over the window");
+        assert_eq!(said(&log, JOURNAL_AT, JOURNAL), [], "a replay would overwrite the window");
         assert_eq!(said(&log, DATA_LOG_AT, DATA_LOG), [], "the same");
     })
     .expect("no stall");

@@ -1,4 +1,4 @@
-//! Blocks whose content is lost, or may be, of a volume on its way.
+//! Lost and possibly lost blocks of a reshaping volume.
 
 use crate::common::{self, slots};
 use crate::reshape::{SECTOR, VOLUME, WAYS, carry_out, order, scene};
@@ -7,14 +7,15 @@ use platform::IoErrorKind;
 use std::cell::Cell;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveSet};
 
-/// Sectors of a drive's first strip that cannot be read, with others between them.
+/// Unreadable sectors of a drive's first strip, with readable ones between them.
 const LOST: [u64; 4] = [0, 2, 4, 6];
 
 fn sector(nth: u64) -> ByteRange {
     ByteRange::new(ByteOffset(nth * SECTOR), ByteCount(SECTOR))
 }
 
-/// Each lost sector was reported by itself, which is a write of labels, while hosts waited for the window: those of a window are reported together.
+/// Each lost sector was reported alone, at the cost of a label write, while hosts waited for the
+/// window. The sectors of a window are reported together.
 #[test]
 fn lost_sectors_of_a_window_are_reported_together() {
     let scene = scene(WAYS[0], 21);
@@ -31,7 +32,7 @@ fn lost_sectors_of_a_window_are_reported_together() {
             (Mover::new(scene.reshape(), Moved::default()), Cell::new(Moved::default()));
         let mut is_moved = false;
         while !is_moved {
-            let step = mover.step().expect("there is more");
+            let step = mover.step().expect("there are more steps");
             is_moved = matches!(step, Step::Open(moved) if moved > ByteCount::ZERO);
             carry_out(&bench, step, &recorded).await;
             mover.done();
@@ -44,7 +45,11 @@ fn lost_sectors_of_a_window_are_reported_together() {
         let ranges: Vec<usize> = bench.reports.borrow().iter().filter_map(listed).collect();
         let lost = ranges.iter().filter(|count| **count == 1).count();
         let carried: usize = ranges.iter().sum::<usize>() - lost;
-        assert_eq!((lost, carried), (LOST.len() * 2, LOST.len() * 4), "found, and carried twice: {ranges:?}");
+        assert_eq!(
+            (lost, carried),
+            (LOST.len() * 2, LOST.len() * 4),
+            "found once, and moved twice: {ranges:?}"
+        );
         assert!(ranges.len() - lost <= 4, "a report for each drive: {ranges:?}");
         let strip = common::read(bench.volume(), 0, SECTOR).await;
         assert_eq!(strip.expect_err("it is lost").kind, IoErrorKind::Medium);
@@ -52,7 +57,8 @@ fn lost_sectors_of_a_window_are_reported_together() {
     .expect("no stall");
 }
 
-/// A sector cannot be read, and the drive is away that may have what it takes to compute it: it is not called lost, and the window is not moved.
+/// A sector is unreadable, and a drive out of service may have the data to compute it: it is not
+/// listed as lost, and the window is not moved.
 #[test]
 fn a_sector_is_not_lost_while_a_drive_is_away_that_may_have_it() {
     let scene = scene(WAYS[0], 22);
@@ -67,7 +73,7 @@ fn a_sector_is_not_lost_while_a_drive_is_away_that_may_have_it() {
         let (mut mover, recorded) =
             (Mover::new(scene.reshape(), Moved::default()), Cell::new(Moved::default()));
         let window = loop {
-            match mover.step().expect("there is more") {
+            match mover.step().expect("there are more steps") {
                 Step::Save(window) => break window,
                 step => carry_out(&bench, step, &recorded).await,
             }
@@ -80,7 +86,7 @@ fn a_sector_is_not_lost_while_a_drive_is_away_that_may_have_it() {
         assert!(why.contains("medium") || why.contains("read"), "{why}");
         let is_lost = |kind: &ReportKind| matches!(kind, ReportKind::PuncturedBlocks { .. });
         assert!(!bench.reports.borrow().iter().any(is_lost));
-        // Hosts go on.
+        // Hosts continue.
         bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         common::write(bench.volume(), 0, &[8; 512]).await.expect("written");
         assert_eq!(common::read(bench.volume(), 0, 512).await.expect("readable"), vec![8; 512]);

@@ -1,4 +1,4 @@
-//! Volumes that go to another layout while hosts use them: killed, without power, without drives that fail on the way.
+//! Volumes that are reshaped while hosts use them: with kills, power cuts and drive failures.
 
 mod hosts_wait;
 mod kept;
@@ -29,7 +29,7 @@ const MEMBER: ByteCount = ByteCount(192 << 10);
 const SAVED: ByteCount = ByteCount(64 << 10);
 const SECTOR: u64 = 512;
 
-/// From which layout to which: level, drives, blocks of a strip.
+/// Old and new layout: level, drives, blocks per strip.
 type Layout = (Level, u16, u64);
 
 #[derive(Clone)]
@@ -38,13 +38,13 @@ struct Scene {
     to: Layout,
     shards: u16,
     seed: u64,
-    /// Lives end by kills and power cuts.
+    /// Runs end by kills and power cuts.
     crashes: bool,
-    /// A drive fails on the way.
+    /// A drive fails during the reshape.
     fails: bool,
-    /// Sectors of a drive become unreadable on the way.
+    /// Sectors of a drive become unreadable during the reshape.
     rots: bool,
-    /// Both layouts have a journal, answer writes from a cache, keep what is read and read ahead.
+    /// Both layouts have a journal, a write-back cache, a read cache and read-ahead.
     is_full: bool,
 }
 
@@ -58,13 +58,13 @@ impl Scene {
         self.from.1.max(self.to.1)
     }
 
-    /// The old layout. Where the new one is the same but longer, it has room for two thirds.
+    /// The old layout. It has two thirds of the capacity where the new one differs only in length.
     fn old(&self) -> Geometry {
         let member = if self.from == self.to { ByteCount(MEMBER.0 / 3 * 2) } else { MEMBER };
         geometry(self.from, member)
     }
 
-    /// What is to be done next: what lies where it is to be is kept, a few rows at a time.
+    /// The next step. Data that stays in place is kept, a few rows at a time.
     fn next_step(&self, mover: &mut Mover) -> Option<Step> {
         if !self.fails && !self.rots {
             let row = self.reshape().to().stripe_bytes();
@@ -77,7 +77,7 @@ impl Scene {
         let served = |layout| engine::served(&geometry(layout, MEMBER));
         let (from, to) = (engine::served(&self.old()), served(self.to));
         let bytes = from.capacity().min(to.capacity());
-        Reshape::new(from, to, bytes, SAVED, ByteCount(32 << 10)).expect("it can be moved")
+        Reshape::new(from, to, bytes, SAVED, ByteCount(32 << 10)).expect("there is a next step")
     }
 
     fn sectors(&self) -> u64 {
@@ -99,7 +99,8 @@ impl Scene {
         (0..usize::from(self.shards)).map(|shard| sim.shard(shard)).collect()
     }
 
-    /// The three volumes, without lost drives. After a crash redundancy may not agree where somebody wrote: anywhere.
+    /// The three volumes, without lost drives. After a crash redundancy may be stale wherever hosts
+    /// wrote: all regions are unsynced.
     async fn attachments(
         &self,
         env: &Env,
@@ -108,7 +109,7 @@ impl Scene {
         lost: &DriveSet,
     ) -> Vec<Attachment> {
         let (reshape, end) = (self.reshape(), moved.bytes + moved.saved);
-        let save = reshape.to().with_member_size(SAVED).expect("there is room to save");
+        let save = reshape.to().with_member_size(SAVED).expect("there is space for the saved copy");
         let parts: [(VolumeId, Geometry, ByteOffset, Range<u64>); 3] = [
             (VOLUME, self.old(), ByteOffset::ZERO, reshape.old_stripes(end)),
             (TO, geometry(self.to, MEMBER), ByteOffset::ZERO, reshape.new_stripes(end)),
@@ -146,7 +147,7 @@ impl Scene {
         bench
     }
 
-    /// The order that begins it.
+    /// The message that begins the reshape.
     fn begin(&self, moved: Moved, done: engine::Done) -> ShardMessage {
         let place = ReshapePlace { reshape: self.reshape(), moved, to: TO, save: SAVE };
         order(ReshapeOrder::Begin(Box::new(place)), done)
@@ -164,11 +165,11 @@ impl Scene {
     }
 }
 
-/// A volume that does all that a volume can do with its requests.
+/// A volume with all features for its requests in use.
 fn full(attachment: Attachment) -> Attachment {
     let id = attachment.spec.id;
     let is_redundant = attachment.spec.geometry.parity_strips() > 0;
-    // Of two shards each has the shortest ring that there is: few stripes fit a record as a whole.
+    // Each of the two shards has the shortest ring: few stripes fit into a record.
     let (len, nth) = (ByteCount(128 << 10), u64::from(id.0));
     let on = JournalOn::Members { at: ByteCount(len.0 * nth), tail: TailPlace::End };
     let journal = is_redundant.then_some(JournalPlace { id: Uuid([id.0 as u8; 16]), len, on });
@@ -181,12 +182,12 @@ fn order(order: ReshapeOrder, done: engine::Done) -> ShardMessage {
     ShardMessage::Reshape(VOLUME, order, done)
 }
 
-/// Gives the orders of one step, and records what is to be recorded.
+/// Sends the messages of one step, and records its result.
 async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     let copy = async |window, way| {
         let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
         assert!(bench.senders[0].send(order(ReshapeOrder::Copy(window, way), done)).is_ok());
-        answers.receive().await.expect("an answer").expect("it is copied");
+        answers.receive().await.expect("an answer").expect("the window is copied");
     };
     match step {
         Step::Close(window) => {
@@ -208,7 +209,8 @@ async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     }
 }
 
-/// Waits until nothing is unsynced: tasks of the volumes do not run while what is in use changes.
+/// Waits until all regions are synced: tasks of the volumes do not run while the ranges in use
+/// change.
 async fn synced(bench: &Bench) {
     let is_synced = || {
         let volumes = [VOLUME, TO];
@@ -220,22 +222,23 @@ async fn synced(bench: &Bench) {
     }
 }
 
-/// What a sector may hold.
+/// The allowed contents of a sector.
 #[derive(Clone, Default, Debug)]
 struct Sector {
-    /// The last that was flushed, the last that was answered, and all that was begun since the flush.
+    /// The last flushed, the last acknowledged, and all writes since the flush.
     flushed: u8,
     answered: u8,
     begun: Vec<u8>,
-    /// One that was begun and not answered.
+    /// A write that was sent and not acknowledged.
     pending: Option<u8>,
-    /// It was written since the start: what an earlier process left in a drive's cache is not flushed by this one.
+    /// Written since the start: this process does not flush writes of an earlier one in a drive's
+    /// cache.
     is_written: bool,
 }
 
 type Oracle = Rc<RefCell<Vec<Sector>>>;
 
-/// A host on a shard, which writes and reads sectors of its own until it is told to end.
+/// A host on a shard, which writes and reads sectors of its own until it is stopped.
 fn host(
     bench: &Bench,
     number: u64,
@@ -250,7 +253,7 @@ fn host(
     volume.shard().env().clone().spawn("host", async move {
         let count = oracle.borrow().len() as u64 / hosts;
         while !stop.get() {
-            // Sectors lie side by side, so that a request goes over several stripes.
+            // The hosts' sectors alternate, so that a request covers several stripes.
             let first = number * count + rng.below(count);
             let most = (number + 1) * count - first;
             let run = first as usize..(first + 1 + rng.below(40).min(most - 1)) as usize;
@@ -286,7 +289,7 @@ fn host(
     ended
 }
 
-/// Reads everything, and takes what is there for what there is. `is_cut`: the power was cut.
+/// Reads everything, and takes the content as the new model. `is_cut`: the power was cut.
 async fn look(bench: &Bench, scene: &Scene, oracle: &Oracle, is_cut: bool) {
     let mut read_ahead = Vec::new();
     for sector in 0..scene.sectors() {
@@ -303,31 +306,32 @@ async fn look(bench: &Bench, scene: &Scene, oracle: &Oracle, is_cut: bool) {
         };
         let is_whole = got.iter().all(|byte| *byte == got[0]);
         assert!(is_whole && is_allowed, "seed {}: sector {sector} is {} of {of:?}", scene.seed, got[0]);
-        // What a kill leaves in the drives' caches may go with the power later.
+        // Data that a kill left in the drives' caches may be lost in a later power cut.
         let begun = if is_cut { Vec::new() } else { of.begun.clone() };
         let flushed = if is_cut { got[0] } else { of.flushed };
         *of = Sector { flushed, answered: got[0], begun, ..Sector::default() };
     }
 }
 
-/// What outlives a life, and how far the life is.
+/// The state that outlives a run, and the progress of the run.
 struct Lives {
     scene: Scene,
     recorded: Cell<Moved>,
     oracle: Oracle,
-    /// The power was cut since everything was read last.
+    /// A power cut happened since the last full read.
     is_cut: Cell<bool>,
     is_looked: Cell<bool>,
     is_done: Cell<bool>,
 }
 
-/// A life: everything is read, the volume is moved on while hosts use it, everything is read again.
+/// A run: read everything, continue the reshape while hosts use the volume, read everything again.
 async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
     let (scene, oracle) = (&lives.scene, &lives.oracle);
     let bench = scene.start(envs, lives.recorded.get(), number > 0).await;
     let mut mover = Mover::new(scene.reshape(), lives.recorded.get());
     synced(&bench).await;
-    // Hosts wait for what is saved until it is moved: before the first time that something is opened, not all can be read.
+    // Hosts wait for a saved window until it is moved: not all can be read before the first window
+    // is opened.
     while let Some(step) = scene.next_step(&mut mover) {
         let opens = matches!(step, Step::Open(_));
         carry_out(&bench, step, &lives.recorded).await;
@@ -349,7 +353,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
         carry_out(&bench, step, &lives.recorded).await;
         mover.done();
     }
-    // Hosts that are here go on, and are passed on.
+    // Attached hosts continue, and are redirected.
     bench.tell(|done| ShardMessage::EndReshape(VOLUME, Vec::new(), done)).await;
     assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
     bench.wait(Duration::from_millis(2)).await;
@@ -362,7 +366,7 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
     lives.is_done.set(true);
 }
 
-/// Lets a life go on until it is to end.
+/// Continues a run until its end.
 fn let_live(sim: &mut Sim, lives: &Lives, number: u64, rng: &mut Rng) {
     let run = |sim: &mut Sim, time: Duration| {
         let until = sim.now() + time;
@@ -378,14 +382,15 @@ fn let_live(sim: &mut Sim, lives: &Lives, number: u64, rng: &mut Rng) {
             drive(sim, 1).make_unreadable(ByteRange::new(sector, ByteCount(SECTOR)));
         }
     } else if lives.scene.crashes {
-        // Some end before everything is read, most while the volume is moved; later ones are longer, so that one comes to the end.
+        // Some runs end before everything is read, most during the reshape; later ones are longer,
+        // so that one of them completes.
         let early = Duration::from_micros(rng.below(15_000 + 5_000 * number));
         if rng.chance(1, 5) {
             return run(sim, early);
         }
         let deadline = sim.now() + Duration::from_secs(60);
         while !lives.is_looked.get() {
-            assert!(sim.now() < deadline, "seed {}: it is not served again", lives.scene.seed);
+            assert!(sim.now() < deadline, "seed {}: the volume is not online again", lives.scene.seed);
             run(sim, Duration::from_millis(1));
         }
         return run(sim, early);
@@ -393,7 +398,8 @@ fn let_live(sim: &mut Sim, lives: &Lives, number: u64, rng: &mut Rng) {
     run(sim, Duration::from_secs(20));
 }
 
-/// Moves all of a volume, in lives that end by a kill or a power cut. How many of them ended while it was moved.
+/// Reshapes a volume, in runs that end by a kill or a power cut. Returns how many of them ended
+/// during the reshape.
 fn move_all(scene: Scene) -> u64 {
     let mut sim = scene.sim();
     let lives = Rc::new(Lives {
@@ -426,10 +432,10 @@ fn move_all(scene: Scene) -> u64 {
         }
         sim.restart_process();
     }
-    panic!("seed {}: it does not come to an end", lives.scene.seed);
+    panic!("seed {}: the reshape does not end", lives.scene.seed);
 }
 
-/// All is moved: what the new level survives may be lost.
+/// The reshape is complete: as many drives may fail as the new level tolerates.
 fn without_drives(sim: &mut Sim, scene: &Scene, oracle: &Oracle) {
     let reshape = scene.reshape();
     let to = reshape.to();
@@ -460,7 +466,7 @@ fn without(sim: &mut Sim, scene: &Scene, oracle: &Oracle, lost: DriveSet) {
     .expect("no stall");
 }
 
-/// From what to what: a drive more and two, another level, another strip.
+/// Old and new: one and two more drives, another level, another strip.
 const WAYS: [(Layout, Layout); 14] = [
     ((Level::Raid5, 3, 1), (Level::Raid5, 4, 1)),
     ((Level::Raid5, 4, 1), (Level::Raid5, 6, 1)),
@@ -478,8 +484,8 @@ const WAYS: [(Layout, Layout); 14] = [
     ((Level::Raid0, 2, 1), (Level::Raid10, 4, 1)),
 ];
 
-/// Less data in the same part of each drive, so that the last byte goes first: a drive less and two, more parity on as many drives, another level,
-/// another strip.
+/// Less data in the same part of each drive, so that the last byte moves first: one and two drives
+/// less, more parity on as many drives, another level, another strip.
 const DOWNWARD: [(Layout, Layout); 10] = [
     ((Level::Raid5, 4, 1), (Level::Raid5, 3, 1)),
     ((Level::Raid5, 6, 1), (Level::Raid5, 4, 1)),
@@ -525,7 +531,7 @@ fn kills_and_power_cuts_on_the_way_lose_nothing() {
             move_all(Scene { crashes: true, ..scene(WAYS[nth % WAYS.len()], 100 + seed + seed / 14) });
     }
 
-    assert!(on_the_way > 30, "lives end on the way: {on_the_way}");
+    assert!(on_the_way > 30, "runs that ended during the reshape: {on_the_way}");
 }
 
 #[test]
@@ -535,10 +541,11 @@ fn kills_and_power_cuts_on_the_way_down_lose_nothing() {
         let way = DOWNWARD[seed as usize % DOWNWARD.len()];
         on_the_way += move_all(Scene { crashes: true, ..scene(way, 500 + seed + seed / 10) });
     }
-    assert!(on_the_way > 20, "lives end on the way: {on_the_way}");
+    assert!(on_the_way > 20, "runs that ended during the reshape: {on_the_way}");
 }
 
-/// Where each byte stays in its place nothing is copied; where a drive is missing, or blocks are lost, it is.
+/// Where each byte stays in place nothing is copied; with a missing drive or lost blocks everything
+/// is.
 #[test]
 fn a_volume_that_only_becomes_longer_stays_where_it_is() {
     let (mut on_the_way, ways) = (0, IN_PLACE.map(|layout| (layout, layout)));
@@ -546,7 +553,7 @@ fn a_volume_that_only_becomes_longer_stays_where_it_is() {
         let way = ways[seed as usize % ways.len()];
         on_the_way += move_all(Scene { crashes: true, ..scene(way, 300 + seed + seed / 5) });
     }
-    assert!(on_the_way > 10, "lives end on the way: {on_the_way}");
+    assert!(on_the_way > 10, "runs that ended during the reshape: {on_the_way}");
     for (way, seed) in ways.into_iter().filter(|(from, _)| from.0 != Level::Raid0).zip(400..) {
         assert_eq!(move_all(Scene { is_full: true, ..scene(way, seed) }), 0, "{way:?}");
         assert_eq!(move_all(Scene { fails: true, ..scene(way, seed) }), 0, "{way:?}");
@@ -562,7 +569,7 @@ fn a_drive_that_fails_on_the_way_loses_nothing() {
     }
 }
 
-/// What cannot be read is computed from the rest and written anew, on the side where it is in use, and nowhere else.
+/// Unreadable blocks are computed from redundancy and rewritten, in the layout that uses them only.
 #[test]
 fn sectors_that_cannot_be_read_on_the_way_lose_nothing() {
     let redundant = WAYS.into_iter().chain(DOWNWARD).filter(|(from, _)| from.0 != Level::Raid0);
@@ -571,9 +578,11 @@ fn sectors_that_cannot_be_read_on_the_way_lose_nothing() {
     }
 }
 
-/// Journals, caches, reads ahead of streams that go over the cursor. Drives that fail on the way: whole stripes were moved in parts then, each as
-/// long as a record may be, and by the parity of what had been there before. The drive had parity in some of them, the other parity was
-/// wrong, and nothing told until another drive was lost. Seeds that were found later: a drive fails under a flush that is at the old layout still.
+/// Journals, caches, read-ahead of streams across the cursor. Drives that fail during the reshape:
+/// full stripes were then moved in parts, each as long as a record may be, with parity planned from
+/// the old content. The failed drive had parity in some of them, the other parity was wrong, and
+/// the error showed only with the next lost drive. Later seeds: a drive fails during a flush that
+/// is still in the old layout.
 #[test]
 fn a_volume_that_uses_all_there_is_goes_to_another_layout() {
     for (way, seed) in WAYS.into_iter().chain(DOWNWARD).zip(30..) {

@@ -1,4 +1,4 @@
-//! Hosts under a storm.
+//! Hosts in a storm test.
 
 use crate::common::{pattern, read, write};
 use engine::{Volume, VolumeService};
@@ -10,14 +10,14 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
 
-/// What was read is what was written. Where some is lost, an error of the medium is an answer as well.
+/// Compares read data with the model. Where blocks are lost, a medium error is allowed as well.
 fn check(got: Result<Vec<u8>, IoError>, wanted: &[u8], some_lost: bool, what: &str) {
     match got {
         Ok(got) => {
             let first = got.iter().zip(wanted).position(|(got, wanted)| got != wanted);
             assert!(
                 first.is_none() && got.len() == wanted.len(),
-                "{what}: they differ from byte {first:?} on"
+                "{what}: data differs from byte {first:?} on"
             );
         }
         Err(error) => assert!(some_lost && error.kind == IoErrorKind::Medium, "{what}: {error}"),
@@ -34,20 +34,20 @@ async fn read_as_drive(drive: &Member, at: u64, len: u64) -> Result<Vec<u8>, IoE
 pub struct Part {
     pub start: u64,
     pub len: u64,
-    /// What the volume was filled with.
+    /// The initial content of the volume.
     pub seed: u64,
-    /// Some of it may be lost: then an error is an answer.
+    /// Some blocks may be lost: then an error is allowed.
     pub some_lost: bool,
 }
 
-/// Writes and reads a part of the volume of its own until told to end.
+/// Writes and reads its own part of the volume until it is stopped.
 pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<bool>>, busy: Rc<Cell<u32>>) {
     let Part { start, len, seed, some_lost } = part;
     let mut model = pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
     let is_lost = |error: &platform::IoError| some_lost && error.kind == IoErrorKind::Medium;
     let mut stamp = 0;
     let drive = VolumeService::new(volume.clone()).as_drive();
-    // The drives' own time limits are to decide.
+    // The drives' own time limits apply.
     let drive = Member::with_time_limit(volume.shard().env(), Rc::new(drive), Duration::from_secs(3600));
     while !end.get() {
         let at = rng.below(len);
@@ -66,7 +66,7 @@ pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<boo
                 let bytes = pattern(stamp * 7 + start, count);
                 let result = write(&volume, start + at, &bytes).await;
                 if (at % 512 > 0 || count % 512 > 0) && result.as_ref().is_err_and(is_lost) {
-                    // What of it came before the lost edge is written, or not.
+                    // The sectors before the lost one may be written or not.
                     model[at as usize..][..count as usize].copy_from_slice(&bytes);
                     let whole = (at / 512 * 512, (at + count).div_ceil(512) * 512);
                     let (at, count) = (whole.0, (whole.1 - whole.0).min(len - whole.0));
@@ -96,7 +96,7 @@ pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<boo
         check(read(&volume, start + at, 512).await, wanted, some_lost, &format!("at the end, at {at}"));
     }
     if some_lost {
-        write(&volume, start, &model).await.expect("everything is healed by writing it");
+        write(&volume, start, &model).await.expect("a write repairs all of its sectors");
         assert!(read(&volume, start, len).await.expect("healed") == model);
     }
     busy.set(busy.get() - 1);

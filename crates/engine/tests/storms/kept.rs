@@ -1,4 +1,4 @@
-//! The controller's side of a storm.
+//! The controller's side of a storm test.
 
 use crate::common::{NewDrive, Setup, VOLUME, open};
 use crate::storms::SPARES;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
 
-/// The controller's side: what it knows, and what it was told.
+/// The controller's side: its state, and the reports.
 pub struct Kept {
     pub env: Env,
     pub shards: Vec<Sender<ShardMessage>>,
     pub health: Cell<DriveSet>,
     pub relocated: RefCell<Option<Relocated>>,
-    /// Which drive each slot has, and which is being filled for it.
+    /// The drive of each slot, and the drive being rebuilt for it.
     pub places: RefCell<Vec<u16>>,
     pub replacement: Cell<Option<(u16, u16)>>,
     pub next_spare: Cell<u16>,
@@ -37,7 +37,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of a volume that was just made, with all its drives.
+    /// For a new volume with all its drives.
     pub fn new(env: &Env, shards: Vec<Sender<ShardMessage>>, setup: &Setup, in_service: DriveSet) -> Kept {
         Kept {
             env: env.clone(),
@@ -75,12 +75,12 @@ impl Kept {
         }
     }
 
-    /// A change that every shard confirms; `source` where it brings another drive.
+    /// A change that every shard confirms; `source` where it adds a drive.
     pub async fn apply(&self, change: Change, source: Option<Arc<dyn DriveSource>>) {
         self.tell(|done| ShardMessage::Apply(VOLUME, change.clone(), source.clone(), Some(done))).await;
     }
 
-    /// Answers reports, in its own time, until every shard is gone.
+    /// Replies to reports, with delays, until every shard has ended.
     pub async fn keep(self: Rc<Self>, mut reports: Receiver<Report>, mut rng: Rng) {
         while let Some(Report { from, number, kind, .. }) = reports.receive().await {
             if rng.chance(1, 3) {
@@ -100,7 +100,7 @@ impl Kept {
         }
     }
 
-    /// What is reported of a drive or of its replacement.
+    /// A report about a drive or its replacement.
     async fn keep_of_drive(&self, kind: ReportKind) -> Result<(), platform::IoError> {
         match kind {
             ReportKind::DriveFailed { drive, .. } => {
@@ -131,7 +131,7 @@ impl Kept {
         Ok(())
     }
 
-    /// What is reported of regions, blocks and tasks.
+    /// A report about regions, blocks and tasks.
     async fn keep_of_regions(&self, from: ShardIndex, kind: ReportKind) {
         match kind {
             ReportKind::Synced(regions) => self.change_others(from, &Change::Synced(regions)),

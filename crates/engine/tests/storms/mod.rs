@@ -1,6 +1,7 @@
-//! Storms: drives fail, hang, cannot read, are replaced, filled, promoted and swapped again while hosts write and
-//! read, and the controller takes its time. Whatever happens within what the level survives, every byte that was
-//! acknowledged is there, no request fails, and at the end redundancy agrees with the data on every drive.
+//! Storms: drives fail, hang, lose sectors, are replaced, rebuilt and promoted while hosts write
+//! and read, and the controller replies with delays. Within the fault tolerance of the level, every
+//! acknowledged byte is there, no request fails, and at the end redundancy agrees with the data on
+//! every drive.
 
 mod host;
 mod kept;
@@ -22,13 +23,13 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset};
 use weather::{blow, calm, hail};
 
-/// What a shard keeps of reads: a part of what there is to read.
+/// The size of a shard's read cache: a part of the volume.
 const READ_ROOM: ByteCount = ByteCount(256 << 10);
 
-/// Drives beyond those that the volume begins with.
+/// Drives in addition to those of the new volume.
 const SPARES: u16 = 24;
 
-/// Drives have little time, and none fails for blocks that are not repaired.
+/// Drives have short time limits, and none fails because of unrepaired blocks.
 const POLICY: FaultPolicy =
     FaultPolicy { limits: LimitsByClass::uniform(Duration::from_millis(200)), unrepaired_limit: 0 };
 
@@ -47,7 +48,7 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
         let shards = vec![seeding.sender()];
         let shard: Shard = seeding.start(ShardIndex(0), 1, reports);
         assert!(shards[0].send(ShardMessage::Peers(shards.clone())).is_ok());
-        // In every other storm reads come from what is kept of others.
+        // Every other storm has a read cache.
         let is_kept = seed.is_multiple_of(2);
         let reads = ReadTerms { read_ahead: is_kept, cached: is_kept, most_ahead: None };
         assert!(shards[0].send(ShardMessage::ReadRoom(READ_ROOM)).is_ok());

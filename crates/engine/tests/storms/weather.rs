@@ -1,4 +1,4 @@
-//! What happens to the drives in a storm.
+//! The faults of a storm.
 
 use crate::common::{MEMBER, NewDrive, open, range};
 use crate::storms::kept::Kept;
@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::DriveIndex;
 
-/// One thing that happens, within what any level survives: one drive at a time.
+/// One fault, within the tolerance of any level: one drive at a time.
 pub async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
-    // What happened before is known by now.
+    // Earlier faults are reported by now.
     kept.env.sleep(Duration::from_millis(20)).await;
     let view = kept.health.get();
     let out = (0..drives).find(|slot| !view.contains(DriveIndex(*slot)));
@@ -45,7 +45,7 @@ pub async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
     }
 }
 
-/// Something happens to one of the drives, all of which serve and are current.
+/// A fault of one of the drives, all of which are online and current.
 async fn strike(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
     let of = |slot: u16| &all[usize::from(kept.places.borrow()[usize::from(slot)])];
     let slot = rng.below(u64::from(drives)) as u16;
@@ -92,7 +92,7 @@ async fn strike(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
     }
 }
 
-/// A drive is copied onto another one, which takes its place if all went well.
+/// A drive is copied to another one, which takes its slot after success.
 async fn replace_in_use(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut Rng) {
     let index = DriveIndex(slot);
     let Some(spare) = kept.spare() else { return };
@@ -123,7 +123,7 @@ async fn replace_in_use(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut 
     kept.running.set(None);
 }
 
-/// Sectors that cannot be read, many at a time, while drives are rebuilt and copied.
+/// Unreadable sectors, many at a time, while drives are rebuilt and copied.
 pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
     let slot = rng.below(u64::from(drives)) as u16;
     let of = |slot: u16| &all[usize::from(kept.places.borrow()[usize::from(slot)])];
@@ -137,7 +137,7 @@ pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
             let source = open(&kept.env, spare).await;
             kept.apply(Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY }, Some(source)).await;
             kept.begin(TaskKind::Copy { slot: index }).await;
-            assert!(kept.wait_ended().await, "copied but for what is lost");
+            assert!(kept.wait_ended().await, "all but the lost blocks is copied");
             kept.places.borrow_mut()[usize::from(slot)] = spare;
             kept.apply(Change::Promoted { slot: index, stale: RegionSet::EMPTY }, None).await;
         }
@@ -146,7 +146,8 @@ pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
             kept.begin(TaskKind::Check { repair: true }).await;
         }
         _ => {
-            // Neighbours on several drives: columns in which more is unreadable than there is redundancy.
+            // Adjacent sectors on several drives: columns with more unreadable strips than
+            // redundancy.
             let at = rng.below(MEMBER.0 / 512 - 8) * 512;
             for slot in 0..drives {
                 if rng.chance(1, 2) {
@@ -157,14 +158,15 @@ pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
     }
 }
 
-/// RAID 5EE: what a failed drive held moves into the distributed spare, another drive is replaced, and all comes back.
+/// RAID 5EE: a failed drive's strips move into the distributed spare, another drive is replaced,
+/// and a copyback returns them.
 async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut Rng) {
     let index = DriveIndex(slot);
     kept.replacement.set(None);
     kept.apply(Change::ReplacementEnded { slot: index }, None).await;
     kept.stop().await;
     kept.begin(TaskKind::Relocate { slot: index }).await;
-    assert!(kept.wait_ended().await, "all is moved");
+    assert!(kept.wait_ended().await, "all strips are moved");
     kept.env.sleep(Duration::from_millis(rng.below(50))).await;
     let drives = kept.places.borrow().len() as u16;
     if rng.chance(1, 2) {
@@ -192,11 +194,11 @@ async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &m
     let change = NewDrive { slot: index, source: Some(source), stale, in_service: health };
     kept.tell(|done| change.message(done)).await;
     kept.begin(TaskKind::Restore { slot: index }).await;
-    assert!(kept.wait_ended().await, "all is back");
+    assert!(kept.wait_ended().await, "all strips are back");
     kept.running.set(None);
 }
 
-/// Everything is made whole.
+/// All drives are rebuilt.
 pub async fn calm(kept: &Rc<Kept>, all: &[SimDrive], drives: u16) {
     for _ in 0..6 {
         kept.env.sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! A disk of memory that outlives the process which serves it. Each request takes some time.
+//! A memory disk that outlives the process which serves it. Each request takes some time.
 
 use super::CAPACITY;
 use platform::sync::{Credits, Taken};
@@ -13,7 +13,7 @@ use units::{ByteCount, ByteRange, SectorSize};
 pub struct Disk {
     pub bytes: RefCell<Vec<u8>>,
     pub read_only: bool,
-    /// It is not served.
+    /// The disk is not served.
     pub is_away: Cell<bool>,
     pub flushes: Cell<u64>,
     pub changes: Cell<u64>,
@@ -137,20 +137,20 @@ impl BlockTarget for Served {
 }
 
 #[derive(Clone)]
-pub struct Shelf {
+pub struct TestTargets {
     env: Env,
     served: Rc<Served>,
 }
 
-impl Shelf {
-    pub fn new(env: &Env, disk: &Rc<Disk>) -> Shelf {
+impl TestTargets {
+    pub fn new(env: &Env, disk: &Rc<Disk>) -> TestTargets {
         let credits = Credits::new(env, env.pool().limit().0 / 2);
         let served = Rc::new(Served { env: env.clone(), disk: disk.clone(), credits });
-        Shelf { env: env.clone(), served }
+        TestTargets { env: env.clone(), served }
     }
 }
 
-impl Targets for Shelf {
+impl Targets for TestTargets {
     type Target = Served;
 
     fn env(&self) -> &Env {

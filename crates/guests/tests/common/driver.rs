@@ -1,4 +1,4 @@
-//! What a guest does: a driver of a split queue, as the specification wants it, and some that break it.
+//! Guest drivers of a split queue: a correct one, and some that violate the specification.
 
 use super::{AVAILABLE, CAPACITY, DESCRIPTORS, SIZE, USED};
 use guests::GuestMemory;
@@ -13,15 +13,15 @@ use units::ByteCount;
 use vm_memory::{Bytes, GuestAddress};
 
 pub const HEADER: usize = 16;
-/// Ways to break the rules.
+/// The number of protocol violations.
 pub const ATTACKS: u64 = 6;
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// Where buffers are.
+/// The address of buffers.
 const BUFFERS: u64 = 0x1_0000;
-/// A table of descriptors of a request's own.
+/// The address of an indirect table.
 const TABLE: u64 = 0x8000;
 const NOWHERE: u64 = 1 << 40;
 
@@ -30,7 +30,7 @@ const NOWHERE: u64 = 1 << 40;
 pub enum Part<'a> {
     To(&'a [u8]),
     From(usize),
-    /// For the device to read, or to write, where there is no memory.
+    /// A device-readable or device-writable buffer at an unmapped address.
     NowhereTo(u32),
     NowhereFrom(u32),
 }
@@ -43,7 +43,7 @@ pub fn header(kind: u32, sector: u64) -> [u8; HEADER] {
 }
 
 #[derive(Default)]
-struct State {
+struct DriverState {
     kick: Option<Rc<dyn Stream>>,
     call: Option<Rc<dyn Stream>>,
     available: u16,
@@ -55,7 +55,7 @@ pub struct Driver {
     env: Env,
     memory: Arc<GuestMemory>,
     event_idx: bool,
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<DriverState>>,
 }
 
 impl Driver {
@@ -71,7 +71,7 @@ impl Driver {
     /// Begins with an empty ring.
     pub fn reset(&self) {
         self.put(0, &vec![0; BUFFERS as usize]);
-        *self.state.borrow_mut() = State::default();
+        *self.state.borrow_mut() = DriverState::default();
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
@@ -104,12 +104,12 @@ impl Driver {
         };
         if is_wanted {
             let event: Slices = std::iter::once(Buf::copy_of(&[1; 8]).freeze()).collect();
-            // A process that was killed takes no kick.
+            // A killed process receives no kick.
             let _ = kick.send(event).await;
         }
     }
 
-    /// The next head that was used, and how many bytes were written for it.
+    /// The next used head, and the number of bytes written for it.
     fn next_used(&self) -> Option<(u16, u32)> {
         let used = self.state.borrow().used;
         if self.number(USED + 2) == used {
@@ -120,12 +120,12 @@ impl Driver {
         let written: u32 = self.memory.read_obj(GuestAddress(at + 4)).unwrap();
         let next = used.wrapping_add(1);
         self.state.borrow_mut().used = next;
-        // Call for the next one.
+        // Request a call for the next completion.
         self.put(AVAILABLE + 4 + u64::from(SIZE) * 2, &next.to_le_bytes());
         Some((head as u16, written))
     }
 
-    /// Waits to be called until something was used.
+    /// Waits for a call until a head is used.
     async fn wait_used(&self) -> (u16, u32) {
         loop {
             if let Some(used) = self.next_used() {
@@ -137,7 +137,8 @@ impl Driver {
         }
     }
 
-    /// Makes a request of `parts` and a status of its own; the status, and what was given for `expected` bytes.
+    /// Sends a request of `parts` and a status byte; returns the status and the data of `expected`
+    /// bytes.
     pub async fn ask(&self, parts: &[Part<'_>], expected: usize) -> (u8, Vec<u8>) {
         let status = BUFFERS - 16;
         let placed = self.place(parts);
@@ -156,7 +157,7 @@ impl Driver {
         (status, data)
     }
 
-    /// The same with a table of its own, and the status behind the data in the last buffer.
+    /// The same with an indirect table, and the status behind the data in the last buffer.
     pub async fn ask_indirect(&self, parts: &[Part<'_>], expected: usize) -> (u8, Vec<u8>) {
         let placed = self.place(parts);
         let own = (BUFFERS - 16, 1, WRITE);
@@ -182,7 +183,7 @@ impl Driver {
         self.outcome(status, &placed, expected)
     }
 
-    /// Buffers with what is in them, with room between.
+    /// Writes the buffers to memory, with gaps between.
     fn place(&self, parts: &[Part<'_>]) -> Vec<(u64, u32, u16)> {
         let mut at = BUFFERS + 3;
         let mut placed = Vec::new();
@@ -218,7 +219,7 @@ impl Driver {
         (self.memory.read_obj(GuestAddress(status)).unwrap(), data)
     }
 
-    /// Breaks a rule, then asks for something that is all right: nothing of it is answered.
+    /// Violates the protocol, then sends a valid request: neither completes.
     pub async fn attack(&self, way: u64) {
         let status = BUFFERS - 16;
         match way {
@@ -255,16 +256,16 @@ impl Driver {
         assert_eq!(self.next_used(), None, "attack {way}");
     }
 
-    /// Writes all that is to be written, with two requests outstanding at most, over any number of processes.
+    /// Performs all writes, with at most two outstanding requests, over any number of processes.
     pub async fn write(&self, writes: &Writes) {
-        // A request has three descriptors and buffers of its own.
+        // A request has three descriptors and its own buffers.
         let mut free = vec![0_u16, 3];
         let mut asked: Vec<(u16, usize)> = Vec::new();
         let mut next = 0;
         while next < writes.all.len() || !asked.is_empty() {
             while next < writes.all.len() && !free.is_empty() {
                 let (sector, value) = writes.all[next];
-                // Of one sector, one at a time: two would be carried out in any order.
+                // One outstanding write per sector: the order of two would be undefined.
                 if asked.iter().any(|(_, other)| writes.all[*other].0 == sector) {
                     break;
                 }
@@ -284,7 +285,7 @@ impl Driver {
             }
             while let Some((head, _)) = self.next_used() {
                 let at = asked.iter().position(|(asked, _)| *asked == head);
-                let (_, number) = asked.remove(at.unwrap_or_else(|| panic!("{head} was answered twice")));
+                let (_, number) = asked.remove(at.unwrap_or_else(|| panic!("{head} completed twice")));
                 let status: u8 =
                     self.memory.read_obj(GuestAddress(BUFFERS + u64::from(head) * 0x1000 + 32)).unwrap();
                 assert_eq!(status, 0, "write {number}");
@@ -296,7 +297,7 @@ impl Driver {
     }
 }
 
-/// Sectors to be written, some of them more than once, each time with another value.
+/// Writes to sectors, some repeated with other values.
 pub struct Writes {
     all: Vec<(u64, u8)>,
     answered: AtomicU64,
@@ -309,7 +310,7 @@ impl Writes {
         Writes { all, answered: AtomicU64::new(0) }
     }
 
-    /// Every one was answered once, and the last one of each sector is what it holds.
+    /// Each write completed once, and each sector holds its last value.
     pub fn check(&self, content: &[u8]) {
         assert_eq!(self.answered.load(Ordering::Relaxed), self.all.len() as u64);
         assert_eq!(content.len() as u64, CAPACITY);
@@ -317,6 +318,6 @@ impl Writes {
         for (sector, value) in &self.all {
             expected[*sector as usize * 512..][..512].fill(*value);
         }
-        assert!(content == expected, "a sector does not hold what was written last");
+        assert!(content == expected, "a sector does not hold the last write");
     }
 }

@@ -1,10 +1,10 @@
-//! A machine in virtual time: a disk of memory, the process that serves it, and a guest with a driver of its own.
+//! A machine in virtual time: a memory disk, the process that serves it, and a guest with a driver.
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
 mod disk;
 mod driver;
 
-pub use disk::{Disk, Shelf};
+pub use disk::{Disk, TestTargets};
 pub use driver::{ATTACKS, Driver, HEADER, Part, Writes, header};
 
 use guests::{
@@ -20,12 +20,12 @@ use units::ByteCount;
 use vm_memory::{Bytes, GuestAddress};
 
 pub const CAPACITY: u64 = 4 << 20;
-/// More than the longest payload that memory allows.
+/// Longer than the longest payload that memory allows.
 pub const LONG: usize = (2 << 20) + 4096;
 const MEMORY: ByteCount = ByteCount(4 << 20);
 const GUEST_BYTES: usize = 8 << 20;
 
-/// Where the queue lies.
+/// The queue's size and addresses.
 pub const SIZE: u16 = 8;
 pub const DESCRIPTORS: u64 = 0x1000;
 pub const AVAILABLE: u64 = 0x2000;
@@ -64,7 +64,7 @@ impl Machine {
         machine
     }
 
-    /// An event that the guest and the process share: the guest's end, and that of the process.
+    /// An event shared by the guest and the process: both ends.
     fn event(&mut self, name: &str) -> (Rc<dyn Stream>, Box<dyn StreamSource>) {
         let address = Address::Unix(format!("{name}{}", self.queue.0));
         let (env, guest) = (self.sim.env(), self.sim.env_of(self.guest, 0));
@@ -78,8 +78,8 @@ impl Machine {
         (self.sim.finish(&connecting).unwrap(), far)
     }
 
-    /// Has the queue served from where its used ring stands, as a guest's machine does it; before that, a ring that was broken is
-    /// made anew.
+    /// Starts the queue at its used ring's index, as a virtual machine monitor does. A broken ring
+    /// is reset first.
     pub fn start_queue(&mut self) {
         self.queue.0 += 1;
         let (kick, far_kick) = self.event("kick");
@@ -107,7 +107,7 @@ impl Machine {
         assert!(self.shard.send(GuestMessage::Start(Box::new(start))).is_ok());
     }
 
-    /// Runs what the guest does to its end.
+    /// Runs the guest's task to its end.
     pub fn run<F: Future<Output = ()> + 'static>(&mut self, does: impl FnOnce(Driver) -> F) {
         let task = self.sim.env_of(self.guest, 0).spawn("guest", does(self.driver.clone()));
         self.sim.finish(&task).unwrap();
@@ -129,7 +129,7 @@ impl Machine {
         self.disk.bytes.borrow().clone()
     }
 
-    /// Whether the queue has come to its end when it is stopped. The ring begins anew after that.
+    /// Stops the queue, and returns whether it had ended. Resets the ring.
     pub fn queue_ends(&mut self) -> bool {
         let (tell, told) = mpsc::channel();
         assert!(self.shard.send(GuestMessage::Stop(self.queue, tell)).is_ok());
@@ -140,13 +140,13 @@ impl Machine {
         told.try_recv().is_ok()
     }
 
-    /// The guest writes, until so many things have happened; then the process is killed.
+    /// The guest writes until `events` events have happened; then the process is killed.
     pub fn write_until_killed(&mut self, writes: &Arc<Writes>, events: u64) {
         self.begin_to_write(writes);
         let stop = self.sim.events() + events;
         self.sim.stop_at_event(Some(stop));
         let later = self.sim.now() + Duration::from_millis(100);
-        // It ends at the event, which is no error here.
+        // The run stops at the event; this is not an error.
         let _ = self.sim.run_until(later);
         self.sim.stop_at_event(None);
         self.sim.kill();
@@ -160,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// The next process. How many requests the last one had taken and not answered.
+    /// Starts the next process. Returns the number of in-flight requests of the last one.
     pub fn restart(&mut self) -> u64 {
         let env = self.sim.restart_process();
         self.shard = serve(&env, &self.disk);
@@ -173,7 +173,7 @@ impl Machine {
         marks
     }
 
-    /// The guest writes all that is left.
+    /// The guest performs all remaining writes.
     pub fn write_all(&mut self, writes: &Arc<Writes>) {
         self.begin_to_write(writes);
         let task = self.writing.take().unwrap();
@@ -183,6 +183,6 @@ impl Machine {
 
 fn serve(env: &Env, disk: &Rc<Disk>) -> mailbox::Sender<GuestMessage> {
     let (sender, receiver) = guest_mailbox(env);
-    env.spawn("guests", serve_guests(Shelf::new(env, disk), Hosts::default(), receiver));
+    env.spawn("guests", serve_guests(TestTargets::new(env, disk), Hosts::default(), receiver));
     sender
 }

@@ -1,7 +1,7 @@
-//! The file: intervals of one minute for a day, and of fifteen minutes for thirty days, in SQLite.
+//! The history file: minutes for a day, and quarters of an hour for thirty days, in SQLite.
 //!
-//! One thread has the connection: it opens the file, writes, rolls up, deletes and answers. Whoever hands rows over does not wait.
-//! Each batch is one transaction, durable when it is committed.
+//! One thread owns the connection: it opens the file, writes, rolls up, deletes and queries.
+//! Callers do not wait for writes. Each batch is one transaction, durable on commit.
 
 mod schema;
 mod tables;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a history is of.
+/// The kind of a subject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// A volume.
@@ -27,29 +27,29 @@ pub enum Kind {
 /// A volume or a drive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Subject {
-    /// Which of both.
+    /// Its kind.
     pub kind: Kind,
-    /// What tells it from others, for as long as it lives.
+    /// Its unique key, constant for its lifetime.
     pub key: String,
-    /// How it is called now.
+    /// Its current name.
     pub name: String,
 }
 
-/// An interval of a subject. Rows of the same beginning are added up.
+/// An interval of a subject. Rows with the same start are added up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Of which.
+    /// The subject.
     pub subject: Subject,
-    /// When it begins, in seconds since 1970: a whole minute.
+    /// Its start, in seconds since 1970: a whole minute.
     pub at_s: u64,
-    /// What was done.
+    /// The operations.
     pub interval: Interval,
 }
 
-/// How large the file may be.
+/// The size limit of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes of the database. Its journal takes a few MiB besides.
+    /// Bytes of the database, without its WAL of a few MiB.
     pub bytes: u64,
 }
 
@@ -59,63 +59,63 @@ impl Default for Limits {
     }
 }
 
-/// What an operator should know.
+/// A report for an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// The file cannot be used: it was moved aside, and a new one begun.
+    /// The file cannot be used; it was moved aside and replaced by a new one.
     SetAside {
-        /// Why: the end of a sentence.
+        /// Why: a clause that completes a message.
         why: String,
-        /// Its name now.
+        /// Its new name.
         now_at: String,
     },
-    /// History is not stored. It is told once, until it is stored again.
+    /// History is not stored. Reported once, until it is stored again.
     NotStored {
-        /// Why: the end of a sentence.
+        /// Why: a clause that completes a message.
         why: String,
     },
     /// History is stored again.
     StoredAgain,
 }
 
-/// Batches that may wait for the thread.
+/// The limit of queued requests.
 const WAITING: usize = 8;
 
-/// What the thread is asked.
-enum Order {
+/// A request to the thread.
+enum Request {
     Write { rows: Vec<Row>, now_s: u64 },
     Read(Box<Read>),
     Close,
 }
 
-/// A question: which subjects, when, in points of which length.
+/// A query: subjects, range and length of points.
 struct Read {
     kind: Option<Kind>,
     name: Option<String>,
     from_s: u64,
     to_s: u64,
-    /// Gives the length of points, by the beginning of the minutes that are kept.
+    /// Returns the length of points, given the start of the stored minutes.
     step_s: Box<dyn FnOnce(Option<u64>) -> u64 + Send>,
     answer: mpsc::Sender<Result<Points, String>>,
 }
 
-/// The file, and the thread that has it.
+/// The history file and its thread.
 pub struct Store {
-    orders: SyncSender<Order>,
+    orders: SyncSender<Request>,
     thread: Option<JoinHandle<()>>,
-    /// Breaks off when the thread has ended.
+    /// Disconnects when the thread has ended.
     ended: Mutex<mpsc::Receiver<()>>,
     path: PathBuf,
 }
 
-/// How long the end waits for the thread: a file system that hangs keeps nobody from ending.
+/// The time limit for the thread at shutdown: a hanging file system must not block it.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
 impl Store {
-    /// Opens the file on a thread of its own, which also makes it. `notice` is called there.
+    /// Opens or creates the file on its own thread. `notice` is called there.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When no thread can be started.
     pub fn open(
         path: &Path,
         limits: Limits,
@@ -131,37 +131,37 @@ impl Store {
         Ok(Store { orders, thread: Some(thread), ended: Mutex::new(ended), path: path.to_owned() })
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Hands rows over. They come back if the thread is too far behind, or gone.
+    /// Queues rows. Returns them if the queue is full or the thread has ended.
     ///
     /// # Errors
     /// The rows.
     pub fn write(&self, rows: Vec<Row>, now_s: u64) -> Result<(), Vec<Row>> {
-        self.orders.try_send(Order::Write { rows, now_s }).map_err(|error| match error {
-            TrySendError::Full(Order::Write { rows, .. })
-            | TrySendError::Disconnected(Order::Write { rows, .. }) => rows,
+        self.orders.try_send(Request::Write { rows, now_s }).map_err(|error| match error {
+            TrySendError::Full(Request::Write { rows, .. })
+            | TrySendError::Disconnected(Request::Write { rows, .. }) => rows,
             _ => Vec::new(),
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a query and waits for the result.
     ///
     /// # Errors
-    /// Why it cannot be had: the end of a sentence.
+    /// Why it fails. The error is a clause that completes a message.
     fn read(&self, read: Read, answered: &mpsc::Receiver<Result<Points, String>>) -> Result<Points, String> {
         let gone = || "the thread of the history has ended".to_owned();
-        self.orders.send(Order::Read(Box::new(read))).map_err(|_| gone())?;
+        self.orders.send(Request::Read(Box::new(read))).map_err(|_| gone())?;
         answered.recv().unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Intervals of the file, added up as points.
+    /// Stored intervals, merged into points.
     ///
     /// # Errors
-    /// Why they cannot be read: the end of a sentence.
+    /// Why they cannot be read. The error is a clause that completes a message.
     pub(crate) fn points(
         &self,
         (kind, name): (Option<Kind>, Option<String>),
@@ -173,16 +173,16 @@ impl Store {
         self.read(Read { kind, name, from_s, to_s, step_s, answer }, &answered)
     }
 
-    /// Waits until everything that was handed over is written, or cannot be; not for long.
+    /// Waits until all queued rows are written or have failed, up to a time limit.
     pub fn close(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // A thread that has ended needs no order. One that is behind ends with the process: what it has not written is lost.
+        // A slow thread is abandoned, and its unwritten rows are lost.
         let deadline = Instant::now() + LAST_WRITE;
-        while let Err(TrySendError::Full(_)) = self.orders.try_send(Order::Close) {
+        while let Err(TrySendError::Full(_)) = self.orders.try_send(Request::Close) {
             if Instant::now() > deadline {
                 return;
             }
@@ -191,7 +191,7 @@ impl Store {
         let left = deadline.saturating_duration_since(Instant::now());
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         if ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
-            // What it panicked of was printed.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The tables, and how the file is opened.
+//! The database schema, and opening the file.
 //!
 //! ```text
 //! subject  id, kind (0 volume, 1 drive), key, name, last_s: when it was last written
@@ -12,19 +12,19 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The version of the layout.
+/// The version of the schema.
 const VERSION: i64 = 1;
 
-/// Says that a database is a history: "SRHI".
+/// The application ID of a history database: "SRHI".
 const APPLICATION: i64 = 0x5352_4849;
 
-/// Bytes of a page.
+/// The page size in bytes.
 pub(super) const PAGE: u64 = 4096;
 
-/// The journal is taken into the database when it has so many pages.
+/// The WAL is checkpointed at this number of pages.
 const JOURNAL_PAGES: i64 = 512;
 
-/// Files that are kept aside.
+/// The limit of files moved aside.
 const MOST_ASIDE: u32 = 8;
 
 const TABLES: &str = "
@@ -51,11 +51,11 @@ CREATE TABLE quarter (
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Why a file is not opened.
+/// Why a file cannot be opened.
 pub(super) enum Unusable {
-    /// It is damaged, of something else, or of a later version: another one takes its place.
+    /// It is damaged, not a history, or of a later version: a new file replaces it.
     File(String),
-    /// There is no room, no right, or it is in use: it stays, and is tried again.
+    /// No space, no permission, or in use: it stays, and is retried.
     ForNow(String),
 }
 
@@ -68,7 +68,7 @@ impl From<rusqlite::Error> for Unusable {
     }
 }
 
-/// Whether an error says that the file is damaged.
+/// Whether an error means that the file is damaged.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -76,7 +76,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Opens the file, or makes it, with at most so many bytes.
+/// Opens or creates the file, with a limit of `bytes`.
 pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
     let failed = |error: std::io::Error| Unusable::ForNow(format!("it cannot be opened: {error}"));
     match path.symlink_metadata() {
@@ -84,7 +84,7 @@ pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
             return Err(Unusable::File("it is a symbolic link, which is not followed".to_owned()));
         }
         Ok(_) => {}
-        // Nobody else may read it.
+        // Only this user may read it.
         Err(_) => {
             let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
             match made {
@@ -93,7 +93,7 @@ pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
             }
         }
     }
-    // SQLite takes a link anywhere in a path for one to the file.
+    // SQLite with NOFOLLOW rejects a link in any part of the path.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().map_err(failed)?;
     let path = folder.join(path.file_name().unwrap_or_default());
@@ -112,11 +112,11 @@ fn check(connection: &mut Connection) -> Result<(), Unusable> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let (version, application) = (number(connection, "user_version")?, number(connection, "application_id")?);
     if tables > 0 && application != APPLICATION {
-        return Err(Unusable::File("it is a database of something else".to_owned()));
+        return Err(Unusable::File("it is the database of another program".to_owned()));
     }
     if version > VERSION {
         return Err(Unusable::File(format!(
-            "its layout has version {version}, and this program knows {VERSION}"
+            "its layout has version {version}, and this program supports {VERSION}"
         )));
     }
     if tables > 0 {
@@ -128,11 +128,9 @@ fn check(connection: &mut Connection) -> Result<(), Unusable> {
     connection.pragma_update(None, "page_size", PAGE as i64)?;
     let journal: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if journal != "wal" {
-        return Err(Unusable::ForNow(format!(
-            "its journal cannot be one for writing ahead, but is '{journal}'"
-        )));
+        return Err(Unusable::ForNow(format!("its journal mode cannot be WAL, but is '{journal}'")));
     }
-    // A transaction that was committed survives a power cut.
+    // A committed transaction survives a power cut.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", JOURNAL_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_PAGES * PAGE as i64)?;
@@ -157,14 +155,14 @@ fn bounds() -> String {
     BUCKET_BOUNDS_NS.map(|bound| bound.to_string()).join(" ")
 }
 
-/// A name that belongs to the file: its journal, or where it is kept aside.
+/// The path of a companion file: its WAL, or its name when moved aside.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Moves a file that cannot be used, and its journal, to a name of their own. The name; why they stay otherwise.
+/// Renames an unusable file and its WAL. Returns the new name, or why renaming failed.
 pub(super) fn set_aside(path: &Path) -> Result<String, String> {
     for number in 1..=MOST_ASIDE {
         let suffix = format!(".unreadable-{number}");
@@ -172,7 +170,7 @@ pub(super) fn set_aside(path: &Path) -> Result<String, String> {
         if aside.symlink_metadata().is_ok() {
             continue;
         }
-        // The journal first: a new file must not find that of another one.
+        // The WAL first: a new database must not find the WAL of the old one.
         for journal in ["-wal", "-shm", ""] {
             match std::fs::rename(beside(path, journal), beside(&aside, journal)) {
                 Ok(()) => {}

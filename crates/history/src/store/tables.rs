@@ -1,4 +1,4 @@
-//! Rows of the file: written, added up to quarters, deleted, read.
+//! Rows of the file: write, roll up, delete, read.
 
 use super::{Kind, Row, Subject};
 use crate::encoding::{decode, encode};
@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 /// The length of an interval of the coarser table.
 pub(super) const QUARTER_S: u64 = 900;
 
-/// For how long minutes are kept.
+/// How long minutes are stored.
 const MINUTES_S: u64 = 86_400;
 
-/// For how long quarters are kept.
+/// How long quarters are stored.
 const QUARTERS_S: u64 = 30 * 86_400;
 
-/// A quarter is added up so long after its end: rows of its last minute may still come.
+/// The delay of the roll-up after a quarter's end: rows of its last minute may still arrive.
 const GRACE_S: u64 = 2 * MINUTE_S;
 
-/// Times are seconds since 1970, far from the largest number.
+/// Times are seconds since 1970, far below the maximum.
 fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -32,7 +32,8 @@ fn kind_number(kind: Kind) -> i64 {
     }
 }
 
-/// Writes rows: what is there already of the same minute is added up. Then minutes are added up to quarters, and what is too old is deleted.
+/// Writes rows, adding to stored rows of the same minute. Then rolls up minutes into quarters, and
+/// deletes expired rows.
 pub(super) fn write(connection: &mut Connection, rows: &[Row], now_s: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {
@@ -47,7 +48,7 @@ pub(super) fn write(connection: &mut Connection, rows: &[Row], now_s: u64) -> ru
     transaction.commit()
 }
 
-/// What is done for each row of a batch, prepared once.
+/// The statements for each row of a batch, prepared once.
 struct Statements<'t> {
     find: Statement<'t>,
     make: Statement<'t>,
@@ -68,7 +69,7 @@ impl<'t> Statements<'t> {
         })
     }
 
-    /// The number of a subject, given now if it has none.
+    /// The ID of a subject; inserts it if it is new.
     fn subject(
         &mut self,
         transaction: &Transaction<'_>,
@@ -84,7 +85,7 @@ impl<'t> Statements<'t> {
             self.make.execute(params![kind_number(*kind), key, name, sql(at_s)])?;
             return Ok(transaction.last_insert_rowid());
         };
-        // When it was last written need not be known better than to a quarter.
+        // `last_s` needs a precision of a quarter only.
         if named != *name || sql(at_s) > last + sql(QUARTER_S) {
             self.change.execute(params![id, name, sql(at_s).max(last)])?;
         }
@@ -101,14 +102,15 @@ impl<'t> Statements<'t> {
     }
 }
 
-/// Adds up the minutes of every quarter that has ended. It can be done again: a quarter is the sum of its minutes.
+/// Rolls up the minutes of each quarter that has ended. It is idempotent: a quarter is the sum of
+/// its minutes.
 fn roll_up(transaction: &Transaction<'_>, now_s: u64) -> rusqlite::Result<()> {
     let end = now_s.saturating_sub(GRACE_S) / QUARTER_S * QUARTER_S;
     let rolled_to = rolled_to(transaction)?;
     if rolled_to == end {
         return Ok(());
     }
-    // After a clock that was ahead: the last hour once more.
+    // The clock was ahead and is set back: repeat the last hour.
     let mut at_s = if rolled_to > end { end.saturating_sub(4 * QUARTER_S) } else { rolled_to };
     let mut put = transaction.prepare("INSERT OR REPLACE INTO quarter VALUES (?1, ?2, ?3)")?;
     while let Some(next) = first_minute(transaction, at_s, end)? {
@@ -121,7 +123,7 @@ fn roll_up(transaction: &Transaction<'_>, now_s: u64) -> rusqlite::Result<()> {
     transaction.execute("INSERT OR REPLACE INTO meta VALUES ('rolled_to', ?1)", [end.to_string()]).map(|_| ())
 }
 
-/// Up to where minutes were added up to quarters.
+/// The end of the roll-up.
 fn rolled_to(connection: &Connection) -> rusqlite::Result<u64> {
     let kept: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE key = 'rolled_to'", [], |row| row.get(0))
@@ -135,7 +137,7 @@ fn first_minute(connection: &Connection, from_s: u64, to_s: u64) -> rusqlite::Re
     Ok(found.and_then(|at_s| u64::try_from(at_s).ok()))
 }
 
-/// What each subject did in a quarter, by its minutes.
+/// The sums of a quarter's minutes, by subject.
 fn sums(transaction: &Transaction<'_>, begin: u64) -> rusqlite::Result<BTreeMap<i64, Interval>> {
     let mut sums: BTreeMap<i64, Interval> = BTreeMap::new();
     let mut rows = transaction.prepare("SELECT subject, data FROM minute WHERE t >= ?1 AND t < ?2")?;
@@ -158,7 +160,8 @@ fn retain(transaction: &Transaction<'_>, now_s: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes room where the file is as large as it may be: the oldest sixteenth of the quarters goes. Whether anything went.
+/// Frees space at the size limit: deletes the oldest sixteenth of the quarters. Returns whether
+/// rows were deleted.
 pub(super) fn shorten(connection: &mut Connection) -> rusqlite::Result<bool> {
     let (first, last): (Option<i64>, Option<i64>) =
         connection
@@ -168,8 +171,8 @@ pub(super) fn shorten(connection: &mut Connection) -> rusqlite::Result<bool> {
     connection.execute("DELETE FROM quarter WHERE t < ?1", [until]).map(|deleted| deleted > 0)
 }
 
-/// From when on minutes are looked at; before, quarters are. A quarter of which the first minutes are not kept any more is
-/// looked at as one, if it was added up.
+/// The start of the minutes to read; before it, quarters are read. A quarter with deleted minutes
+/// is read as a quarter, if it was rolled up.
 pub(super) fn minutes_from(connection: &Connection) -> rusqlite::Result<Option<u64>> {
     let Some(oldest) = first_minute(connection, 0, u64::MAX)? else { return Ok(None) };
     let next = oldest.div_ceil(QUARTER_S) * QUARTER_S;
@@ -177,7 +180,7 @@ pub(super) fn minutes_from(connection: &Connection) -> rusqlite::Result<Option<u
     Ok(Some(if is_added_up { next } else { oldest / QUARTER_S * QUARTER_S }))
 }
 
-/// Which subjects a question is about, by number.
+/// The IDs of the subjects of a query.
 pub(super) fn subjects(
     connection: &Connection,
     kind: Option<Kind>,
@@ -196,7 +199,7 @@ pub(super) fn subjects(
     Ok(found)
 }
 
-/// Adds the rows of one table in a range of time to points.
+/// Adds the rows of a table in a range of time to points.
 pub(super) fn read(
     connection: &Connection,
     table: &str,
@@ -218,7 +221,7 @@ pub(super) fn read(
 }
 
 impl Subject {
-    /// Whether it has that name, or is told from others by it.
+    /// Whether it has that name or key.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.key == name
     }

@@ -1,20 +1,20 @@
-//! The thread that has the connection.
+//! The database thread.
 //!
-//! A file that cannot be opened or written for now is tried again with the next batch; what could not be written waits, within
-//! a bound.
+//! The next batch retries a file that cannot be opened or written. Unwritten rows wait, within a
+//! bound.
 
 use super::schema::{self, PAGE, Unusable};
 use super::tables;
-use super::{Limits, Notice, Order, Read, Row};
+use super::{Limits, Notice, Read, Request, Row};
 use crate::series::Points;
 use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 
-/// Rows that may wait while nothing can be written: an hour and a half of 192 subjects.
+/// The limit of rows that wait for a writable file: an hour and a half of 192 subjects.
 const MOST_WAITING: usize = 17_280;
 
-/// How often room is made before a batch is given up.
+/// How often space is freed before a batch is dropped.
 const MOST_ROOM: usize = 8;
 
 struct Writer<'w> {
@@ -23,19 +23,20 @@ struct Writer<'w> {
     notice: &'w dyn Fn(Notice),
     connection: Option<Connection>,
     waiting: Vec<Row>,
-    /// Whether it was told that nothing is stored.
-    is_told: bool,
+    /// Whether the failure has been reported.
+    is_reported: bool,
 }
 
-/// Carries out orders until the last.
-pub(super) fn run(path: &Path, limits: Limits, orders: &Receiver<Order>, notice: &dyn Fn(Notice)) {
-    let mut writer = Writer { path, limits, notice, connection: None, waiting: Vec::new(), is_told: false };
+/// Processes requests until it is closed.
+pub(super) fn run(path: &Path, limits: Limits, orders: &Receiver<Request>, notice: &dyn Fn(Notice)) {
+    let mut writer =
+        Writer { path, limits, notice, connection: None, waiting: Vec::new(), is_reported: false };
     writer.open();
     while let Ok(order) = orders.recv() {
         match order {
-            Order::Write { rows, now_s } => writer.write(rows, now_s),
-            Order::Read(read) => writer.read(*read),
-            Order::Close => break,
+            Request::Write { rows, now_s } => writer.write(rows, now_s),
+            Request::Read(read) => writer.read(*read),
+            Request::Close => break,
         }
     }
     if let Some(connection) = writer.connection.take()
@@ -46,7 +47,7 @@ pub(super) fn run(path: &Path, limits: Limits, orders: &Receiver<Order>, notice:
 }
 
 impl Writer<'_> {
-    /// Opens the file. One that cannot be read is moved aside, and another one begun.
+    /// Opens the file. An unreadable one is moved aside and replaced.
     fn open(&mut self) {
         let why = match schema::open(self.path, self.limits.bytes) {
             Ok(connection) => return self.connection = Some(connection),
@@ -64,7 +65,7 @@ impl Writer<'_> {
     }
 
     fn not_stored(&mut self, why: String) {
-        if !std::mem::replace(&mut self.is_told, true) {
+        if !std::mem::replace(&mut self.is_reported, true) {
             (self.notice)(Notice::NotStored { why });
         }
     }
@@ -78,12 +79,12 @@ impl Writer<'_> {
             None => self.bound(),
             Some(Ok(())) => {
                 self.waiting.clear();
-                if std::mem::take(&mut self.is_told) {
+                if std::mem::take(&mut self.is_reported) {
                     (self.notice)(Notice::StoredAgain);
                 }
             }
             Some(Err(error)) => {
-                // Damage that was found under way: the next batch opens what is there, or moves it aside.
+                // Damage found during a write: the next batch reopens the file, or moves it aside.
                 if schema::is_damage(&error) {
                     self.connection = None;
                 }
@@ -93,7 +94,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes what waits; `None` without a file.
+    /// Writes the waiting rows; `None` without a file.
     fn try_write(&mut self, now_s: u64) -> Option<rusqlite::Result<()>> {
         let connection = self.connection.as_mut()?;
         let mut written = tables::write(connection, &self.waiting, now_s);
@@ -124,12 +125,12 @@ impl Writer<'_> {
             Some(connection) => points(connection, (kind, name.as_deref()), (from_s, to_s), step_s)
                 .map_err(|error| error.to_string()),
         };
-        // Who asked may have gone.
+        // The caller may have stopped waiting.
         let _ = answer.send(points);
     }
 }
 
-/// Quarters where there are no minutes any more, then minutes.
+/// Reads quarters where minutes are deleted, then minutes.
 fn points(
     connection: &Connection,
     (kind, name): (Option<super::Kind>, Option<&str>),
@@ -144,7 +145,7 @@ fn points(
     Ok(points)
 }
 
-/// Whether the file is about as large as it may be: then it is not the disk that is full.
+/// Whether the file is near its size limit: then the disk is not full.
 fn is_at_limit(connection: &Connection, limits: Limits) -> bool {
     let pages: rusqlite::Result<i64> = connection.query_row("PRAGMA page_count", [], |row| row.get(0));
     let most = i64::try_from(limits.bytes / PAGE).unwrap_or(i64::MAX);

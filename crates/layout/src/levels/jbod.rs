@@ -7,8 +7,8 @@
 //! row 1    1
 //! ```
 //!
-//! The volume is the drive, byte by byte, from the start of its data area on; DDF calls it a single disk.
-//! Several drives are several volumes.
+//! The volume is the drive's data area, byte by byte. DDF calls it a single disk. Several drives
+//! are several volumes.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

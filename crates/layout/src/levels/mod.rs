@@ -1,4 +1,4 @@
-//! One file per level: its row in the table, and pictures of its layout.
+//! One file per level: its row in the table, and figures of its layout.
 
 pub(crate) mod jbod;
 pub(crate) mod raid0;

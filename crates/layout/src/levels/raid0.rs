@@ -18,8 +18,7 @@ pub(crate) const ROW: LevelRow = LevelRow {
     title: "RAID 0",
     summary: "striping without redundancy: the loss of any drive loses the volume",
     family: Family::Striped,
-    // One drive is nothing to stripe over; and beyond 64 the volume fails with the first of so many drives that
-    // nobody should be helped to make it.
+    // Striping needs two drives. More than 64 would make the loss of the volume too likely.
     min_drives: DriveCount(2),
     max_drives: DriveCount(64),
     spans: 1..=1,

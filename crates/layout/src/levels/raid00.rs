@@ -7,9 +7,9 @@
 //! row 1    6    7    8  |    9   10   11
 //! ```
 //!
-//! Consecutive strips fill the row of one span, then that of the next, so that the strips lie as in RAID 0 on
-//! all drives; a stripe is one row of all spans. What the spans change is how a controller builds the volume
-//! and describes it.
+//! Consecutive strips fill the row of one span, then of the next. The strip positions are those of
+//! RAID 0 on all drives; a stripe is one row of all spans. Spans only affect how a controller
+//! creates and describes the volume.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

@@ -1,4 +1,4 @@
-//! RAID 1: every drive holds the same.
+//! RAID 1: mirroring on all drives.
 //!
 //! ```text
 //! RAID 1, 3 drives
@@ -7,7 +7,7 @@
 //! row 1    1   1'  1''
 //! ```
 //!
-//! A stripe is one strip, of which drive `j` holds copy `j`.
+//! A stripe is one strip; drive `j` stores copy `j`.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

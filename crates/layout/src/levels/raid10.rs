@@ -12,9 +12,9 @@
 //! row 1    2   2'  2''  |    3   3'  3''
 //! ```
 //!
-//! A stripe is one row of all spans: data strip `i` is in span `i`, and every drive of that span holds a
-//! copy. It is RAID 1E `near` where the drives are a multiple of the copies, and is described as what people
-//! call it: DDF has RAID 1 with a secondary level of striping, Linux md "near".
+//! A stripe is one row of all spans: data strip `i` is in span `i`, and each drive of that span has
+//! a copy. This equals RAID 1E `near` if the number of drives is a multiple of the copies. DDF
+//! describes it as RAID 1 with a secondary level of striping, Linux md as "near".
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

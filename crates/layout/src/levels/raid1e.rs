@@ -1,4 +1,4 @@
-//! RAID 1E: striped mirrors over any number of drives, odd ones too.
+//! RAID 1E: striped mirrors over any number of drives, including odd numbers.
 //!
 //! ```text
 //! RAID 1E, 5 drives, near
@@ -29,14 +29,15 @@
 //! row 2  2''    3   3'  3''
 //! ```
 //!
-//! A stripe is as many rows as there are copies, with as many data strips as there are drives, so that every
-//! arrangement repeats from stripe to stripe. A drive may hold several cells of a stripe, in different rows,
-//! never two copies of one strip. What fills no whole stripe at the end of the drives is left over: an odd
-//! row of two.
+//! A stripe has as many rows as copies, and as many data strips as drives, so that each layout
+//! repeats with each stripe. A drive may store several cells of a stripe in different rows, but
+//! never two copies of one strip. Rows at the end of the drives that do not form a whole stripe are
+//! unused.
 //!
-//! Two copies are the level; more are there for arrays that other systems made. The default is `near`: DDF's
-//! qualifier 0 ("adjacent") and Linux md's default. `offset` is DDF's qualifier 1. `far`, which only Linux md
-//! has, needs the member's size to be known: its second half holds the second copies.
+//! The level has two copies; more are supported for imported arrays. The default is `near`: DDF's
+//! qualifier 0 ("adjacent") and Linux md's default. `offset` is DDF's qualifier 1. `far` exists
+//! only in Linux md, and depends on the member size: the second half of a member has the second
+//! copies.
 
 use crate::{Family, Formulas, Level, LevelRow, MirrorArrangement};
 use units::DriveCount;

@@ -1,4 +1,4 @@
-//! RAID 5: striping with one parity strip per stripe, which moves from drive to drive.
+//! RAID 5: striping with one rotating parity strip per stripe.
 //!
 //! ```text
 //! RAID 5, 4 drives, left-symmetric
@@ -30,9 +30,9 @@
 //! row 3    9   10   11    P
 //! ```
 //!
-//! The rules are those of Linux md (`raid5_compute_sector`), and tested against arrays that it wrote.
-//! `parity-first` and `parity-last` are RAID 4 under RAID 5's name, as Linux md has them during changes of
-//! level.
+//! The rules are those of Linux md (`raid5_compute_sector`), tested with arrays written by it.
+//! `parity-first` and `parity-last` are RAID 4 with the name RAID 5, as Linux md uses them during
+//! level changes.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

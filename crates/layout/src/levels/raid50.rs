@@ -8,9 +8,9 @@
 //! row 2    P    8    9  |    P   10   11
 //! ```
 //!
-//! A stripe is one row of *one* span: stripe `s` is in span `s mod spans`, in row `s div spans`, so that
-//! consecutive stripes go round the spans; within a span it is RAID 5 of that row. MegaRAID fills one row of
-//! a span before it goes to the next one too.
+//! A stripe is one row of *one* span: stripe `s` is in span `s mod spans`, in row `s div spans`.
+//! Consecutive stripes alternate between spans; within a span, the layout is RAID 5. MegaRAID also
+//! fills one row of a span before the next span.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

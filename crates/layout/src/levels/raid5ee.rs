@@ -1,4 +1,4 @@
-//! RAID 5EE: RAID 5 with a hot spare spread over all drives.
+//! RAID 5EE: RAID 5 with a distributed spare.
 //!
 //! ```text
 //! RAID 5EE, 5 drives, left-symmetric
@@ -26,17 +26,17 @@
 //! row 4    S   12   13   14    P
 //! ```
 //!
-//! Each stripe has a spare strip (S) beside parity, so that all drives work, and a drive that fails is
-//! rebuilt into strips on all others. [`crate::StripeMap::relocated`] is the stripe afterwards: the lost
-//! strip lies where the spare strip was. Stripes whose spare strip was on the failed drive lose nothing. Then
-//! the volume is RAID 5 on the drives that are left, and survives another loss, until the failed drive is
-//! replaced and the strips are moved back.
+//! Each stripe has a spare strip (S) next to parity: all drives work, and a failed drive is rebuilt
+//! into the spare strips of all others. [`crate::StripeMap::relocated`] returns the stripe after
+//! that: the lost strip is at the position of the spare strip. Stripes with their spare strip on
+//! the failed drive lose nothing. The volume is then RAID 5 on the remaining drives, and survives
+//! another failure. Replacing the failed drive moves the strips back.
 //!
-//! The spare strip follows parity, wrapping, in the same row, as SNIA DDF has it (primary level 0x25;
-//! qualifiers 0, 2 and 3 are `right-asymmetric`, `left-asymmetric` and `left-symmetric`). In the left ones
-//! the pair moves down and ends row 0. The default is `left-symmetric`: consecutive strips of the volume are
-//! on consecutive drives, as in RAID 5. DDF's RAID 5E (0x15), which has its spare at the end of each drive,
-//! is RAID 5 that uses less of each drive.
+//! The spare strip follows parity in the same row, wrapping, as in SNIA DDF (primary level 0x25;
+//! qualifiers 0, 2 and 3 are `right-asymmetric`, `left-asymmetric` and `left-symmetric`). In the
+//! left layouts the pair moves down, starting at the end of row 0. The default is `left-symmetric`:
+//! consecutive strips of the volume are on consecutive drives, as in RAID 5. DDF's RAID 5E (0x15),
+//! with its spare at the end of each drive, is RAID 5 on a part of each drive.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

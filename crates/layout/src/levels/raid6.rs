@@ -1,4 +1,4 @@
-//! RAID 6: striping with two parity strips per stripe, which move from drive to drive.
+//! RAID 6: striping with two rotating parity strips per stripe.
 //!
 //! ```text
 //! RAID 6, 5 drives, ddf-n-continue
@@ -50,14 +50,16 @@
 //! row 4   12   13   14    P    Q
 //! ```
 //!
-//! Q weighs each data strip with 2 to the power of an exponent ([`crate::StripeMap::q_exponent`]). The three
-//! `ddf-` arrangements take the drive's number, and Linux md under the same names does too; its own ones
-//! count the data strips from the one after Q on, wrapping. Place and weight have been checked against arrays
-//! that Linux md wrote, in all arrangements but `right-symmetric`, `right-asymmetric-6` and `parity-first-6`.
+//! Q multiplies each data strip by 2 to the power of an exponent
+//! ([`crate::StripeMap::q_exponent`]). The `ddf-` layouts use the drive's number, as Linux md does
+//! for the same names. The other layouts count the data strips from the one after Q, wrapping.
+//! Positions and exponents are tested with arrays written by Linux md, except for
+//! `right-symmetric`, `right-asymmetric-6` and `parity-first-6`.
 //!
-//! The default is `ddf-n-continue`: what DDF can describe, so that other controllers and Linux md can read
-//! the array; consecutive strips of the volume are on consecutive drives but for parity. The `-6` ones are
-//! RAID 5 with a drive for Q beside it; Linux md leaves them behind when it turns RAID 5 into RAID 6.
+//! The default is `ddf-n-continue`: DDF can describe it, so other controllers and Linux md can read
+//! the array; and consecutive strips of the volume are on consecutive drives, except for parity.
+//! The `-6` layouts are RAID 5 with an added drive for Q; Linux md creates them when it converts
+//! RAID 5 to RAID 6.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

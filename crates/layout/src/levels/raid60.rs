@@ -9,8 +9,8 @@
 //! row 3    P   12   13    Q  |    P   14   15    Q
 //! ```
 //!
-//! As RAID 50 with two parity strips: stripe `s` is in span `s mod spans`, in row `s div spans`. Exponents of
-//! Q count within the span.
+//! As RAID 50 with two parity strips: stripe `s` is in span `s mod spans`, in row `s div spans`.
+//! Exponents of Q count within the span.
 
 use crate::levels::raid6;
 use crate::{Family, Formulas, Level, LevelRow};

@@ -1,10 +1,10 @@
-//! Every shape that every level can have.
+//! All shapes of all levels.
 #![allow(dead_code)]
 
 use layout::{CopyIndex, DataIndex, Geometry, Level, Role, Shape};
 use units::{ByteCount, DriveCount, StripSize};
 
-/// Every level on so many drives, in every number of spans and copies and every arrangement that it takes.
+/// All levels on a number of drives, with each number of spans and copies and each layout.
 pub fn all_shapes(drives: u16) -> Vec<Shape> {
     let mut shapes: Vec<Shape> = Vec::new();
     for level in Level::ALL {
@@ -32,18 +32,18 @@ pub fn all_shapes(drives: u16) -> Vec<Shape> {
     shapes
 }
 
-/// Each of a level's arrangements; none where it has none.
+/// Each layout of a level, or `None` if it has none.
 fn or_none<A: Copy>(arrangements: &[A]) -> impl Iterator<Item = Option<A>> + '_ {
     let none = arrangements.is_empty().then_some(None);
     arrangements.iter().copied().map(Some).chain(none)
 }
 
-/// The same, laid out.
+/// The layouts of all shapes.
 pub fn geometries(drives: u16, strip: StripSize, member_size: ByteCount) -> Vec<Geometry> {
     all_shapes(drives).iter().map(|shape| shape.geometry(strip, member_size).unwrap()).collect()
 }
 
-/// Every role in a stripe.
+/// All roles in a stripe.
 pub fn roles(g: &Geometry) -> Vec<Role> {
     let data = (0..g.data_strips()).flat_map(|index| {
         (0..g.copies()).map(move |copy| Role::Data { index: DataIndex(index), copy: CopyIndex(copy) })

@@ -1,4 +1,4 @@
-//! The files that are part of the program, in the order in which lists show them; a test holds that none is missing.
+//! The built-in files, in the order of lists; a test ensures that none is missing.
 
 pub(super) const FILES: &[(&str, &str)] = &[
     (

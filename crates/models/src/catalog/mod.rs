@@ -1,8 +1,8 @@
-//! The catalog of drives and controllers: what is built in, and what users add.
+//! The catalog of drives and controllers: built-in entries, and files that users add.
 //!
-//! The built-in ones are the TOML files in `catalog/drives/` and `catalog/controllers/` of this project, which are
-//! part of the program; a user's file has the same form (`docs/plan/models.md`): copy one and change it. Every number
-//! says where it comes from: `published`, `data sheet`, `calibrated` or `assumed`, and what exactly.
+//! The built-in entries are this project's TOML files in `catalog/drives/` and
+//! `catalog/controllers/`. A user's file has the same form (`docs/plan/models.md`). Every number
+//! has a source: `published`, `data sheet`, `calibrated` or `assumed`, with details.
 
 mod builtin;
 mod keys;
@@ -17,7 +17,7 @@ use crate::link::{DriveLink, HostLink};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What is wrong with a catalog file, or with a name: one sentence.
+/// An error in a catalog file or a name, as one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error(pub String);
 
@@ -29,26 +29,26 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What the catalog's functions return.
+/// A result with this module's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A value of a file and where it comes from.
+/// A value of a file, with its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sourced {
     /// Its key.
     pub key: String,
     /// The value.
     pub value: u64,
-    /// Where it comes from: the first word is `published`, `data`, `calibrated` or `assumed`.
+    /// Its source: the first word is `published`, `data`, `calibrated` or `assumed`.
     pub source: String,
-    /// Of a calibrated value: what the data sheet says, or what was assumed, before. Calibration begins there.
+    /// The data sheet's or assumed value of a calibrated parameter, from which calibration begins.
     pub prior: Option<u64>,
 }
 
-/// What is inside a drive.
+/// The internals of a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriveKind {
-    /// Platters.
+    /// Rotating platters.
     Rotating(RotatingSpec),
     /// Flash.
     Ssd(SsdSpec),
@@ -59,27 +59,27 @@ pub enum DriveKind {
 pub struct DriveSpec {
     /// Maker and model.
     pub model: String,
-    /// Other names it answers to.
+    /// Other names in the catalog.
     pub aliases: Vec<String>,
-    /// The file it is from.
+    /// The file that defines it.
     pub file: String,
-    /// Where its words come from.
+    /// The source of its texts.
     pub source: String,
-    /// How it is connected.
+    /// Its interface.
     pub link: DriveLink,
-    /// What it holds.
+    /// Its capacity.
     pub capacity_bytes: u64,
-    /// The unit of its addresses.
+    /// Its logical sector size.
     pub logical_sector_bytes: u64,
-    /// The unit it writes without reading first.
+    /// Its physical sector size: smaller writes need a read first.
     pub physical_sector_bytes: u64,
-    /// Commands it takes at a time.
+    /// The maximum number of commands in the drive.
     pub queue_depth: u64,
-    /// Whether its write cache is on unless told otherwise.
+    /// Whether its write cache is on by default.
     pub write_cache: bool,
-    /// Its inside.
+    /// Its internals.
     pub kind: DriveKind,
-    /// All its numbers with their sources.
+    /// All its numbers, with sources.
     pub values: Vec<Sourced>,
 }
 
@@ -89,12 +89,13 @@ impl DriveSpec {
         matches!(self.kind, DriveKind::Rotating(_))
     }
 
-    /// Whether any of its numbers was fitted to measurements. Otherwise all of them are of data sheets, or assumed.
+    /// Whether a value was fitted to measurements. Otherwise all values come from data sheets or
+    /// assumptions.
     pub fn is_calibrated(&self) -> bool {
         self.values.iter().any(|sourced| sourced.source.starts_with("calibrated"))
     }
 
-    /// A parameter of its inside, to read or to change.
+    /// A parameter of its internals, mutable.
     pub fn parameter(&mut self, name: &str) -> Option<&mut u64> {
         match &mut self.kind {
             DriveKind::Rotating(spec) => spec.parameter(name),
@@ -102,7 +103,7 @@ impl DriveSpec {
         }
     }
 
-    /// What the parameters of its inside are.
+    /// The parameters of its internals.
     pub fn keys(&self) -> &'static [Key] {
         match self.kind {
             DriveKind::Rotating(_) => RotatingSpec::KEYS,
@@ -116,55 +117,56 @@ impl DriveSpec {
 pub struct ControllerSpec {
     /// Its product name.
     pub model: String,
-    /// Other names it answers to.
+    /// Other names in the catalog.
     pub aliases: Vec<String>,
-    /// The file it is from.
+    /// The file that defines it.
     pub file: String,
-    /// Where its words come from.
+    /// The source of its texts.
     pub source: String,
-    /// Its way to the host; `None`: no limit (drives measured by themselves).
+    /// The link to the host; `None`: no limit (drives measured alone).
     pub host_link: Option<HostLink>,
-    /// What its ports speak; `None`: whatever a drive speaks (drives measured by themselves).
+    /// The interface of its ports; `None`: that of each drive (drives measured alone).
     pub drive_link: Option<DriveLink>,
-    /// How many ports.
+    /// The number of ports.
     pub ports: u64,
-    /// The most drives.
+    /// The maximum number of drives.
     pub most_drives: u64,
-    /// The levels it offers, as they are written on the command line.
+    /// The supported levels, by their command-line names.
     pub levels: Vec<String>,
-    /// The strips it offers, in KiB, its default first.
+    /// The supported strips, in KiB, with the default first.
     pub strips_kib: Vec<u64>,
-    /// Its cache; 0: none.
+    /// The cache size; 0: none.
     pub cache_mib: u64,
-    /// Processor cores that serve commands.
+    /// Processor cores for commands.
     pub cores: u64,
-    /// Processor time for a command of the host, in nanoseconds.
+    /// Processor time per host command, in nanoseconds.
     pub host_command_ns: u64,
-    /// Processor time for a command to a drive, in nanoseconds.
+    /// Processor time per drive command, in nanoseconds.
     pub drive_command_ns: u64,
-    /// Processor time for a computation of parity, however long, in nanoseconds.
+    /// Processor time per parity computation of any length, in nanoseconds.
     pub parity_ns: u64,
-    /// The same for each byte that it takes in or gives out, in picoseconds.
+    /// The same for each input and output byte, in picoseconds.
     pub xor_ps_per_byte: u64,
-    /// What a command takes besides, in nanoseconds; others go on meanwhile.
+    /// Additional latency of a command, in nanoseconds, without processor time.
     pub latency_ns: u64,
-    /// What a write takes besides that, in nanoseconds: the data are asked for first.
+    /// Further latency of a write, in nanoseconds: the controller requests the data first.
     pub write_latency_ns: u64,
-    /// The most commands of the host at a time; 0: no limit.
+    /// The maximum number of outstanding host commands; 0: no limit.
     pub most_outstanding: u64,
-    /// What it carries to the host, in MiB per second; 0: more than its links.
+    /// The data rate to the host, in MiB per second; 0: limited by links only.
     pub read_path_mib_s: u64,
-    /// What it carries from the host, in MiB per second; 0: more than its links.
+    /// The data rate from the host, in MiB per second; 0: limited by links only.
     pub write_path_mib_s: u64,
-    /// What it carries both ways together, in MiB per second; 0: as much as each way by itself.
+    /// The total data rate in both directions, in MiB per second; 0: no common limit.
     pub data_path_mib_s: u64,
-    /// What it, or its driver, reads on behind a stream of reads at most, in KiB; 0: it has no such mode, or it is off.
+    /// The maximum read-ahead of the controller or its driver, in KiB; 0: none, or off.
     pub reads_ahead_kib: u64,
-    /// Whether the halves of a mirror share a deep stream in long runs, not request by request.
+    /// Whether the halves of a mirror share a deep stream in long runs instead of alternate
+    /// requests.
     pub mirror_runs: bool,
-    /// What its cache is; `None`: it has none.
+    /// The cache; `None`: no cache.
     pub cache: Option<ControllerCache>,
-    /// All its numbers with their sources.
+    /// All its numbers, with sources.
     pub values: Vec<Sourced>,
 }
 
@@ -173,16 +175,16 @@ pub struct ControllerSpec {
 pub struct ControllerCache {
     /// Its numbers.
     pub spec: CacheSpec,
-    /// What keeps it over a power cut, such as `FBU`, where that is fitted; `none`: nothing.
+    /// The protection against a power cut, such as `FBU`, if fitted; `none`: none.
     pub protection: String,
-    /// The presets that it offers, its default first.
+    /// The supported presets, with the default first.
     pub presets: Vec<String>,
-    /// What of a volume can be set, as the options of the command line are called: `write-mode`.
+    /// The settings of a volume, by command-line option: `write-mode`.
     pub settings: Vec<String>,
 }
 
 impl ControllerCache {
-    /// Whether what is in it outlives a power cut.
+    /// Whether its content survives a power cut.
     pub fn is_protected(&self) -> bool {
         self.protection != "none"
     }
@@ -200,13 +202,13 @@ impl ControllerCache {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Catalog {
-    /// In the order in which lists show them.
+    /// In list order.
     pub drives: Vec<DriveSpec>,
-    /// In the order in which lists show them.
+    /// In list order.
     pub controllers: Vec<ControllerSpec>,
 }
 
-/// Names are compared without case, spaces and dashes.
+/// Normalises a name: comparisons ignore case, spaces and dashes.
 fn folded(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, ' ' | '-' | '_' | '/')).flat_map(char::to_lowercase).collect()
 }
@@ -220,7 +222,7 @@ fn named<'a, T>(
     let wanted = folded(name);
     let found = all.iter().find(|candidate| {
         let (model, aliases) = names(candidate);
-        // A part number says what is meant without its maker.
+        // A part number suffices without the maker.
         let part = model.split_once(' ').map(|(_, part)| part);
         let known = std::iter::once(model).chain(aliases).map(String::as_str).chain(part);
         known.into_iter().any(|name| folded(name) == wanted)
@@ -234,14 +236,15 @@ fn named<'a, T>(
             })
             .collect();
         Error(format!(
-            "there is no {kind} '{name}' in the catalog; expected one of {}, or name a file of your own with --catalog",
+            "there is no {kind} '{name}' in the catalog; expected one of {}, or give your own \
+             file with --catalog",
             known.join(", ")
         ))
     })
 }
 
 impl Catalog {
-    /// What is part of the program.
+    /// The built-in catalog.
     pub fn builtin() -> &'static Catalog {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
         CATALOG.get_or_init(|| {
@@ -253,11 +256,11 @@ impl Catalog {
         })
     }
 
-    /// Adds the drive or the controller of a TOML file. One of a name that is taken takes its place. `file` is how
-    /// it was named.
+    /// Adds the drive or controller of a TOML file; an entry with the same name is replaced. `file`
+    /// is the name in errors.
     ///
     /// # Errors
-    /// When it cannot be understood: the sentence names the file, the line and the key.
+    /// A sentence with the file, the line and the key, when the file is invalid.
     pub fn read(&mut self, file: &str, text: &str) -> Result<()> {
         match read::hardware(file, text)? {
             read::Hardware::Drive(drive) => {
@@ -272,23 +275,23 @@ impl Catalog {
         Ok(())
     }
 
-    /// The text of a built-in file, to copy and change.
+    /// The text of a built-in file, as a template.
     pub fn text_of(file: &str) -> Option<&'static str> {
         builtin::FILES.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
     }
 
-    /// The drive of that name or alias.
+    /// The drive with that name or alias.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the catalog has none.
     pub fn drive(&self, name: &str) -> Result<&DriveSpec> {
         named("drive", name, &self.drives, |drive| (&drive.model, &drive.aliases))
     }
 
-    /// The controller of that name or alias.
+    /// The controller with that name or alias.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the catalog has none.
     pub fn controller(&self, name: &str) -> Result<&ControllerSpec> {
         named("controller", name, &self.controllers, |controller| (&controller.model, &controller.aliases))
     }

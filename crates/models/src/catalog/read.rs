@@ -1,4 +1,4 @@
-//! Reads a file of the catalog. Every error names the file, the line and the key.
+//! Reads a catalog file. Every error has the file, the line and the key.
 
 use super::{
     CacheSpec, ControllerCache, ControllerSpec, DriveKind, DriveSpec, Error, Key, Result, RotatingSpec,
@@ -16,7 +16,7 @@ pub(super) enum Hardware {
     Controller(Box<ControllerSpec>),
 }
 
-/// A file's form: words first, then the numbers, each with its source.
+/// The form of a file: texts first, then numbers, each with its source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
@@ -31,7 +31,7 @@ struct Form {
     protection: Option<Spanned<String>>,
     presets: Option<Spanned<Vec<String>>>,
     settings: Option<Spanned<Vec<String>>>,
-    /// Where the words come from; for people.
+    /// The source of the texts, for people.
     source: String,
     values: Spanned<BTreeMap<Spanned<String>, Spanned<Number>>>,
 }
@@ -44,7 +44,7 @@ struct Number {
     prior: Option<u64>,
 }
 
-/// What a source begins with.
+/// The permitted first words of a source.
 const SOURCES: [&str; 4] = ["published", "data sheet", "calibrated", "assumed"];
 const PRESETS: [&str; 3] = ["data-protection", "performance", "fast-path"];
 const SETTINGS: [&str; 4] = ["read-mode", "write-mode", "cache-mode", "drive-cache"];
@@ -56,20 +56,10 @@ const LEVELS: [&str; 12] = [
 
 /// Keys of every drive, then keys of every controller.
 pub const COMMON_KEYS: &[Key] = &[
-    Key { name: "capacity_bytes", least: 1 << 30, most: 1 << 50, meaning: "What it holds, in bytes." },
-    Key {
-        name: "logical_sector_bytes",
-        least: 512,
-        most: 4096,
-        meaning: "The unit of its addresses, in bytes.",
-    },
-    Key {
-        name: "physical_sector_bytes",
-        least: 512,
-        most: 4096,
-        meaning: "The unit it writes without reading first, in bytes.",
-    },
-    Key { name: "queue_depth", least: 1, most: 1024, meaning: "Commands it takes at a time." },
+    Key { name: "capacity_bytes", least: 1 << 30, most: 1 << 50, meaning: "Capacity, in bytes." },
+    Key { name: "logical_sector_bytes", least: 512, most: 4096, meaning: "Logical sector size, in bytes." },
+    Key { name: "physical_sector_bytes", least: 512, most: 4096, meaning: "Physical sector size, in bytes." },
+    Key { name: "queue_depth", least: 1, most: 1024, meaning: "Maximum queue depth." },
     Key {
         name: "write_cache",
         least: 0,
@@ -77,80 +67,80 @@ pub const COMMON_KEYS: &[Key] = &[
         meaning: "Whether its write cache is on by default: 1 is on.",
     },
     Key { name: "ports", least: 1, most: 64, meaning: "Ports for drives." },
-    Key { name: "most_drives", least: 1, most: 256, meaning: "The most drives." },
-    Key { name: "cache_mib", least: 0, most: 65_536, meaning: "Its cache, in MiB; 0: none." },
-    Key { name: "cores", least: 1, most: 64, meaning: "Processor cores that serve commands." },
+    Key { name: "most_drives", least: 1, most: 256, meaning: "Maximum number of drives." },
+    Key { name: "cache_mib", least: 0, most: 65_536, meaning: "Cache size, in MiB; 0: none." },
+    Key { name: "cores", least: 1, most: 64, meaning: "Processor cores for commands." },
     Key {
         name: "host_command_ns",
         least: 0,
         most: 1_000_000,
-        meaning: "Processor time for a command of the host, in nanoseconds.",
+        meaning: "Processor time per host command, in nanoseconds.",
     },
     Key {
         name: "drive_command_ns",
         least: 0,
         most: 1_000_000,
-        meaning: "Processor time for a command to a drive, in nanoseconds.",
+        meaning: "Processor time per drive command, in nanoseconds.",
     },
     Key {
         name: "parity_ns",
         least: 0,
         most: 1_000_000,
-        meaning: "Processor time for a computation of parity, however long, in nanoseconds.",
+        meaning: "Processor time per parity computation of any length, in nanoseconds.",
     },
     Key {
         name: "xor_ps_per_byte",
         least: 0,
         most: 100_000,
-        meaning: "The same for each byte that it takes in or gives out, in picoseconds.",
+        meaning: "The same per input and output byte, in picoseconds.",
     },
     Key {
         name: "latency_ns",
         least: 0,
         most: 1_000_000,
-        meaning: "What a command takes besides, in nanoseconds; others go on meanwhile.",
+        meaning: "Additional latency of a command, in nanoseconds.",
     },
     Key {
         name: "write_latency_ns",
         least: 0,
         most: 1_000_000,
-        meaning: "What a write takes besides that, in nanoseconds: the data are asked for first.",
+        meaning: "Further latency of a write, in nanoseconds.",
     },
     Key {
         name: "most_outstanding",
         least: 0,
         most: 100_000,
-        meaning: "The most commands of the host at a time; 0: no limit.",
+        meaning: "Maximum number of outstanding host commands; 0: no limit.",
     },
     Key {
         name: "read_path_mib_s",
         least: 0,
         most: 1_000_000,
-        meaning: "What it carries to the host, in MiB per second; 0: more than its links.",
+        meaning: "Data rate to the host, in MiB/s; 0: limited by links only.",
     },
     Key {
         name: "write_path_mib_s",
         least: 0,
         most: 1_000_000,
-        meaning: "What it carries from the host, in MiB per second; 0: more than its links.",
+        meaning: "Data rate from the host, in MiB/s; 0: limited by links only.",
     },
     Key {
         name: "data_path_mib_s",
         least: 0,
         most: 1_000_000,
-        meaning: "What it carries both ways together, in MiB per second; 0: as much as each way by itself.",
+        meaning: "Total data rate in both directions, in MiB/s; 0: no common limit.",
     },
     Key {
         name: "reads_ahead_kib",
         least: 0,
         most: 65_536,
-        meaning: "What it or its driver reads on behind a stream of reads at most, in KiB; 0: it has no such mode.",
+        meaning: "Maximum read-ahead of the controller or its driver, in KiB; 0: none.",
     },
     Key {
         name: "mirror_runs",
         least: 0,
         most: 1,
-        meaning: "How halves of a mirror share a deep stream: 1 in long runs, 0 request by request.",
+        meaning: "Mirror halves share a deep stream: 1 in long runs, 0 request by request.",
     },
 ];
 
@@ -166,7 +156,7 @@ impl File<'_> {
         Error(format!("{}:{line}: {sentence}", self.name))
     }
 
-    /// What the TOML reader says, with the key that stands on its line.
+    /// The TOML reader's error, with the key of its line.
     fn unreadable(&self, error: &toml::de::Error) -> Error {
         let at = error.span().unwrap_or(0..0);
         let start = self
@@ -202,7 +192,7 @@ impl File<'_> {
     }
 }
 
-/// The numbers of a file, and which of them were asked for: the others are mistakes.
+/// The numbers of a file, and the keys that were read: the other keys are mistakes.
 struct Values<'a> {
     file: &'a File<'a>,
     numbers: &'a Spanned<BTreeMap<Spanned<String>, Spanned<Number>>>,
@@ -241,7 +231,11 @@ impl Values<'_> {
         if prior.is_some() && !source.starts_with("calibrated") {
             return Err(self.file.error(
                 number.span(),
-                format_args!("the key '{}': only what is calibrated has a prior; leave it out", key.name),
+                format_args!(
+                    "the key '{}': only calibrated values have a prior; omit \
+                              it",
+                    key.name
+                ),
             ));
         }
         self.asked.borrow_mut().push((key.name, *value));
@@ -255,7 +249,7 @@ impl Values<'_> {
         }
     }
 
-    /// All numbers with their sources, in the order in which they were asked for.
+    /// All numbers with their sources, in the order in which they were read.
     fn finish(&self) -> Result<Vec<Sourced>> {
         let asked = self.asked.borrow();
         let numbers = self.numbers.get_ref();
@@ -388,7 +382,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
     })
 }
 
-/// The words of a list, which must all be among those that are known.
+/// The words of a list, which must all be known.
 fn words(
     file: &File<'_>,
     key: &str,
@@ -413,7 +407,7 @@ fn words(
     }
 }
 
-/// A controller's cache, if it has one; otherwise nothing may be said of it.
+/// A controller's cache, if it has one; otherwise its keys are rejected.
 fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<Option<ControllerCache>> {
     if mib == 0 {
         let said = [
@@ -425,7 +419,7 @@ fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<
         return match said {
             Some((key, at)) => Err(file.error(
                 at,
-                format_args!("the key '{key}' is of a cache, and cache_mib is 0; leave one of them out"),
+                format_args!("the key '{key}' is of a cache, and cache_mib is 0; omit one of them"),
             )),
             None => Ok(None),
         };
@@ -458,7 +452,8 @@ fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<
     if presets.iter().any(|preset| preset == "fast-path") && spec.fast_path_command_ns == 0 {
         return Err(file.error(
             form.values.span(),
-            "the key 'fast_path_command_ns' is 0, and there is the preset fast-path; leave one of them out",
+            "the key 'fast_path_command_ns' is 0, and there is the preset fast-path; omit one of \
+             them",
         ));
     }
     Ok(Some(ControllerCache { spec, protection: protection.get_ref().clone(), presets, settings }))

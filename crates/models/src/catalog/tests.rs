@@ -1,8 +1,8 @@
-//! What is built in can be read, and what is wrong gets a sentence.
+//! Built-in files are readable, and invalid files give an error sentence.
 
 use super::*;
 
-/// A rotating drive and what it holds, for the tests of its parts.
+/// A rotating drive and its capacity, for tests of its parts.
 pub(crate) fn rotating_15k() -> (RotatingSpec, u64) {
     let drive = Catalog::builtin().drive("SAS-6G-HDD").unwrap();
     match &drive.kind {
@@ -82,7 +82,7 @@ fn ones_own_file_takes_the_place_of_the_built_in_one() {
     assert_eq!(drive.parameter("colour"), None);
 }
 
-/// All that the papers have, by the names that they use.
+/// Everything in the papers, by the papers' names.
 #[test]
 fn every_controller_of_the_papers_is_there_with_the_cache_that_it_has() {
     let catalog = Catalog::builtin();

@@ -1,23 +1,24 @@
-//! The buffer of a rotating drive: writes that wait for the actuator, what was read ahead.
+//! The buffer of a rotating drive: acknowledged writes, and data that was read ahead.
 //!
 //! # Invariants
-//! - Runs of dirty sectors do not overlap in their starts, are never empty, and their sum is `dirty_sectors`.
-//! - A run is destaged from its front; what is added at its end meanwhile stays in it.
+//! - Runs of dirty sectors have different starts, are never empty, and their sum is
+//!   `dirty_sectors`.
+//! - A run is destaged from its front; sectors that are appended meanwhile remain in it.
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{Geometry, Position};
 use std::collections::VecDeque;
 
-/// Dirty sectors that lie next to one another.
+/// Consecutive dirty sectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub start: u64,
     pub sectors: u64,
-    pub place: Place,
-    /// Since when its first sectors wait.
+    pub place: Position,
+    /// The time at which its first sectors became dirty.
     pub since_ns: u64,
 }
 
-/// Writes that were acknowledged and are not on the medium.
+/// Acknowledged writes that are not on the medium.
 #[derive(Debug)]
 pub(crate) struct WriteCache {
     most_sectors: u64,
@@ -31,13 +32,13 @@ impl WriteCache {
         WriteCache { most_sectors, most_runs: most_runs as usize, dirty_sectors: 0, runs: VecDeque::new() }
     }
 
-    /// Takes a write in, next to its neighbours where it has any; false when there is no room.
+    /// Accepts a write, merged with its neighbours; false if there is no space.
     pub fn take(&mut self, start: u64, sectors: u64, now_ns: u64, geometry: &Geometry) -> bool {
         let end = start + sectors;
         if self.holds(start, end) {
-            return true; // Newer content in the place of older.
+            return true; // Overwrites dirty sectors.
         }
-        // What is larger than the cache passes through it alone.
+        // A write larger than the cache is accepted if the cache is empty.
         let fits = self.dirty_sectors + sectors <= self.most_sectors || self.runs.is_empty();
         if !fits {
             return false;
@@ -66,20 +67,20 @@ impl WriteCache {
         self.runs.is_empty()
     }
 
-    /// Whether all of a range is dirty, in one run.
+    /// Whether one run contains the whole range.
     pub fn holds(&self, start: u64, end: u64) -> bool {
         self.runs.iter().any(|run| run.start <= start && end <= run.start + run.sectors)
     }
 
-    /// The first sectors of a run, at most `most`, are on the medium.
+    /// Marks the first sectors of a run, at most `most`, as written to the medium.
     pub fn clean(&mut self, start: u64, sectors: u64, geometry: &Geometry, now_ns: u64) {
         let Some(at) = self.runs.iter().position(|run| run.start <= start && start < run.start + run.sectors)
         else {
             return;
         };
         let run = &mut self.runs[at];
-        // Sectors that joined at the front meanwhile are still dirty: the run is cut in what was written only
-        // where that is its front.
+        // Sectors prepended meanwhile are still dirty: the run is cut only if the written range is
+        // its front.
         if run.start != start {
             return;
         }
@@ -96,7 +97,7 @@ impl WriteCache {
     }
 }
 
-/// What was read and is still in the buffer, oldest first.
+/// Ranges that were read and are still in the buffer, oldest first.
 #[derive(Debug)]
 pub(crate) struct Segments {
     most: usize,
@@ -123,7 +124,7 @@ impl Segments {
         self.ranges.iter().any(|(from, to)| *from <= start && end <= *to)
     }
 
-    /// Forgets what is written over.
+    /// Drops overwritten ranges.
     pub fn forget(&mut self, start: u64, end: u64) {
         self.ranges.retain(|(from, to)| *to <= start || end <= *from);
     }

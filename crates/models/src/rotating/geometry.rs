@@ -1,7 +1,8 @@
-//! Where a sector is: its cylinder, and its angle under the heads.
+//! The position of a sector: its cylinder, and its angle under the heads.
 //!
-//! Tracks are as long as the media rate of their zone says; the rate falls evenly from the first zone to the
-//! last. Each track begins a skew later than the one before, so that a stream goes on where the heads arrive.
+//! The track length follows from the media rate of its zone, which falls linearly from the first
+//! zone to the last. Each track begins one skew after the previous one, so that a stream continues
+//! without a lost revolution.
 
 use crate::catalog::RotatingSpec;
 use crate::device::SECTOR;
@@ -15,11 +16,11 @@ struct Zone {
     sectors_per_track: u64,
 }
 
-/// Where a sector is.
+/// The position of a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub cylinder: u64,
-    /// When in a revolution the sector begins, in nanoseconds of it.
+    /// The angle of the sector's start, as nanoseconds of a revolution.
     pub angle_ns: u64,
 }
 
@@ -30,18 +31,18 @@ pub(crate) struct Geometry {
     heads: u64,
     zones: Vec<Zone>,
     pub cylinders: u64,
-    /// Where in its revolution the spindle is at time zero.
+    /// The angle of the spindle at time zero.
     pub phase_ns: u64,
 }
 
-/// How long a spindle takes for a turn whose speed may be off by so many millionths either way: somewhere between, by chance.
+/// The revolution time of one spindle, random within the tolerance in millionths.
 fn turns_in_ns(usual_ns: u64, tolerance_ppm: u64, chance: u64) -> u64 {
     let off_ppm = chance % (2 * tolerance_ppm + 1);
     usual_ns + usual_ns * off_ppm / 1_000_000 - usual_ns * tolerance_ppm / 1_000_000
 }
 
 impl Geometry {
-    /// The geometry of one drive of its kind: `phase` and `speed` are its own, by chance.
+    /// The geometry of one drive; `phase` and `speed` are its random properties.
     pub fn new(spec: &RotatingSpec, capacity_bytes: u64, phase: u64, speed: u64) -> Geometry {
         let usual_ns = 60_000_000_000 / spec.rpm;
         let per_track = |zone: u64| {
@@ -77,30 +78,30 @@ impl Geometry {
         &self.zones[after.saturating_sub(1)]
     }
 
-    pub fn place(&self, sector: u64) -> Place {
+    pub fn place(&self, sector: u64) -> Position {
         let zone = self.zone(sector);
         let within = sector - zone.first_sector;
         let track = zone.first_track + within / zone.sectors_per_track;
         let turned = within % zone.sectors_per_track * self.revolution_ns / zone.sectors_per_track;
-        Place {
+        Position {
             cylinder: track / self.heads,
             angle_ns: (turned + track % self.revolution_ns * self.skew_ns) % self.revolution_ns,
         }
     }
 
-    /// How long the heads wait for an angle from `now_ns` on.
+    /// The rotational latency from `now_ns` to an angle.
     pub fn wait_ns(&self, angle_ns: u64, now_ns: u64) -> u64 {
         let at = (now_ns + self.phase_ns) % self.revolution_ns;
         if angle_ns >= at { angle_ns - at } else { angle_ns + self.revolution_ns - at }
     }
 
-    /// How long sectors pass under the heads, the skews between their tracks included.
+    /// The time for sectors to pass under the heads, including track skews.
     pub fn pass_ns(&self, start: u64, sectors: u64) -> u64 {
         let zone = self.zone(start);
         sectors * (self.revolution_ns + self.skew_ns) / zone.sectors_per_track
     }
 
-    /// How many sectors from `start` on pass under the heads in a time.
+    /// The number of sectors from `start` that pass under the heads in a time.
     pub fn passed(&self, start: u64, ns: u64) -> u64 {
         let zone = self.zone(start);
         let whole = ns / (self.revolution_ns + self.skew_ns);
@@ -108,7 +109,7 @@ impl Geometry {
         whole * zone.sectors_per_track + rest * zone.sectors_per_track / (self.revolution_ns + self.skew_ns)
     }
 
-    /// The sectors of a track there.
+    /// The sectors of the track of a sector.
     pub fn track(&self, sector: u64) -> u64 {
         self.zone(sector).sectors_per_track
     }
@@ -135,7 +136,8 @@ mod tests {
         assert!(geometry.place(last).cylinder > geometry.cylinders * 99 / 100);
     }
 
-    /// Two spindles of one kind that turned in step would stay so for ever, and a mirror would be what its first turn was.
+    /// With equal speeds, two spindles would keep their initial phase forever, and it would
+    /// determine the speed of a mirror.
     #[test]
     fn no_two_spindles_turn_at_the_same_speed() {
         let (spec, capacity) = rotating_15k();

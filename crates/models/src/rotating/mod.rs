@@ -1,22 +1,23 @@
-//! A rotating drive: one actuator, what it does next, and the buffer that lets hosts go on meanwhile.
+//! A rotating drive: one actuator with its scheduling, and a buffer that hides its latency.
 //!
 //! ```text
-//!            in the buffer: answered by the electronics
-//! command ──►  write, cache on, room: taken in and answered   ──► dirty runs ─┐
-//!            otherwise: the queue ──────────────────────────────────────────► │ the actuator: whichever is
-//!                                                                             │ reached first, less a
-//!            nothing to do: it reads on where the last read ended ◄────────── ┘ bonus for age
+//!            buffered read: completed by the electronics
+//! command ──► write, cache on, space: buffered, acknowledged ─► runs ┐
+//!            otherwise: the queue ─────────────────────────────────►│ actuator: shortest
+//!                                                                   │ positioning time,
+//!            idle: read-ahead after the last read ◄─────────────────┘ bonus for age
 //! ```
 //!
-//! - **Order.** Among the oldest `read_window` commands of the queue and the dirty runs, the actuator takes what it
-//!   reaches first: seek, then the wait for the sector (shortest positioning time first). Age counts as a
-//!   bonus ([`AGEING`]), so that nobody starves.
-//! - **Reading ahead.** While nothing else is to be done, the actuator reads on after a read; requests for what passes
-//!   under the heads, or is about to, are served from there. When the buffer is full it stops, and resumes
-//!   when half of it was asked for.
-//! - **Writing.** With the cache on, a write is done when it is in the buffer, and the actuator brings runs of
-//!   neighbours to the medium in pieces. When the buffer is full, writes wait for room.
-//! - **512e.** A write that does not cover whole physical sectors reads them first: one revolution.
+//! - **Order.** Among the oldest `read_window` commands of the queue and the dirty runs, the
+//!   actuator takes the one with the shortest seek and rotation (shortest positioning time first).
+//!   A bonus for age ([`AGEING`]) prevents starvation.
+//! - **Read-ahead.** When idle, the actuator continues after a read. Requests for sectors that pass
+//!   or are about to pass under the heads are served from there. It stops when the buffer is full,
+//!   and resumes when half of it has been requested.
+//! - **Writing.** With the cache on, a write completes when it is in the buffer, and the actuator
+//!   writes runs of neighbours to the medium in pieces. When the buffer is full, writes wait for
+//!   space.
+//! - **512e.** A write of partial physical sectors reads them first, which takes one revolution.
 
 mod cache;
 mod geometry;
@@ -25,7 +26,7 @@ mod seek;
 use crate::catalog::{DriveSpec, RotatingSpec};
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use cache::{Segments, WriteCache};
-use geometry::{Geometry, Place};
+use geometry::{Geometry, Position};
 use platform::Instant;
 use platform_sim::{Actor, SimHandle};
 use seek::SeekCurve;
@@ -33,15 +34,16 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// A command that has waited so many times as long as another would save is taken before it.
+/// A command takes precedence when its waiting time is this multiple of the time that another would
+/// save.
 const AGEING: u64 = 100;
-/// What the stream comes to is waited for so many times as long as what lies elsewhere: it is read on the way, and what the stream has
-/// passed over takes another turn.
+/// A sector on the stream's way may take this multiple of the time of one elsewhere: it is read in
+/// passing, while a sector that the stream has passed needs another revolution.
 const ON_STREAM: u64 = 16;
-/// The most sectors of a run that are brought to the medium in one go.
+/// The maximum number of sectors of one destage operation.
 const PIECE_SECTORS: u64 = 1024;
 
-/// Tokens of events: what the actuator does is over; with [`ANSWER`], a command is answered.
+/// Event tokens: an operation of the actuator ends; with [`ANSWER`], a command completes.
 const ARM: u64 = 0;
 const ANSWER: u64 = 1 << 32;
 
@@ -49,11 +51,11 @@ const ANSWER: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: Command,
-    place: Place,
+    place: Position,
     since_ns: u64,
 }
 
-/// What the actuator does.
+/// An operation of the actuator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Job {
     /// A command from the queue.
@@ -62,23 +64,23 @@ enum Job {
     Destage { start: u64, end: u64 },
 }
 
-/// The actuator reads on.
+/// The actuator reads ahead.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Where what is in the buffer begins.
+    /// The start of the buffered range.
     from: u64,
-    /// From which sector on it has been reading, and since when.
+    /// The sector and time at which this read-ahead began.
     head: u64,
     since_ns: u64,
-    /// Where the buffer is full.
+    /// The sector at which the buffer is full.
     until: u64,
-    /// The end of what was asked for so far.
+    /// The end of the requested range so far.
     asked: u64,
 }
 
 struct State {
     queue: Vec<Waiting>,
-    /// Writes that wait for room in the cache.
+    /// Writes that wait for space in the cache.
     blocked: VecDeque<Command>,
     flushes: Vec<u32>,
     cache: WriteCache,
@@ -86,7 +88,7 @@ struct State {
     stream: Option<Stream>,
     job: Option<Job>,
     cylinder: u64,
-    /// The sector after the last that was written or read, and when it was.
+    /// The sector after the last access, and the time of that access.
     passed: (u64, u64),
     busy_ns: u64,
     busy_since_ns: u64,
@@ -99,18 +101,18 @@ pub(crate) struct Rotating {
     port: Weak<dyn Done>,
     spec: RotatingSpec,
     write_cache: bool,
-    /// Sectors that are written as one; 1 where any may be.
+    /// Sectors per physical sector; 1 without 512e.
     physical: u64,
     geometry: Geometry,
     seek: SeekCurve,
     state: RefCell<State>,
 }
 
-/// What the actuator would do next, and when it would be done.
+/// The best next operation, and its end.
 struct Choice {
     what: Next,
     score: i64,
-    /// When the first sector is under the heads.
+    /// The time at which the first sector is under the heads.
     begins_ns: u64,
 }
 
@@ -180,7 +182,7 @@ impl Rotating {
         }
     }
 
-    /// The electronics answer a command.
+    /// Completes a command by the electronics.
     fn answer(&self, tag: u32) {
         self.at(self.now_ns() + self.command_ns(), ANSWER | u64::from(tag));
     }
@@ -191,9 +193,9 @@ impl Rotating {
         }
     }
 
-    // The stream.
+    // Read-ahead.
 
-    /// The end of what the stream has in the buffer.
+    /// The end of the stream's buffered range.
     fn buffered(&self, stream: &Stream, now_ns: u64) -> u64 {
         if now_ns <= stream.since_ns {
             return stream.head;
@@ -202,12 +204,12 @@ impl Rotating {
         stream.until.min(stream.head + passed).max(stream.head)
     }
 
-    /// When the stream will have read up to `sector`.
+    /// The time at which the stream reaches `sector`.
     fn reaches_ns(&self, stream: &Stream, sector: u64) -> u64 {
         stream.since_ns + self.geometry.pass_ns(stream.head, sector.saturating_sub(stream.head))
     }
 
-    /// Whether the stream comes by a range: in the buffer, or about to pass under the heads.
+    /// Whether the stream covers a range: buffered, or about to pass under the heads.
     fn is_on(&self, stream: &Stream, command: &Command, now_ns: u64) -> bool {
         let buffered = self.buffered(stream, now_ns);
         let reach = if buffered < stream.until { self.geometry.track(buffered) } else { 0 };
@@ -215,7 +217,8 @@ impl Rotating {
         command.start >= stream.from && (command.start <= buffered + reach && (reach > 0 || going))
     }
 
-    /// The buffer has what a read asks for. Moves the stream's end on, and resumes one that stood still.
+    /// Whether the buffer contains a read's range. Advances the stream, and resumes one that has
+    /// stopped.
     fn in_buffer(&self, state: &mut State, command: &Command, now_ns: u64) -> bool {
         let (start, end) = (command.start, command.end());
         if state.cache.holds(start, end) || state.segments.hold(start, end) {
@@ -231,7 +234,7 @@ impl Rotating {
         true
     }
 
-    /// Somebody asked for what ends at `end`: the stream may go on.
+    /// Notes a request that ends at `end`: the stream may continue.
     fn ask(&self, stream: &mut Stream, end: u64, now_ns: u64) {
         let ahead = self.spec.read_ahead_kib * 1024 / SECTOR;
         stream.asked = stream.asked.max(end);
@@ -239,7 +242,7 @@ impl Rotating {
         if buffered < stream.until {
             stream.until = stream.until.max(stream.asked + ahead);
         } else if buffered.saturating_sub(stream.asked) <= ahead / 2 {
-            // It stood still: the heads find their way back.
+            // After a stop, the heads must be positioned again.
             let place = self.geometry.place(buffered);
             stream.head = buffered;
             stream.since_ns = now_ns + self.geometry.wait_ns(place.angle_ns, now_ns);
@@ -248,7 +251,7 @@ impl Rotating {
         stream.from = stream.from.max(stream.asked.saturating_sub(ahead));
     }
 
-    /// The actuator leaves the stream; what it read stays in the buffer.
+    /// Ends the stream; its data stays in the buffer.
     fn leave_stream(&self, state: &mut State, now_ns: u64) {
         if let Some(stream) = state.stream.take() {
             let buffered = self.buffered(&stream, now_ns);
@@ -257,10 +260,10 @@ impl Rotating {
         }
     }
 
-    // Choosing.
+    // Scheduling.
 
-    /// How long the actuator takes to have `place` under the heads, from `from_ns` on.
-    fn positioning_ns(&self, state: &State, place: Place, from_ns: u64, writes: bool) -> u64 {
+    /// The time from `from_ns` until the heads are at `place`.
+    fn positioning_ns(&self, state: &State, place: Position, from_ns: u64, writes: bool) -> u64 {
         let mut seek = self.seek.ns(state.cylinder, place.cylinder);
         if writes {
             seek += self.spec.write_settle_us * 1000;
@@ -286,10 +289,10 @@ impl Rotating {
             let on_stream = !writes && stream.is_some_and(|stream| self.is_on(stream, command, now_ns));
             let begins_ns = match stream {
                 Some(stream) if on_stream => self.reaches_ns(stream, command.start).max(now_ns),
-                // The next sectors, and the drive has known of them for long enough.
+                // The next sectors, known early enough.
                 _ if writes && state.passed == (command.start, now_ns) => now_ns,
                 _ => {
-                    // The electronics take their time before the actuator can know where to go.
+                    // The electronics delay the start of positioning.
                     let from_ns = now_ns.max(waiting.since_ns + self.command_ns());
                     from_ns + self.positioning_ns(state, waiting.place, from_ns, writes)
                 }
@@ -304,7 +307,7 @@ impl Rotating {
         best
     }
 
-    /// Gives the actuator something to do, if it has nothing.
+    /// Starts an operation if the actuator is idle.
     fn pump(&self) {
         let now_ns = self.now_ns();
         let mut state = self.state.borrow_mut();
@@ -342,8 +345,8 @@ impl Rotating {
         self.at(ends_ns, ARM);
     }
 
-    /// How long a range passes under the heads; one that tears physical sectors is read first and written a
-    /// revolution later.
+    /// The time for a range to pass under the heads. A partial physical sector is read first and
+    /// written a revolution later.
     fn media_ns(&self, start: u64, end: u64, writes: bool) -> u64 {
         let torn = writes
             && self.physical > 1
@@ -352,7 +355,7 @@ impl Rotating {
         again + self.geometry.pass_ns(start, end - start)
     }
 
-    /// What the actuator did is over.
+    /// Completes the actuator's operation.
     fn job_is_over(&self) {
         let now_ns = self.now_ns();
         let mut finished = None;
@@ -386,7 +389,7 @@ impl Rotating {
         self.pump();
     }
 
-    /// Takes in writes that waited for room, and answers flushes that have nothing left to wait for.
+    /// Accepts writes that waited for space, and completes flushes without remaining dirty sectors.
     fn admit(&self, state: &mut State, now_ns: u64) {
         while let Some(command) = state.blocked.front().copied() {
             if !state.cache.take(command.start, command.sectors, now_ns, &self.geometry) {

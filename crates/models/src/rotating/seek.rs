@@ -1,11 +1,11 @@
-//! How long the actuator takes from one cylinder to another.
+//! The seek time between two cylinders.
 //!
-//! Lee's curve through three points of a data sheet (DiskSim's `curve`): one cylinder, the average over random
-//! pairs, the full stroke. With `x` cylinders to go and `N` in all,
+//! Lee's curve through three points of a data sheet (DiskSim's `curve`): one cylinder, the average
+//! over random pairs, the full stroke. With `x` cylinders of distance and `N` in total,
 //! `t(x) = a·√(x−1) + b·(x−1) + min`, `a = (−10·min + 15·avg − 5·max) / (3·√N)`,
 //! `b = (7·min − 15·avg + 8·max) / (3·N)`; `t(0) = 0`.
 
-/// Each power of two of the distance is cut into so many steps: a step's error is below 1 %.
+/// Steps per power of two of the distance: the error of a step is below 1 %.
 const STEPS: u64 = 64;
 
 /// The curve as a table over distances, in nanoseconds.
@@ -27,8 +27,8 @@ fn distance_of(index: usize) -> f64 {
 }
 
 impl SeekCurve {
-    /// The curve of a drive with so many cylinders. Its square roots are exact to the last bit on every machine, so
-    /// that the table is the same everywhere.
+    /// The curve of a drive with this number of cylinders. Its square roots are exact to the last
+    /// bit on every machine, so that the table is the same everywhere.
     pub fn new(cylinders: u64, min_ns: u64, avg_ns: u64, max_ns: u64) -> SeekCurve {
         let n = cylinders.max(2) as f64;
         let (min, avg, max) = (min_ns as f64, avg_ns as f64, max_ns as f64);
@@ -38,7 +38,7 @@ impl SeekCurve {
         for i in 0..=index(cylinders.max(2)) {
             let x = distance_of(i) - 1.0;
             let ns = (a * x.sqrt() + b * x + min).max(min) as u64;
-            // A farther cylinder is never nearer in time, whatever the three points say.
+            // The curve is monotonic for any three points.
             table.push(table.last().map_or(ns, |last| ns.max(*last)));
         }
         SeekCurve { table }

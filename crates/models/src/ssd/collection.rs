@@ -1,30 +1,31 @@
-//! What garbage collection moves: a scaled-down copy of the drive's blocks, brought to its steady state.
+//! The write amplification of garbage collection, from a scaled-down copy of the drive in its
+//! steady state.
 //!
-//! Flash is written in order and erased by blocks. To gain a block, the drive takes the one with the least that
-//! is still of use, and writes that again elsewhere. How much that is follows from how full the drive is and
-//! from how writes are spread, so it is found by doing it: the drive is filled in order, then its area is
-//! written at random until the share no longer changes, on blocks of a few thousand units for the whole drive.
+//! Flash is written in order and erased by blocks. To free a block, the drive selects the one with
+//! the least valid data, and moves these data. The amount depends on how full the drive is and how
+//! writes are distributed, so it is simulated. The drive is filled in order, then its area is
+//! written at random until the share is constant, with a few thousand units per drive.
 
 use crate::device::Prepared;
 use platform_sim::{Rng, SimHandle};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Units of the scaled-down drive that hosts see.
+/// Visible units of the scaled-down drive.
 const UNITS: u64 = 1 << 14;
 /// Units in a block.
 const BLOCK: u64 = 32;
-/// How often the area is written over before it counts, and while it is counted.
+/// The number of overwrites of the area before the measurement, and during it.
 const SETTLING: u64 = 4;
-/// Blocks that stay free, so that there is always somewhere to write.
+/// Blocks that stay free, so that a write is always possible.
 const RESERVE: usize = 2;
 
 struct Blocks {
-    /// In which block each unit lies.
+    /// The block of each unit.
     home: Vec<u32>,
-    /// What was written to each block since it was erased.
+    /// The units written to each block since its erasure.
     written: Vec<Vec<u32>>,
-    /// How much of that is still of use.
+    /// The number of valid units.
     valid: Vec<u32>,
     full: Full,
     free: Vec<u32>,
@@ -32,7 +33,7 @@ struct Blocks {
     moved: u64,
 }
 
-/// Full blocks by how much of them is still of use, each number's as bits: the next to be collected is found at once.
+/// Full blocks by number of valid units, as bit sets, to find the next victim at once.
 struct Full {
     is_full: Vec<bool>,
     by_valid: Vec<Vec<u64>>,
@@ -59,7 +60,7 @@ impl Full {
         self.flip(block, valid);
     }
 
-    /// Less of a block is of use, which may be full or not.
+    /// The number of valid units of a block, full or not, falls.
     fn lessen(&mut self, block: u32, valid: u32) {
         if self.is_full[block as usize] {
             self.count[valid as usize + 1] -= 1;
@@ -69,7 +70,7 @@ impl Full {
         }
     }
 
-    /// Takes out the first of those of which least is of use, unless all of it is.
+    /// Removes a block with the fewest valid units, unless all are valid.
     fn take_least(&mut self) -> Option<u32> {
         let valid = (0..BLOCK as usize).find(|valid| self.count[*valid] > 0)?;
         let bits = &self.by_valid[valid];
@@ -85,7 +86,7 @@ impl Full {
 impl Blocks {
     fn put(&mut self, unit: u32) {
         if self.written[self.open as usize].len() as u64 == BLOCK {
-            // There is a free one: `write` keeps a reserve.
+            // A free block exists: `write` keeps a reserve.
             let Some(next) = self.free.pop() else { return };
             self.full.add(self.open, self.valid[self.open as usize]);
             self.open = next;
@@ -117,16 +118,17 @@ impl Blocks {
     }
 }
 
-/// What decides what is moved: the seed (by the first number that it gives), the bytes that hosts see, the gigabytes of flash, and how
-/// much of it was written at random.
-type Found = (u64, u64, u64, u64);
+/// The inputs of the result: the seed (by its first random number), the visible bytes, the
+/// gigabytes of flash, and the share that was written at random.
+type SteadyStateKey = (u64, u64, u64, u64);
 
 thread_local! {
-    /// What was found on this thread. Loads after loads are put on servers of the same drives, whose steady state is the same.
-    static MOVED_PERMILLE: RefCell<BTreeMap<Found, u64>> = const { RefCell::new(BTreeMap::new()) };
+    /// Results on this thread. Many loads run on servers with the same drives and steady state.
+    static MOVED_PERMILLE: RefCell<BTreeMap<SteadyStateKey, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// How many of a thousand units that hosts write are moved besides in the steady state, for a drive with so much raw flash.
+/// The units moved per thousand host-written units in the steady state, for a drive with this raw
+/// flash.
 pub(crate) fn moved_in_steady_state(sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
     let rng = || sim.rng("collection", &raw_gb.to_string());
     let kind = (rng().next_u64(), capacity, raw_gb, prepared.random_percent);
@@ -138,11 +140,11 @@ pub(crate) fn moved_in_steady_state(sim: &SimHandle, capacity: u64, raw_gb: u64,
     })
 }
 
-/// How many of a thousand units that hosts write are moved besides, for a drive with so much raw flash.
+/// The units moved per thousand host-written units, for a drive with this raw flash.
 fn moved_permille(rng: &mut Rng, capacity: u64, raw: u64, prepared: Prepared) -> u64 {
     let area = UNITS * prepared.random_percent.min(100) / 100;
     if area == 0 {
-        return 0; // Written in order, blocks fall free as wholes.
+        return 0; // Sequential writes free whole blocks.
     }
     let physical = (u128::from(UNITS) * u128::from(raw) / u128::from(capacity.max(1))) as u64;
     let blocks = (physical / BLOCK).max(UNITS / BLOCK + RESERVE as u64 + 2) as u32;
@@ -178,7 +180,7 @@ mod tests {
         moved_permille(&mut rng, 100, raw_percent, Prepared { random_percent })
     }
 
-    /// A log may be on a drive of the same kind as those of the array.
+    /// A log device may be of the same model as the array's drives.
     #[test]
     fn a_drive_does_not_take_over_what_was_written_to_another() {
         let sim = platform_sim::Sim::new(platform_sim::SimOptions::default());
@@ -187,7 +189,7 @@ mod tests {
         };
         let (members, log) = (of(100), of(0));
         assert!(members > 0 && log == 0, "{members} {log}");
-        assert_eq!(of(100), members, "nor forgets what it was itself");
+        assert_eq!(of(100), members, "and keeps its own result");
     }
 
     #[test]
@@ -195,7 +197,8 @@ mod tests {
         assert_eq!(moved(107, 0), 0);
         let (tight, usual, ample) = (moved(112, 100), moved(128, 100), moved(156, 100));
         assert!(tight > usual && usual > ample, "{tight} {usual} {ample}");
-        // Desnoyers (2012): greedy collection, uniform writes, 28 % more flash than is seen: about 2 in all.
+        // Desnoyers (2012): greedy collection, uniform writes, 28 % more flash than visible: about
+        // 2 in total.
         assert!((700..1500).contains(&usual), "{usual}");
         let quarter = moved(128, 25);
         assert!(quarter < usual / 2, "an area of a quarter has all the spare room: {quarter}");

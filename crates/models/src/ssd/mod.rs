@@ -1,20 +1,23 @@
 //! A flash drive: dies behind channels, a processor, a write buffer.
 //!
 //! ```text
-//! command ─► processor ─► read:  its pages, each: die reads ─► channel ─► all there: done
-//!                      └► write: buffer has room: done ─► gathered to programs, die after die:
-//!                                                          channel ─► die programs ─► room again
+//! command ─► processor ─► read:  each page: die reads ─► channel ─► all complete: done
+//!                      └► write: buffer has space: done ─► combined to programs, die by die:
+//!                                                   channel ─► die programs ─► space is free
 //! ```
 //!
-//! - The processor takes its time for each command and for each of its mapping units: to look up where they are, to
-//!   note where they will be. What continues a stream was looked up ahead, and takes less.
-//! - Pages lie on the dies in turn. A die does one thing at a time: what hosts read first, but for one program or erasure each
-//!   [`PATIENCE_NS`]. So what is asked for both ways goes on both ways, however much of it there is.
-//! - Small writes are gathered to whole programs. What covers a mapping unit in part reads the rest of it first.
-//! - For what hosts write, garbage collection moves some more ([`collection`]): it is read, by all planes of a die at once, and
-//!   programmed on the same dies, and blocks are erased.
-//! - The buffer survives a power cut (capacitors), so that a flush has nothing to do, and a write that has to be durable is done
-//!   when it is there. Without the write cache, every write is done when it is programmed.
+//! - The processor takes time for each command and for each of its mapping units, to look up or
+//!   update the mapping. Sequential streams are looked up ahead, and take less.
+//! - Pages are distributed over the dies in turn. A die executes one operation at a time: host
+//!   reads first, except for one program or erasure every [`MAX_WAIT_NS`]. Reads and writes
+//!   therefore both make progress under any load.
+//! - Small writes are combined to whole programs. Partial mapping units need a read of the rest
+//!   first.
+//! - Host writes cause garbage collection ([`collection`]). Moved data are read by all planes of a
+//!   die at once and programmed on the same dies, and blocks are erased.
+//! - The buffer survives a power cut (capacitors): a flush is a no-op, and a durable write
+//!   completes when it is in the buffer. Without the write cache, every write completes when it is
+//!   programmed.
 
 mod collection;
 
@@ -30,33 +33,34 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// What has waited so long since its die programmed or erased goes before hosts' reads, until that has been done once.
-const PATIENCE_NS: u64 = 2_000_000;
+/// An operation that has waited this long since its die's last program or erasure precedes host
+/// reads once.
+const MAX_WAIT_NS: u64 = 2_000_000;
 
-/// Streams that are kept apart.
+/// The number of streams that are detected.
 const STREAMS: usize = 32;
-/// An end that nothing continues.
+/// An end that no command continues.
 const NOWHERE: u64 = 1 << 63;
-/// What a stream may leave out, in sectors.
+/// The maximum gap within a stream, in sectors.
 const STREAM_GAP: u64 = 2048;
 
-/// Tokens of events, in the highest bits: what comes to its end.
+/// Event tokens, in the highest bits: the kind of operation that ends.
 const PROCESSED: u64 = 0;
 const DIE_DONE: u64 = 1;
 const LOADED: u64 = 2;
 const KIND_SHIFT: u32 = 56;
-/// An operation that no command waits for.
-const NOBODY: u32 = u32::MAX;
+/// An operation without a waiting command.
+const NO_COMMAND: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
-    /// A page, for a command or nobody.
+    /// A page, for a command or for none.
     Read {
         slot: u32,
     },
-    /// What collection moves, as much as a program: all planes sense at once.
+    /// Data that collection moves, the size of a program: all planes read at once.
     Gather,
-    /// Whole pages, with the room in the buffer that they take.
+    /// Whole pages, and the space that they use in the buffer.
     Program {
         slot: u32,
         room: u64,
@@ -72,12 +76,12 @@ struct Operation {
 
 #[derive(Default)]
 struct Die {
-    /// What hosts wait for.
+    /// Reads for hosts.
     reads: VecDeque<Operation>,
-    /// What writes come to, in its order: programs, erasures, and what is read for them.
+    /// Operations for writes, in order: programs, erasures, and reads for them.
     others: VecDeque<Operation>,
     current: Option<Work>,
-    /// When it was done with the latest program or erasure.
+    /// The end of the latest program or erasure.
     other_done_ns: u64,
     programs: u64,
     busy_ns: u64,
@@ -88,27 +92,28 @@ struct Die {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     command: Command,
-    /// Pages or programs that are not done yet.
+    /// Pages or programs that are not complete.
     left: u32,
 }
 
 struct State {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Writes that wait for room in the buffer: their slots.
+    /// The slots of writes that wait for space in the buffer.
     blocked: VecDeque<u32>,
     room: u64,
     dies: Vec<Die>,
-    /// Bytes gathered for the next program.
+    /// Bytes collected for the next program.
     gathered: u64,
     next_die: usize,
-    /// Thousandths of a program that collection has still to do.
+    /// Outstanding work of collection, in thousandths of a program.
     debt_permille: u64,
-    /// Where collection reads next.
+    /// The next die that collection reads.
     next_moved: usize,
-    /// Where the latest commands ended: what begins there, or a little later, continues a stream.
+    /// The ends of the latest commands: a command that begins there, or a little later, continues a
+    /// stream.
     ends: [u64; STREAMS],
-    /// The one among them that is forgotten next.
+    /// The entry that is replaced next.
     oldest_end: usize,
 }
 
@@ -129,7 +134,7 @@ pub(crate) struct Ssd {
 }
 
 impl Ssd {
-    /// `moved_permille`: how many of a thousand units that hosts write collection moves besides.
+    /// `moved_permille`: the units that collection moves per thousand host-written units.
     pub fn new(
         sim: &SimHandle,
         name: &str,
@@ -196,13 +201,13 @@ impl Ssd {
     fn put(&self, state: &mut State, die: usize, work: Work) {
         let operation = Operation { work, since_ns: self.now_ns() };
         match work {
-            Work::Read { slot } if slot != NOBODY => state.dies[die].reads.push_back(operation),
+            Work::Read { slot } if slot != NO_COMMAND => state.dies[die].reads.push_back(operation),
             _ => state.dies[die].others.push_back(operation),
         }
         self.kick(state, die);
     }
 
-    /// Gives a die that has nothing to do what it does next.
+    /// Starts the next operation of an idle die.
     fn kick(&self, state: &mut State, index: usize) {
         let now_ns = self.now_ns();
         let die = &mut state.dies[index];
@@ -210,7 +215,7 @@ impl Ssd {
             return;
         }
         let since_ns = |waiting: &Operation| waiting.since_ns.max(die.other_done_ns);
-        let impatient = die.others.front().is_some_and(|waiting| now_ns - since_ns(waiting) >= PATIENCE_NS);
+        let impatient = die.others.front().is_some_and(|waiting| now_ns - since_ns(waiting) >= MAX_WAIT_NS);
         let next = if impatient { None } else { die.reads.pop_front() };
         let Some(Operation { work, .. }) = next.or_else(|| die.others.pop_front()) else { return };
         die.current = Some(work);
@@ -226,7 +231,7 @@ impl Ssd {
         self.at(ends_ns, DIE_DONE, index as u64);
     }
 
-    /// A die is free; who waited for what it did has one thing less to wait for.
+    /// Ends a die's operation. Returns the command that this completes.
     fn free_die(&self, state: &mut State, index: usize) -> Option<u32> {
         let now_ns = self.now_ns();
         let die = &mut state.dies[index];
@@ -245,10 +250,10 @@ impl Ssd {
                 state.room += room;
                 slot
             }
-            _ => NOBODY,
+            _ => NO_COMMAND,
         };
         self.kick(state, index);
-        if slot == NOBODY {
+        if slot == NO_COMMAND {
             return None;
         }
         let waiting = &mut state.slots[slot as usize];
@@ -261,7 +266,7 @@ impl Ssd {
         state.slots[slot as usize].command.tag
     }
 
-    /// The processor has looked at a command: it goes to the dies, or into the buffer.
+    /// Executes a command after its processor time: on the dies, or in the buffer.
     fn begin(&self, state: &mut State, slot: u32) -> Option<u32> {
         let Command { kind, start, sectors, .. } = state.slots[slot as usize].command;
         match kind {
@@ -283,12 +288,12 @@ impl Ssd {
         }
     }
 
-    /// How long the processor is busy with a command.
+    /// The processor time of a command.
     fn processing_ns(&self, state: &mut State, command: &Command) -> u64 {
         if command.sectors == 0 {
             return self.spec.command_ns;
         }
-        // A mirror's stream leaves out what the other half reads.
+        // A mirror's stream skips the data that the other half reads.
         let continues = continued(&state.ends, command.start);
         let at = continues.unwrap_or(state.oldest_end);
         state.ends[at] = command.end();
@@ -303,7 +308,7 @@ impl Ssd {
         self.spec.command_ns + each * (self.covers(command).0 / self.unit)
     }
 
-    /// What a write takes of the buffer, and how many of its mapping units it covers in part.
+    /// A write's space in the buffer, and its number of partial mapping units.
     fn covers(&self, command: &Command) -> (u64, u64) {
         let (start, end) = (command.start * SECTOR, command.end() * SECTOR);
         let (first, last) = (start / self.unit, end.div_ceil(self.unit));
@@ -312,12 +317,13 @@ impl Ssd {
         ((last - first) * self.unit, u64::from(torn_start) + u64::from(torn_end))
     }
 
-    /// Takes in the next write that waits for room, if there is enough: its tag, when it is done by that.
+    /// Accepts the next write that waits for space, if possible. Returns its tag, if that completes
+    /// it.
     fn admit(&self, state: &mut State) -> Option<Option<u32>> {
         let slot = *state.blocked.front()?;
         let command = state.slots[slot as usize].command;
         let (bytes, torn) = self.covers(&command);
-        // What is larger than the buffer passes through it alone.
+        // A write larger than the buffer is accepted if the buffer is empty.
         let all = self.spec.write_buffer_kib * 1024;
         if state.room < bytes.min(all) {
             return None;
@@ -327,27 +333,27 @@ impl Ssd {
         for i in 0..torn {
             let page = (command.start * SECTOR + i * command.sectors * SECTOR) / self.page;
             let die = (page % state.dies.len() as u64) as usize;
-            self.put(state, die, Work::Read { slot: NOBODY });
+            self.put(state, die, Work::Read { slot: NO_COMMAND });
         }
         state.gathered += bytes;
         let through = !self.write_cache;
         let mut programs = state.gathered / self.program;
         if through && !state.gathered.is_multiple_of(self.program) {
-            programs += 1; // Nothing is waited for: the rest of the program stays empty.
+            programs += 1; // The rest of the program stays empty.
             state.gathered = programs * self.program;
         }
         state.gathered -= programs * self.program;
-        let waiter = if through { slot } else { NOBODY };
+        let waiter = if through { slot } else { NO_COMMAND };
         state.slots[slot as usize].left = programs as u32;
         for _ in 0..programs {
             let room = self.program;
             self.program_next(state, Work::Program { slot: waiter, room });
         }
-        // Durable is what is in the buffer; a write that waits for its programs has some.
+        // Data in the buffer are durable; a write-through write waits for its own programs.
         Some((!through || programs == 0).then(|| self.release(state, slot)))
     }
 
-    /// Programs the next die in turn, and what collection moves for that.
+    /// Programs the next die in turn, and performs the collection for it.
     fn program_next(&self, state: &mut State, work: Work) {
         let dies = state.dies.len();
         let die = state.next_die;
@@ -360,11 +366,11 @@ impl Ssd {
             self.put(state, state.next_moved, Work::Gather);
             let die = state.next_die;
             state.next_die = (die + 1) % dies;
-            self.put(state, die, Work::Program { slot: NOBODY, room: 0 });
+            self.put(state, die, Work::Program { slot: NO_COMMAND, room: 0 });
         }
     }
 
-    /// Answers what is done, and takes in what has room by now.
+    /// Completes finished commands, and accepts writes that now have space.
     fn go_on(&self, first: Option<u32>) {
         if let Some(tag) = first {
             self.done(tag);
@@ -380,7 +386,7 @@ impl Ssd {
     }
 }
 
-/// The stream that goes on at `start`. It looks at all of them, which is quicker than to stop at the first.
+/// The stream that continues at `start`. Comparing all entries is faster than an early exit.
 fn continued(ends: &[u64; STREAMS], start: u64) -> Option<usize> {
     const { assert!(STREAMS <= u32::BITS as usize, "a bit for each") };
     let mut found = 0_u32;

@@ -1,25 +1,26 @@
-//! Which bytes of a read have arrived.
+//! The ranges of a read that have been received.
 //!
-//! A server may answer a read in chunks of any size and order. A chunk sent twice while another is missing
-//! would add up to the right number of bytes and leave stale data in the gap, so ranges are kept, not counts.
+//! A server may reply to a read in chunks of any size and order. A count of bytes would accept a
+//! duplicate chunk in place of a missing one, and leave stale data in the gap. Therefore ranges are
+//! tracked.
 
-/// More separate ranges than this are taken for an attack: a well-behaved server fills a read in order.
+/// More separate ranges are treated as an attack: normal servers fill a read in order.
 const MAX_RANGES: usize = 4096;
 
-/// The covered ranges of one read, relative to its beginning; ascending, disjoint, never touching.
+/// The received ranges of one read, relative to its start; ascending, disjoint, never adjacent.
 #[derive(Debug, Default)]
 pub(crate) struct Coverage {
     ranges: Vec<(u64, u64)>,
 }
 
 impl Coverage {
-    /// Forgets everything, keeping the memory.
+    /// Removes all ranges, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
     }
 
-    /// Adds the range from `start` to `end` (exclusive, not empty); false if part of it is there already, or
-    /// the read is in too many pieces.
+    /// Adds the range from `start` to `end` (exclusive, not empty). False if a part of it was
+    /// received already, or if there are too many ranges.
     pub(crate) fn add(&mut self, start: u64, end: u64) -> bool {
         let after = self.ranges.partition_point(|range| range.0 < start);
         let joins_left = match after.checked_sub(1).map(|left| self.ranges[left]) {
@@ -45,7 +46,7 @@ impl Coverage {
         true
     }
 
-    /// True if everything up to `length` is there.
+    /// Whether all bytes up to `length` were received.
     pub(crate) fn is_complete(&self, length: u64) -> bool {
         length == 0 || self.ranges == [(0, length)]
     }
@@ -87,6 +88,6 @@ mod tests {
             assert!(coverage.add(piece * 2, piece * 2 + 1));
         }
         assert!(!coverage.add(1 << 40, (1 << 40) + 1));
-        assert!(coverage.add(1, 2), "a piece that joins others is still welcome");
+        assert!(coverage.add(1, 2), "a range that merges others is accepted");
     }
 }

@@ -1,35 +1,35 @@
-//! The requests that wait for a reply, in a table of fixed size.
+//! The outstanding requests, in a table of fixed size.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Command, Errno};
 
 use super::coverage::Coverage;
 
-/// A request's name on one connection: its slot, and the slot's generation.
+/// The identity of a request on one connection: its slot, and the slot's generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cookie(u64);
 
 impl Cookie {
-    /// The slot: below the connection's number of outstanding requests, and not shared with another request
-    /// in flight. A caller may keep what it knows of the request in a table of its own under this index.
+    /// The slot: below the connection's limit of outstanding requests, and unique among them.
+    /// Callers may use it as an index into their own table of requests.
     pub fn slot(self) -> usize {
         (self.0 & u64::from(u32::MAX)) as usize
     }
 
-    /// The cookie as it travels.
+    /// The cookie in the protocol.
     pub fn to_wire(self) -> u64 {
         self.0
     }
 }
 
-/// Why the server failed a request.
+/// The server's error for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The error.
     pub errno: Errno,
-    /// The server's message, bounded by the protocol's 4096 bytes; often empty.
+    /// The server's message, at most 4096 bytes; often empty.
     pub message: String,
-    /// Where in the export the error lies, if the server told.
+    /// The error's offset in the export, if the server reported it.
     pub offset_bytes: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Pending {
     pub(crate) length_bytes: u64,
     /// The first error chunk.
     pub(crate) failure: Option<Failure>,
-    /// The extents have come.
+    /// Whether the extents were received.
     pub(crate) extents_seen: bool,
 }
 
@@ -65,7 +65,7 @@ impl InFlight {
         }
     }
 
-    /// The cookie that the next request would get.
+    /// The cookie of the next request.
     pub(crate) fn next(&self) -> Result<Cookie> {
         match self.free.last() {
             Some(index) => {
@@ -79,7 +79,7 @@ impl InFlight {
         }
     }
 
-    /// Takes the slot that [`next`](Self::next) named.
+    /// Uses the slot that [`next`](Self::next) returned.
     pub(crate) fn begin(&mut self, pending: Pending) {
         if let Some(index) = self.free.pop() {
             self.slots[index as usize].coverage.clear();
@@ -98,7 +98,7 @@ impl InFlight {
         }
     }
 
-    /// The request behind a cookie from the wire, and what of it has arrived.
+    /// Finds a request by its cookie, with the ranges received.
     pub(crate) fn find(&mut self, cookie: u64) -> Result<(Cookie, &mut Pending, &mut Coverage)> {
         let cookie = Cookie(cookie);
         match self.slot(cookie)? {
@@ -107,7 +107,7 @@ impl InFlight {
         }
     }
 
-    /// Ends a request and frees its slot. `Err` inside is the server's failure of the request.
+    /// Completes a request and frees its slot. `Err` inside is the server's error.
     pub(crate) fn finish(&mut self, cookie: Cookie) -> Result<std::result::Result<(), Failure>> {
         let slot = self.slot(cookie)?;
         let Some(pending) = slot.pending.take() else { return Ok(Ok(())) };
@@ -117,7 +117,7 @@ impl InFlight {
         match (pending.failure, pending.command) {
             (Some(failure), _) => Ok(Err(failure)),
             (None, Command::Read) if !covered => {
-                Err(Error::new(ErrorKind::Protocol, "the server ended a read before all of it had come"))
+                Err(Error::new(ErrorKind::Protocol, "the server ended a read before sending all of its data"))
             }
             (None, Command::BlockStatus) if !pending.extents_seen => {
                 Err(Error::new(ErrorKind::Protocol, "the server ended a block status without extents"))
@@ -126,7 +126,7 @@ impl InFlight {
         }
     }
 
-    /// The cookies of all requests in flight, by slot.
+    /// The cookies of all outstanding requests, by slot.
     pub(crate) fn cookies(&self) -> impl Iterator<Item = Cookie> + '_ {
         self.slots
             .iter()
@@ -135,7 +135,7 @@ impl InFlight {
             .map(|(index, slot)| Cookie(u64::from(slot.generation) << 32 | index as u64))
     }
 
-    /// How many requests are in flight.
+    /// The number of outstanding requests.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

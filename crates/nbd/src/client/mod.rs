@@ -1,4 +1,4 @@
-//! The client's side of the transmission phase: requests in flight, and the stream of replies.
+//! The client's transmission phase: outstanding requests, and the stream of replies.
 
 mod coverage;
 mod in_flight;

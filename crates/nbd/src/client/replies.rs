@@ -1,4 +1,4 @@
-//! A connection in its transmission phase, as the client sees it.
+//! A client's connection in its transmission phase.
 //!
 //! ```text
 //!            ┌─▶ data: offset ─▶ payload ─┐
@@ -7,13 +7,13 @@
 //!            └─▶ error ───────────────────┘
 //! ```
 //!
-//! Fault model: the server is hostile, and its bytes come in any fragments. Invariants:
-//! - a payload run lies within its read and overlaps nothing that came before, so data can be received
-//!   straight into the caller's buffer;
-//! - a successful read has been covered entirely, a successful block status has extents;
-//! - no more is held than one header, one error message (4 KiB) and [`MAX_EXTENTS_KEPT`] extents;
-//! - the outcome does not depend on the fragmentation;
-//! - after an error nothing is parsed any more.
+//! Fault model: the server is hostile, and its bytes arrive in arbitrary fragments. Invariants:
+//! - A payload is within its read and does not overlap earlier data, so data can be received into
+//!   the caller's buffer.
+//! - A successful read is complete, and a successful block status has extents.
+//! - Memory is bounded: one header, one error message (4 KiB) and [`MAX_EXTENTS_KEPT`] extents.
+//! - The result does not depend on the fragmentation.
+//! - After an error, nothing more is parsed.
 
 use crate::constants as c;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ use crate::wire::{Collector, Reader};
 
 use super::in_flight::{Cookie, Failure, InFlight, Pending};
 
-/// Extents of one reply that are kept; the rest is dropped as if the server had told less, which it may.
+/// The limit of stored extents per reply; the rest is dropped, as if the server had reported fewer.
 pub(crate) const MAX_EXTENTS_KEPT: usize = 65536;
 /// Longest error chunk: number, message length, message, offset.
 const MAX_ERROR_BYTES: u64 = 6 + c::MAX_STRING_BYTES as u64 + 8;
@@ -34,39 +34,40 @@ const MAX_ERROR_BYTES: u64 = 6 + c::MAX_STRING_BYTES as u64 + 8;
 pub struct PayloadRun {
     /// The read.
     pub cookie: Cookie,
-    /// Where the next byte belongs, relative to the beginning of the read.
+    /// The offset of the next byte in the read.
     pub position_bytes: u64,
-    /// How many bytes are still to come.
+    /// The number of bytes left.
     pub left_bytes: u32,
 }
 
-/// What the stream says next.
+/// The next event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyEvent {
-    /// Data of a read come next; none of them were consumed. Take them with
-    /// [`ClientStream::payload_taken`].
+    /// Data of a read follow; none were consumed. Call [`ClientStream::payload_taken`] after
+    /// reading them.
     Payload(PayloadRun),
     /// A part of a read is zeroes.
     Zeroes {
         /// The read.
         cookie: Cookie,
-        /// Where, relative to the beginning of the read.
+        /// The offset in the read.
         position_bytes: u64,
-        /// How many.
+        /// The length.
         length_bytes: u32,
     },
-    /// The extents from the beginning of a block status request on. They may end before or behind it.
+    /// The extents from the start of a block status request. They may end before or after its
+    /// range.
     Extents {
         /// The request.
         cookie: Cookie,
         /// At least one; none is empty.
         extents: Vec<Extent>,
     },
-    /// The request is finished, and its slot free. If it failed, data that came for it don't count.
+    /// The request is complete, and its slot free. If it failed, its data are invalid.
     Done {
         /// The request.
         cookie: Cookie,
-        /// How it ended.
+        /// The result.
         result: std::result::Result<(), Failure>,
     },
 }
@@ -107,7 +108,7 @@ enum State {
 /// A connection in its transmission phase: encodes requests, parses replies.
 #[derive(Debug)]
 pub struct ClientStream {
-    /// What the server would judge our requests by.
+    /// The rules by which the server checks requests.
     rules: Negotiated,
     connected: Connected,
     in_flight: InFlight,
@@ -116,7 +117,7 @@ pub struct ClientStream {
 }
 
 impl ClientStream {
-    /// A connection that just finished its handshake, for at most `outstanding` requests at a time.
+    /// A connection after its handshake, with at most `outstanding` requests.
     pub fn new(connected: Connected, outstanding: u32) -> ClientStream {
         let export = ExportInfo {
             name: String::new(),
@@ -136,26 +137,26 @@ impl ClientStream {
         }
     }
 
-    /// What was negotiated.
+    /// The negotiated parameters.
     pub fn connected(&self) -> &Connected {
         &self.connected
     }
 
-    /// How many requests wait for their reply.
+    /// The number of outstanding requests.
     pub fn outstanding(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The requests that wait for their reply, by slot: what is lost if the connection is.
+    /// The outstanding requests, by slot: they are lost if the connection fails.
     pub fn cookies(&self) -> impl Iterator<Item = Cookie> + '_ {
         self.in_flight.cookies()
     }
 
-    /// Begins a request: send the header, followed by the data if it is a write.
+    /// Starts a request: send the header, followed by the data of a write.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] if the server would reject the request (the sentence says why), if it is empty
-    /// but for a flush, or if no slot is free. Nothing changes then.
+    /// [`ErrorKind::Usage`] if the server would reject the request (the message says why), if it is
+    /// empty and not a flush, or if no slot is free. Nothing changes then.
     pub fn begin(
         &mut self,
         command: Command,
@@ -180,11 +181,11 @@ impl ClientStream {
         }
         match judge(&header, &self.rules)? {
             Judged::Request(_) if length_bytes == 0 && command != Command::Flush => {
-                return usage("empty requests are not to be sent");
+                return usage("empty requests are not allowed");
             }
             Judged::Request(_) => {}
             Judged::Rejected(rejected) => return usage(rejected.message),
-            Judged::Disconnect => return usage("leaving has a function of its own"),
+            Judged::Disconnect => return usage("use disconnect() to end the connection"),
         }
         let encoded = header.encode(self.connected.style)?;
         let pending = Pending { command, offset_bytes, length_bytes, failure: None, extents_seen: false };
@@ -192,17 +193,17 @@ impl ClientStream {
         Ok((cookie, encoded))
     }
 
-    /// The request that ends the connection; send it when nothing is in flight, then close.
+    /// The request that ends the connection. Send it without outstanding requests, then close.
     pub fn disconnect(&self) -> Result<EncodedRequest> {
         RequestHeader { flags: 0, command: c::CMD_DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
             .encode(self.connected.style)
     }
 
-    /// Parses up to the next event. Call again with the rest, even if that is empty, until there is no
-    /// event; then all input was consumed and more is needed.
+    /// Parses up to the next event. Call again with the rest, even if empty, until there is no
+    /// event; then all input is consumed.
     ///
     /// # Errors
-    /// The stream can't be followed any more: all [requests in flight](Self::cookies) are lost, close.
+    /// The stream is out of sync: all [outstanding requests](Self::cookies) are lost; close.
     pub fn receive(&mut self, input: &[u8]) -> Result<Step<ReplyEvent>> {
         let mut rest = input;
         let outcome = self.advance(&mut rest);
@@ -212,7 +213,8 @@ impl ClientStream {
         outcome.map(|event| Step { consumed: input.len() - rest.len(), event })
     }
 
-    /// The run of data that the stream is at, if it is at one: a caller may receive it directly into place.
+    /// The payload at the current position, if any: a caller may receive it directly into its
+    /// buffer.
     pub fn payload(&self) -> Option<PayloadRun> {
         match self.state {
             State::Payload { run, .. } => Some(run),
@@ -220,8 +222,8 @@ impl ClientStream {
         }
     }
 
-    /// How many bytes are certain to come next while a request is in flight, so that a caller may read them
-    /// without reading too far.
+    /// A lower bound of the bytes that follow while a request is outstanding: a caller may read
+    /// that many without reading too far.
     pub fn want_bytes(&self) -> usize {
         let collected = self.piece.bytes().len();
         match &self.state {
@@ -233,11 +235,12 @@ impl ClientStream {
         }
     }
 
-    /// Says that `count` bytes of the present [run](Self::payload) were taken off the stream, from the input
-    /// or directly into their place. Call [`receive`](Self::receive) afterwards: the request may be done.
+    /// Reports that `count` bytes of the current [payload](Self::payload) were taken from the
+    /// stream, from the input or directly. Call [`receive`](Self::receive) afterwards: the request
+    /// may be complete.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] if that is more than is left; nothing changes then.
+    /// [`ErrorKind::Usage`] if fewer bytes are left; nothing changes then.
     pub fn payload_taken(&mut self, count: usize) -> Result<()> {
         let State::Payload { run, done } = &mut self.state else {
             return Err(Error::new(ErrorKind::Usage, "the stream is not at a payload"));
@@ -259,7 +262,7 @@ impl ClientStream {
         loop {
             match &mut self.state {
                 State::Header => {
-                    // The magic says how long the header is.
+                    // The magic determines the length of the header.
                     if !self.piece.fill(4, rest) {
                         return Ok(None);
                     }
@@ -312,7 +315,7 @@ impl ClientStream {
         }
     }
 
-    /// Length of the header that begins with what was collected, or of the shortest possible.
+    /// The length of the header that starts with the collected bytes, or the minimum length.
     fn header_bytes(&self) -> usize {
         match (self.connected.style, Reader::new(self.piece.bytes()).u32()) {
             (ReplyStyle::Extended, _) => c::EXTENDED_REPLY_BYTES,
@@ -394,7 +397,7 @@ impl ClientStream {
             pending.failure = Some(Failure { errno, message: String::new(), offset_bytes: None });
         } else if pending.command == Command::Read {
             coverage.add(0, pending.length_bytes);
-            // A read's length has 32 bits: it was judged.
+            // A read's length has 32 bits; `begin` checked it.
             let left_bytes = pending.length_bytes as u32;
             let run = PayloadRun { cookie, position_bytes: 0, left_bytes };
             return Ok(State::Payload { run, done: true });
@@ -402,7 +405,7 @@ impl ClientStream {
         Ok(State::ChunkEnd { cookie, done: true })
     }
 
-    /// Looks at the fixed part of a chunk's payload.
+    /// Parses the fixed part of a chunk's payload.
     fn fixed(&mut self, chunk: Chunk) -> Result<(State, Option<ReplyEvent>)> {
         let Chunk { cookie, kind, done, length } = chunk;
         let end = State::ChunkEnd { cookie, done };
@@ -425,7 +428,7 @@ impl ClientStream {
                 }
                 let wide = kind == c::REPLY_TYPE_BLOCK_STATUS_EXT;
                 let left_bytes = length - if wide { 8 } else { 4 };
-                // The number of descriptors may be left to the chunk's length.
+                // A count of zero means that the chunk's length determines it.
                 let count = reader.u32().unwrap_or(0);
                 if count != 0 && u64::from(count) * 16 != left_bytes {
                     return Err(protocol("the server's number of extents contradicts the chunk's length"));
@@ -441,7 +444,7 @@ impl ClientStream {
         }
     }
 
-    /// Notes a content chunk; gives its position in the read and its length.
+    /// Records a content chunk. Returns its offset in the read and its length.
     fn cover(&mut self, cookie: Cookie, offset: u64, length: u64) -> Result<(u64, u32)> {
         let (_, pending, coverage) = self.in_flight.find(cookie.to_wire())?;
         let range = offset.checked_sub(pending.offset_bytes).and_then(|start| {
@@ -449,7 +452,7 @@ impl ClientStream {
             (length > 0 && end <= pending.length_bytes).then_some((start, end))
         });
         let Some((start, end)) = range else {
-            return Err(protocol("the server sent data from outside of what was to be read"));
+            return Err(protocol("the server sent data outside the read"));
         };
         if !coverage.add(start, end) {
             return Err(protocol("the server sent data twice, or in too many pieces"));
@@ -459,7 +462,7 @@ impl ClientStream {
     }
 }
 
-/// Length of one descriptor of a block status chunk.
+/// The length of one descriptor of a block status chunk.
 fn descriptor_bytes(chunk: Chunk) -> usize {
     if chunk.kind == c::REPLY_TYPE_BLOCK_STATUS_EXT { 16 } else { 8 }
 }

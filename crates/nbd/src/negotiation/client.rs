@@ -6,11 +6,11 @@
 //!     └─ not fixed newstyle ─▶ EXPORT_NAME ◀──────── server doesn't know GO ──┘
 //! ```
 //!
-//! Each step is left out where the caller didn't ask for it, and survives a refusal; only GO's counts.
+//! Steps that the caller did not request are skipped. Refused steps are not fatal, except GO.
 //!
-//! Fault model: the server is hostile, and its bytes come in any fragments. Invariants: at most one reply's
-//! payload (64 KiB) is held; an option has at most [`MAX_REPLIES`] replies; the outcome does not depend on
-//! the fragmentation.
+//! Fault model: the server is hostile, and its bytes arrive in arbitrary fragments. Invariants: at
+//! most one reply's payload (64 KiB) is stored; an option has at most [`MAX_REPLIES`] replies; the
+//! result does not depend on the fragmentation.
 
 use crate::constants as c;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,10 +21,10 @@ use crate::wire::{Collector, Reader};
 use super::options::{option_name, put_option, string, wire_length};
 use super::{MAX_OPTION_BYTES, Step};
 
-/// Replies to one option that are listened to.
+/// The limit of replies to one option.
 const MAX_REPLIES: u32 = 256;
 
-/// What a client wants of a connection. Whatever the server can't do is left out, see [`Connected`].
+/// The requested features of a connection. The server may lack some, see [`Connected`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientOptions {
     /// The export's name; empty for the server's default export.
@@ -38,20 +38,20 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Everything that the server can do.
+    /// Requests all features.
     pub fn new(export: impl Into<String>) -> ClientOptions {
         ClientOptions { export: export.into(), extended: true, structured: true, base_allocation: true }
     }
 }
 
-/// What client and server agreed on, as the client sees it.
+/// The negotiated parameters, on the client's side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
     /// Size of the export in bytes; at most `i64::MAX`.
     pub size_bytes: u64,
-    /// What the export can do.
+    /// The export's features.
     pub flags: ExportFlags,
-    /// How requests and replies are framed.
+    /// The framing of requests and replies.
     pub style: ReplyStyle,
     /// Block size constraints: the server's if it gave valid ones, otherwise [`BlockSizes::DEFAULT`].
     pub block_sizes: BlockSizes,
@@ -64,11 +64,11 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// The longest request of this kind to send, in bytes; longer ranges have to be split. A multiple of the
+    /// The longest request of this kind, in bytes; longer ranges must be split. A multiple of the
     /// minimum block size.
     ///
-    /// Without extended headers, zeroes and cache requests are kept to the maximum block size too: servers
-    /// of the time before extended headers may refuse longer ones.
+    /// Without extended headers, the maximum block size also limits zeroes and cache requests:
+    /// older servers may refuse longer ones.
     pub fn longest_bytes(&self, command: Command) -> u64 {
         let sizes = self.block_sizes;
         let extended = self.style == ReplyStyle::Extended;
@@ -97,7 +97,7 @@ enum State {
 pub struct ClientHandshake {
     options: ClientOptions,
     state: State,
-    /// The option that the server is answering.
+    /// The option that awaits its reply.
     asked: u32,
     replies: u32,
     piece: Collector,
@@ -110,12 +110,12 @@ impl ClientHandshake {
     /// A client that waits for the server's greeting.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] if the export's name is longer than 4096 bytes or has a NUL in it.
+    /// [`ErrorKind::Usage`] if the export's name is longer than 4096 bytes or includes a NUL.
     pub fn new(options: ClientOptions) -> Result<ClientHandshake> {
         if string(options.export.as_bytes()).is_none() {
             return Err(Error::new(
                 ErrorKind::Usage,
-                "an export name has at most 4096 bytes, none of them NUL; this one is different",
+                "the export name has more than 4096 bytes or includes a NUL; use another one",
             ));
         }
         Ok(ClientHandshake {
@@ -138,13 +138,13 @@ impl ClientHandshake {
         })
     }
 
-    /// Takes bytes from the server and appends the answer to `output`.
+    /// Processes bytes from the server and appends the response to `output`.
     ///
-    /// Stops after each of the server's messages: send the output and call again with the rest of the input.
-    /// The event ends the handshake; whatever input follows belongs to the transmission phase.
+    /// Stops after each message of the server: send the output and call again with the rest of the
+    /// input. The event ends the handshake; further input belongs to the transmission phase.
     ///
     /// # Errors
-    /// The connection can't be used. Output that came with the error is still to be sent.
+    /// The connection is unusable. Send remaining output before closing.
     pub fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Step<Connected>> {
         let mut rest = input;
         let outcome = self.advance(&mut rest, output);
@@ -154,7 +154,7 @@ impl ClientHandshake {
         outcome.map(|event| Step { consumed: input.len() - rest.len(), event })
     }
 
-    /// Why the connection can't be used if the server ends the stream now.
+    /// The error if the server closes the stream now.
     pub fn end_of_stream(&self) -> Error {
         if let State::ExportName = self.state {
             let name = &self.options.export;
@@ -221,7 +221,7 @@ impl ClientHandshake {
                 ));
             }
         }
-        // Unknown flags are ignored, and only what the server offered is answered.
+        // Unknown flags are ignored; the response includes offered flags only.
         let offered = reader.u16().unwrap_or(0);
         let fixed = offered & c::FLAG_FIXED_NEWSTYLE != 0;
         self.no_zeroes = offered & c::FLAG_NO_ZEROES != 0;
@@ -238,7 +238,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// The option that follows `option`, given what was wanted and achieved so far.
+    /// The option after `option`, by the requests and the results so far.
     fn after(&self, option: u32) -> u32 {
         let wants_context = self.options.base_allocation && self.connected.style != ReplyStyle::Simple;
         match option {
@@ -335,7 +335,7 @@ impl ClientHandshake {
         let fatal = matches!(kind, c::REP_ERR_SHUTDOWN | c::REP_ERR_TLS_REQD);
         if self.asked != c::OPT_GO && !fatal {
             if self.asked == c::OPT_SET_META_CONTEXT {
-                // Contexts in front of an error don't count.
+                // Contexts before an error do not count.
                 self.connected.base_allocation = None;
             }
             self.ask(self.after(self.asked), output);
@@ -348,11 +348,13 @@ impl ClientHandshake {
         }
         put_option(output, c::OPT_ABORT, &[]);
         let (error, why) = match kind {
-            c::REP_ERR_UNKNOWN => (ErrorKind::UnknownExport, "it has no such export"),
-            c::REP_ERR_TLS_REQD => (ErrorKind::TlsRequired, "it insists on TLS, which this client lacks"),
+            c::REP_ERR_UNKNOWN => (ErrorKind::UnknownExport, "no such export"),
+            c::REP_ERR_TLS_REQD => {
+                (ErrorKind::TlsRequired, "it requires TLS, which this client does not support")
+            }
             c::REP_ERR_SHUTDOWN => (ErrorKind::ShuttingDown, "it is shutting down"),
             c::REP_ERR_POLICY => (ErrorKind::Refused, "its policy forbids it"),
-            _ => (ErrorKind::Refused, "it can't"),
+            _ => (ErrorKind::Refused, "it cannot open it"),
         };
         let name = &self.options.export;
         let message = String::from_utf8_lossy(&message[..message.len().min(c::MAX_STRING_BYTES)]);
@@ -364,7 +366,7 @@ impl ClientHandshake {
         let mut reader = Reader::new(payload);
         let id =
             reader.u32().ok_or_else(|| protocol("the server sent a metadata context without identity"))?;
-        // Others were not asked for.
+        // Other contexts were not requested.
         if reader.rest() == c::BASE_ALLOCATION.as_bytes() {
             self.connected.base_allocation = Some(id);
         }
@@ -383,7 +385,7 @@ impl ClientHandshake {
                 let mut next = || reader.u32().ok_or_else(too_short);
                 let sizes =
                     BlockSizes { minimum_bytes: next()?, preferred_bytes: next()?, maximum_bytes: next()? };
-                // What breaks the rules can't be kept: as if nothing had been sent.
+                // Invalid sizes are ignored.
                 if sizes.is_valid() {
                     self.connected.block_sizes = sizes;
                 }
@@ -398,7 +400,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Size and transmission flags, as both `INFO_EXPORT` and the answer to `EXPORT_NAME` carry them.
+    /// Size and transmission flags, the same in `INFO_EXPORT` and in the reply to `EXPORT_NAME`.
     fn export(&mut self, bytes: &[u8]) -> Result<()> {
         let mut reader = Reader::new(bytes);
         let (Some(size_bytes), Some(flags)) = (reader.u64(), reader.u16()) else {

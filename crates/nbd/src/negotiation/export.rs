@@ -1,40 +1,40 @@
-//! What a server offers, as the negotiation needs to know it.
+//! The exports of a server, for the negotiation.
 
 use crate::types::{BlockSizes, ExportFlags};
 
-/// One line of the list of exports.
+/// An entry of the list of exports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportEntry {
     /// The export's name.
     pub name: String,
-    /// For people; may be empty.
+    /// A description for users; may be empty.
     pub description: String,
 }
 
-/// All that a client learns of an export.
+/// The description of an export for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportInfo {
     /// The canonical name: at most 4096 bytes, no NUL.
     pub name: String,
-    /// For people; may be empty; at most 4096 bytes.
+    /// A description for users; may be empty; at most 4096 bytes.
     pub description: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// What the export can do.
+    /// The export's features.
     pub flags: ExportFlags,
-    /// Block size constraints, which must be [valid](BlockSizes::is_valid): requests that break them are
-    /// rejected with `EINVAL`.
+    /// Block size constraints, which must be [valid](BlockSizes::is_valid): requests that violate
+    /// them fail with `EINVAL`.
     pub block_sizes: BlockSizes,
-    /// Offer the metadata context `base:allocation`, so that clients may ask for block status.
+    /// Whether to offer the metadata context `base:allocation`, for block status.
     pub base_allocation: bool,
 }
 
-/// The exports of a server, as the negotiation looks them up.
+/// The exports of a server.
 pub trait Exports {
-    /// What `OPT_LIST` answers; an export may be left out of it and still be found.
+    /// The reply to `OPT_LIST`; hidden exports may be left out.
     fn list(&self) -> Vec<ExportEntry>;
 
-    /// The export of this name, as a client asks for it. The empty name asks for the default export, if the
-    /// server has one. The answer carries the canonical name, which may differ.
+    /// Finds an export. The empty name is the default export, if there is one. The result has the
+    /// canonical name, which may differ.
     fn find(&self, name: &str) -> Option<ExportInfo>;
 }

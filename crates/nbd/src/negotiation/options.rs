@@ -1,4 +1,4 @@
-//! The bytes of options and of the replies to them.
+//! Encoding of options and their replies.
 
 use crate::constants as c;
 use crate::types::ReplyStyle;
@@ -6,7 +6,7 @@ use crate::wire::Reader;
 
 use super::export::ExportInfo;
 
-/// An option's name in error sentences.
+/// An option's name in error messages.
 pub(crate) fn option_name(option: u32) -> &'static str {
     match option {
         c::OPT_EXPORT_NAME => "EXPORT_NAME",
@@ -46,7 +46,7 @@ fn put_with_length(output: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// A length as a 32-bit field. Names and payloads built here are far below 4 GiB.
+/// A length as a 32-bit field. Names and payloads of this crate are far below 4 GiB.
 pub(crate) fn wire_length(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes()
 }
@@ -55,7 +55,7 @@ pub(crate) fn wire_length(length: usize) -> [u8; 4] {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InfoQuery<'a> {
     pub(crate) name: &'a str,
-    /// Information types asked for, as 16-bit fields.
+    /// The requested information types, as 16-bit fields.
     wanted: &'a [u8],
 }
 
@@ -73,11 +73,12 @@ impl<'a> InfoQuery<'a> {
     }
 }
 
-/// The payload of `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`, reduced to what it means here.
+/// The payload of `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`, reduced to the supported
+/// queries.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MetaQuery<'a> {
     pub(crate) name: &'a str,
-    /// No query at all.
+    /// There is no query.
     pub(crate) empty: bool,
     /// A query is the wildcard `base:`.
     pub(crate) wildcard: bool,
@@ -92,7 +93,7 @@ impl<'a> MetaQuery<'a> {
         let count = reader.u32()?;
         let mut query = MetaQuery { name, empty: count == 0, wildcard: false, allocation: false };
         for _ in 0..count {
-            // Each query takes at least four bytes, so a hostile count ends with the payload.
+            // Each query has at least four bytes, so a hostile count ends with the payload.
             match string(reader.string()?)? {
                 "base:" => query.wildcard = true,
                 c::BASE_ALLOCATION => query.allocation = true,
@@ -112,7 +113,7 @@ pub(crate) fn string(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Appends the information on `export` that `query` asked for; `INFO_EXPORT` always.
+/// Appends the information on `export` that `query` requests; always `INFO_EXPORT`.
 pub(crate) fn put_info(
     output: &mut Vec<u8>,
     option: u32,

@@ -6,14 +6,15 @@
 //!                                        └───────────────────────────────────┤
 //!                EXPORT_NAME, GO ─▶ Enter · ABORT ─▶ Abort · STARTTLS ─▶ Encrypt ◀┘
 //! ```
-//! After `Encrypt` it goes on with the option header, inside TLS ([`ServerHandshake::encrypted`]).
+//! After `Encrypt`, it continues with the option header, inside TLS
+//! ([`ServerHandshake::encrypted`]).
 //!
-//! Fault model: the client is hostile, and its bytes come in any fragments. Invariants:
-//! - at most one option's payload (64 KiB) is held; what is longer is skipped up to 16 MiB and answered
-//!   with `ERR_TOO_BIG`; what is longer still closes the connection;
-//! - one call answers at most one option, so pipelined options can't pile up output;
-//! - a connection has at most [`MAX_OPTIONS`] options;
-//! - the outcome does not depend on the fragmentation.
+//! Fault model: the client is hostile, and its bytes arrive in arbitrary fragments. Invariants:
+//! - At most one option's payload (64 KiB) is stored. Longer ones up to 16 MiB are skipped and fail
+//!   with `ERR_TOO_BIG`; still longer ones close the connection.
+//! - Each call processes at most one option, so pipelined options cannot accumulate output.
+//! - A connection has at most [`MAX_OPTIONS`] options.
+//! - The result does not depend on the fragmentation.
 
 use crate::constants as c;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,47 +25,47 @@ use super::export::{ExportInfo, Exports};
 use super::options::{InfoQuery, MetaQuery, option_name, put_info, put_reply, string, wire_length};
 use super::{MAX_OPTION_BYTES, Step};
 
-/// Options that one connection may send; a client that lists a few hundred exports one by one stays below.
+/// The limit of options per connection; enough to list a few hundred exports one by one.
 pub const MAX_OPTIONS: u32 = 1024;
-/// Longest payload that is skipped; behind a longer one the connection is closed.
+/// The longest payload that is skipped; a longer one closes the connection.
 const MAX_SKIP_BYTES: u32 = 16 << 20;
-/// The identity of `base:allocation` on every connection; clients treat it as opaque.
+/// The context ID of `base:allocation` on all connections; clients treat it as opaque.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// The outcome of a handshake on the server's side.
+/// The result of a handshake on the server's side.
 #[derive(Debug)]
 pub enum ServerEvent {
-    /// The client chose an export. Send the output; whatever input follows belongs to the transmission
+    /// The client selected an export. Send the output; further input belongs to the transmission
     /// phase ([`RequestStream`](crate::RequestStream)).
     Enter(Box<Negotiated>),
     /// The client ended the session: send the output, then close.
     Abort,
-    /// The client asked for TLS and was told yes: send the output, speak TLS, and go on inside it when
-    /// [`ServerHandshake::encrypted`] was called. Input that came behind this option was sent before there
-    /// was TLS: close the connection if there is any.
+    /// The client requested TLS, and the server accepted. Send the output, start TLS, and call
+    /// [`ServerHandshake::encrypted`]. Input after this option was sent without TLS: close the
+    /// connection if there is any.
     Encrypt,
 }
 
-/// What a server has to say to TLS.
+/// The server's support of TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encryption {
-    /// It has none.
+    /// No TLS.
     #[default]
     Absent,
-    /// Clients may ask for it.
+    /// Clients may use TLS.
     Offered,
-    /// Clients have to ask for it before anything else but leaving.
+    /// Clients must start TLS before all other options but `ABORT`.
     Required,
 }
 
-/// What client and server agreed on.
+/// The negotiated parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
     /// The export, as [`Exports::find`] described it.
     pub export: ExportInfo,
-    /// How requests and replies are framed.
+    /// The framing of requests and replies.
     pub style: ReplyStyle,
-    /// The client selected `base:allocation` for this export: block status may be asked for.
+    /// Whether the client selected `base:allocation` for this export and may request block status.
     pub base_allocation: bool,
 }
 
@@ -93,7 +94,7 @@ pub struct ServerHandshake {
     piece: Collector,
     no_zeroes: bool,
     style: ReplyStyle,
-    /// The export name for which `base:allocation` was selected last.
+    /// The last export name for which `base:allocation` was selected.
     selected_for: Option<String>,
     options: u32,
     shutting_down: bool,
@@ -102,7 +103,7 @@ pub struct ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// Begins a connection: appends the greeting to `output`.
+    /// Starts a connection: appends the greeting to `output`.
     pub fn start(output: &mut Vec<u8>) -> ServerHandshake {
         output.extend_from_slice(&c::INIT_MAGIC.to_be_bytes());
         output.extend_from_slice(&c::OPTION_MAGIC.to_be_bytes());
@@ -120,13 +121,13 @@ impl ServerHandshake {
         }
     }
 
-    /// What clients are told of TLS from now on.
+    /// Sets the TLS support.
     pub fn set_encryption(&mut self, encryption: Encryption) {
         self.encryption = encryption;
     }
 
-    /// TLS is spoken from here on, after [`ServerEvent::Encrypt`]: what was agreed on before does not count, since
-    /// anybody on the way may have said it.
+    /// TLS has started, after [`ServerEvent::Encrypt`]. Earlier negotiation is discarded: an
+    /// attacker on the network may have sent it.
     pub fn encrypted(&mut self) {
         self.state = State::Header;
         self.piece.clear();
@@ -135,16 +136,15 @@ impl ServerHandshake {
         self.selected_for = None;
     }
 
-    /// From now on, options other than `ABORT` are answered with `ERR_SHUTDOWN`.
+    /// Further options other than `ABORT` fail with `ERR_SHUTDOWN`.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// Takes bytes from the client and appends the answer to `output`.
+    /// Processes bytes from the client and appends the reply to `output`.
     ///
-    /// Stops after each option: send the output and call again with the rest of the input. After an event
-    /// or an error the handshake is over; output that came with an error is still to be sent, then the
-    /// connection is to be closed.
+    /// Stops after each option: send the output and call again with the rest of the input. An event
+    /// or an error ends the handshake; after an error, send the output, then close the connection.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -192,7 +192,7 @@ impl ServerHandshake {
                 State::Skip { option, left, error } => {
                     let count = rest.len().min(left as usize);
                     *rest = &rest[count..];
-                    // `count` is at most `left`, so the cast loses nothing.
+                    // `count` is at most `left`, so the cast is lossless.
                     let left = left - count as u32;
                     self.state = State::Skip { option, left, error };
                     if left > 0 {
@@ -260,7 +260,7 @@ impl ServerHandshake {
         Ok(())
     }
 
-    /// Answers one complete option.
+    /// Processes one complete option.
     fn option(
         &mut self,
         option: u32,
@@ -315,7 +315,7 @@ impl ServerHandshake {
         None
     }
 
-    /// `EXPORT_NAME` can't report an error: whatever is wrong closes the connection.
+    /// `EXPORT_NAME` has no error reply: each error closes the connection.
     fn export_name(
         &mut self,
         payload: &[u8],
@@ -388,7 +388,7 @@ impl ServerHandshake {
     fn meta_context(&mut self, option: u32, payload: &[u8], exports: &dyn Exports, output: &mut Vec<u8>) {
         let set = option == c::OPT_SET_META_CONTEXT;
         if set {
-            // The last selection counts, even if it fails.
+            // The last selection is valid, even if it fails.
             self.selected_for = None;
         }
         if self.style == ReplyStyle::Simple {
@@ -402,7 +402,7 @@ impl ServerHandshake {
         };
         let asked = if set { query.allocation } else { query.allocation || query.wildcard || query.empty };
         if asked && export.base_allocation {
-            // The identity in an answer to LIST is reserved and should be zero.
+            // The ID in a reply to LIST is reserved and should be zero.
             let id = if set { BASE_ALLOCATION_ID } else { 0 };
             put_reply(
                 output,

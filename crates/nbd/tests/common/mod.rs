@@ -1,4 +1,4 @@
-//! What the tests share: an export, bytes written in hexadecimal, and the two sides in one process.
+//! Helpers of the tests: an export, hexadecimal bytes, and both sides in one process.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use nbd::memory::MemoryServer;
@@ -7,7 +7,7 @@ use nbd::{
     ExportInfo, Extent, Failure, Negotiated, ReplyEvent, ReplyStyle,
 };
 
-/// Bytes from hexadecimal digits; spaces and lines don't matter, text between quotes stands for itself.
+/// Parses hexadecimal digits; spaces and line ends are ignored, quoted text is literal.
 pub fn hex(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in text.split('\'').enumerate() {
@@ -37,7 +37,7 @@ pub const EVERYTHING: ExportFlags = ExportFlags {
     df: true,
 };
 
-/// An export of 1 MiB that can do everything.
+/// An export of 1 MiB with all features.
 pub fn export() -> ExportInfo {
     ExportInfo {
         name: "disk".to_owned(),
@@ -53,7 +53,7 @@ pub fn negotiated(style: ReplyStyle) -> Negotiated {
     Negotiated { export: export(), style, base_allocation: style != ReplyStyle::Simple }
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub result: Result<(), Failure>,
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub extents: Vec<Extent>,
 }
 
-/// A client and a server in one process; every message goes through in fragments of `fragment` bytes.
+/// A client and a server in one process; messages pass in fragments of `fragment` bytes.
 pub struct Pair {
     pub server: MemoryServer,
     pub client: ClientStream,
@@ -85,7 +85,7 @@ impl Pair {
             for part in std::mem::take(&mut to_client).chunks(fragment) {
                 let mut rest = part;
                 while !rest.is_empty() {
-                    assert!(connected.is_none(), "the server spoke unasked");
+                    assert!(connected.is_none(), "the server sent an unexpected message");
                     let step = handshake.receive(rest, &mut to_server)?;
                     rest = &rest[step.consumed..];
                     connected = step.event;

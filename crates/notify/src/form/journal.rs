@@ -9,7 +9,7 @@ pub fn journal(message: &Message) -> Vec<u8> {
     let mut field = |name: &str, value: &str| {
         out.extend(name.as_bytes());
         if value.contains('\n') {
-            // A value of several lines has its length before it, 64 bits, the least significant first.
+            // A value with several lines has its length before it: 64 bits, little-endian.
             out.push(b'\n');
             out.extend((value.len() as u64).to_le_bytes());
         } else {
@@ -35,8 +35,8 @@ pub fn journal(message: &Message) -> Vec<u8> {
     out
 }
 
-/// The `MESSAGE_ID` of a code: 128 bits that are always the same for it, as 32 digits. FNV-1a of the code, marked as a UUID of the form
-/// that everybody may make (RFC 9562, version 8).
+/// The `MESSAGE_ID` of a code: 128 constant bits, as 32 digits. FNV-1a of the code, formatted as a
+/// version 8 UUID (RFC 9562: custom data).
 pub fn message_id(code: &str) -> String {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

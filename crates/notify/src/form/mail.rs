@@ -1,8 +1,8 @@
-//! Mail: what stands in it. Who sends it knows how lines are folded and letters encoded.
+//! Subject and body of a mail. The sender folds lines and encodes characters.
 
 use crate::{Message, Sender};
 
-/// The longest subject, in letters: the text has all of it.
+/// The longest subject, in characters; the body has the full text.
 const LONGEST: usize = 120;
 
 /// The subject.
@@ -14,7 +14,7 @@ pub fn mail_subject(message: &Message, sender: &Sender) -> String {
     subject.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// The text: a sentence, what is known of it, and where to look.
+/// The body: a sentence, details, and commands for more.
 pub fn mail_text(message: &Message, sender: &Sender) -> String {
     let event = &message.event;
     let mut lines = vec![message.text(), String::new()];
@@ -31,6 +31,6 @@ pub fn mail_text(message: &Message, sender: &Sender) -> String {
     .map(|(name, value)| format!("{:<10}{value}", format!("{name}:")));
     lines.extend(facts);
     lines.push(String::new());
-    lines.push("See 'softroc events' and 'softroc volume list' on that machine.".to_owned());
+    lines.push("See 'softroc events' and 'softroc volume list' on that host.".to_owned());
     lines.join("\n") + "\n"
 }

@@ -1,4 +1,4 @@
-//! How other programs have a message: the journal, syslog, mail, JSON, SNMP.
+//! Messages in the formats of other programs: journal, syslog, mail, JSON, SNMP.
 
 mod journal;
 mod mail;
@@ -13,8 +13,9 @@ pub use syslog::{octet_counted, syslog};
 use crate::{Message, Sender};
 use serde_json::{Value, json};
 
-/// JSON, as webhooks and hooks get it: the event as `softroc events --json` tells it, with `host`, `more` and `left_out`. `text` says all
-/// in one sentence, also under the names `title` and `message`, where services look for it.
+/// JSON for webhooks and hooks: the event as in `softroc events --json`, with `host`, `more` and
+/// `left_out`. `text` is the message in one sentence; `title` and `message` repeat it for services
+/// that read these.
 pub fn json(message: &Message, sender: &Sender) -> Value {
     let mut value =
         serde_json::to_value(message).unwrap_or_else(|error| json!({ "error": error.to_string() }));

@@ -1,9 +1,10 @@
-//! SNMP v2c (RFC 3416): informs and traps in BER (X.690), as far as they need it. `docs/SOFTROC-MIB.txt` names what is in them.
+//! SNMP v2c (RFC 3416): informs and traps in BER (X.690), the subset needed. `docs/SOFTROC-MIB.txt`
+//! defines the objects.
 
 use crate::{Message, Sender};
 use controller::Severity;
 
-/// 1.3.6.1.4.1.32473: the enterprise number for examples (RFC 5612), since this project has none of its own.
+/// 1.3.6.1.4.1.32473: the enterprise number for examples (RFC 5612); the project has no own number.
 const OURS: &[u32] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 
 const SYS_UP_TIME: &[u32] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
@@ -18,14 +19,14 @@ const RESPONSE: u8 = 0xA2;
 const INFORM: u8 = 0xA6;
 const TRAP: u8 = 0xA7;
 
-/// What a message needs besides its event.
+/// Parameters of a message besides its event.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'a> {
-    /// The community, as the receiver expects it.
+    /// The community string.
     pub community: &'a str,
-    /// Whether the receiver is to answer.
+    /// Inform (acknowledged) or trap.
     pub is_inform: bool,
-    /// By which the answer is known.
+    /// The request ID, which the response repeats.
     pub request: u32,
     /// Now, in seconds since 1970.
     pub now_s: u64,
@@ -34,7 +35,7 @@ pub struct Variables<'a> {
 /// A message as one datagram.
 pub fn snmp(message: &Message, sender: &Sender, variables: Variables<'_>) -> Vec<u8> {
     let event = &message.event;
-    // Hundredths of a second, 32 bits that begin anew.
+    // TimeTicks: hundredths of a second, 32 bits that wrap.
     let up = variables.now_s.saturating_sub(sender.started_unix_s).wrapping_mul(100) & u64::from(u32::MAX);
     let severity = match event.severity {
         Severity::Info => 0,
@@ -64,7 +65,7 @@ pub fn snmp(message: &Message, sender: &Sender, variables: Variables<'_>) -> Vec
     tagged(SEQUENCE, &[version, text(variables.community), tagged(kind, &body)].concat())
 }
 
-/// Whether a datagram is the answer to an inform, and says that there was no error.
+/// Whether a datagram is the response to an inform, without an error.
 pub fn answers(datagram: &[u8], request: u32) -> bool {
     let read = || {
         let (message, _) = part(datagram, SEQUENCE)?;
@@ -79,7 +80,7 @@ pub fn answers(datagram: &[u8], request: u32) -> bool {
     read().unwrap_or(false)
 }
 
-/// A value of that tag at the beginning, and what follows it.
+/// Splits off a value with that tag at the beginning; returns the value and the rest.
 fn part(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -112,7 +113,7 @@ fn bound(name: &[u32], value: Vec<u8>) -> Vec<u8> {
     tagged(SEQUENCE, &[object(name), value].concat())
 }
 
-/// The name of an object: its first two numbers are one, and each number has seven bits a byte.
+/// Encodes an OID: the first two numbers share a byte; then seven bits per byte.
 fn object(name: &[u32]) -> Vec<u8> {
     let mut content = Vec::new();
     let first = name.first().copied().unwrap_or(0) * 40 + name.get(1).copied().unwrap_or(0);
@@ -126,7 +127,7 @@ fn object(name: &[u32]) -> Vec<u8> {
     tagged(OBJECT, &content)
 }
 
-/// A number that is not negative, with as few bytes as it takes.
+/// Encodes an unsigned integer in the fewest bytes.
 fn number(value: u64) -> Vec<u8> {
     let bytes = value.to_be_bytes();
     let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len() - 1);

@@ -5,8 +5,8 @@ use crate::{Message, Sender};
 /// Facility 3, system daemons.
 const FACILITY: u8 = 3;
 
-/// One record: header, structured data, text. The code is its MSGID. The enterprise number is the one for examples (RFC 5612): this
-/// project has none of its own.
+/// One record: header, structured data, text. The code is its MSGID. The enterprise number is the
+/// one for examples (RFC 5612); the project has no own number.
 pub fn syslog(message: &Message, sender: &Sender) -> Vec<u8> {
     let event = &message.event;
     let priority = FACILITY * 8 + message.priority();
@@ -23,20 +23,20 @@ pub fn syslog(message: &Message, sender: &Sender) -> Vec<u8> {
         parameters.iter().map(|(name, value)| format!(" {name}=\"{}\"", escaped(value))).collect();
     let (host, code) = (name(&sender.host, 255), name(&event.code, 32));
     let pid = sender.pid;
-    // The mark before the text says that it is UTF-8.
+    // The byte order mark declares UTF-8.
     let text = message.text();
     format!("<{priority}>1 {time} {host} softroc {pid} {code} [softroc@32473{data}] \u{FEFF}{text}")
         .into_bytes()
 }
 
-/// A record in a stream: its length stands before it (RFC 6587, 3.4.1).
+/// A record in a stream: with its length before it (RFC 6587, 3.4.1).
 pub fn octet_counted(record: &[u8]) -> Vec<u8> {
     let mut framed = format!("{} ", record.len()).into_bytes();
     framed.extend(record);
     framed
 }
 
-/// A word of the header: printable ASCII; `-` if there is nothing.
+/// A header field: printable ASCII; `-` if empty.
 fn name(text: &str, longest: usize) -> String {
     let word: String = text.chars().filter(char::is_ascii_graphic).take(longest).collect();
     if word.is_empty() { "-".to_owned() } else { word }

@@ -1,9 +1,10 @@
-//! The CRC of a section, of which two variants are in the field.
+//! The CRC of a section. Two variants exist in the field.
 //!
-//! Both are the reflected CRC-32 over the polynomial 0x04C11DB7; the section's own four CRC bytes, always those from
-//! 4 to 7, count as 0xFF. They differ in what the register starts with and in whether the result is inverted. The
-//! standard names the polynomial only. Linux md and the LSI family start from 0 and do not invert (verified over 651
-//! sections that Linux md wrote); FreeBSD does as zlib does. A structure is written back as it was read.
+//! Both are the reflected CRC-32 over the polynomial 0x04C11DB7; the section's own four CRC bytes,
+//! always bytes 4 to 7, count as 0xFF. They differ in the initial value of the register and in the
+//! final inversion. The standard names the polynomial only. Linux md and the LSI family start from
+//! 0 and do not invert (verified over 651 sections that Linux md wrote); FreeBSD does as zlib does.
+//! The controller writes a structure back with the variant that it was read with.
 
 use super::fields::Order;
 
@@ -13,7 +14,7 @@ const FIELD: usize = 4;
 /// Which variant of the CRC a structure carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checksum {
-    /// Register from 0, not inverted: Linux md, LSI, PERC; what SoftROC writes.
+    /// Register from 0, not inverted: Linux md, LSI, PERC and SoftROC.
     #[default]
     Raw,
     /// As in zlib: register from all ones, inverted: FreeBSD.
@@ -21,9 +22,9 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// The CRC of parts that follow one another, as it is.
+    /// The CRC of consecutive parts, without any change.
     pub(super) fn over(self, parts: &[&[u8]]) -> u32 {
-        // The library inverts what it starts from and what it ends with.
+        // The library inverts the initial and the final value.
         let start = match self {
             Checksum::Raw => u32::MAX,
             Checksum::Standard => 0,
@@ -42,7 +43,7 @@ impl Checksum {
         self.over(&[before, &[0xFF; 4], rest.get(4..).unwrap_or_default()])
     }
 
-    /// Which variant a section carries; `None` where its CRC is wrong in both.
+    /// The variant of a section's CRC; `None` where the CRC is wrong in both.
     pub fn carried_by(section: &[u8], order: Order) -> Option<Checksum> {
         let field: [u8; 4] = section.get(FIELD..FIELD + 4)?.try_into().ok()?;
         let carried = match order {

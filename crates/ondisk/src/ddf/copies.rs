@@ -1,61 +1,63 @@
-//! Which of a drive's two copies counts, and what one lends the other.
+//! Chooses between a drive's two copies, and completes one from the other.
 //!
 //! # Fault model
-//! A power cut anywhere in an update; sectors of either copy that rot or cannot be read; a controller that writes
-//! differently from the standard.
+//! A power cut at any point of an update; damaged or unreadable sectors in either copy; a
+//! controller that deviates from the standard.
 //!
 //! # Rules
-//! - A copy is *closed* when its header does not say that it is being changed, and *sound* when in addition every
-//!   section that is needed is what its signature and CRC say.
-//! - A closed copy comes before an open one, then the one of the higher sequence, then the primary. The first that is
-//!   sound, or that the other copy of the same sequence makes sound, is used. (Linux md takes an open primary of a
-//!   higher sequence, whose sections may be half written; SoftROC's updates never leave one.)
-//! - Copies of one sequence say the same; so a section, or a slot of the configuration records, that is damaged in one
-//!   is taken from the other. Where the CRC is wrong in both and their bytes agree, the controller computes it in
-//!   another way: they are taken, and it is told.
+//! - A copy is *closed* when its header does not carry the open flag. It is *sound* when in
+//!   addition the signature and CRC of every required section match.
+//! - A closed copy takes precedence over an open one, then the higher sequence, then the primary.
+//!   The first copy is used that is sound, or becomes sound with parts of the other copy of the
+//!   same sequence. (Linux md takes an open primary of a higher sequence, whose sections may be
+//!   half written; SoftROC's updates never leave one.)
+//! - Copies of one sequence have the same content; so a section, or a slot of the configuration
+//!   records, that is damaged in one is taken from the other. Where the CRC is wrong in both and
+//!   their bytes agree, the controller computes the CRC in another way: they are accepted, with a
+//!   note.
 
-use super::find::Place;
+use super::find::AnchorPlace;
 use super::header::{Coding, Header, HeaderKind, Section};
 use super::records::Slot;
 use super::structure::{self, Structure};
 use crate::{Error, ErrorKind, Result};
 use units::ByteOffset;
 
-/// How a copy of the structure is.
+/// The condition of a copy of the structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyState {
-    /// It agrees with what was used, or is what was used.
+    /// Has the content that is used.
     Sound,
-    /// It is sound, and older: an update was cut off before it reached this copy.
+    /// Sound, and older: an update was interrupted before it reached this copy.
     Behind,
-    /// It was being changed when the power was cut.
+    /// Was being updated when power was lost.
     Open,
-    /// Parts of it are damaged or cannot be read.
+    /// Parts are damaged or unreadable.
     Damaged,
-    /// The anchor says that there is none.
+    /// Does not exist, according to the anchor.
     Absent,
 }
 
-/// What was found of a copy.
+/// The state of a copy, as found on the drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyReport {
-    /// Which.
+    /// Primary or secondary.
     pub kind: HeaderKind,
-    /// Where it is.
+    /// Offset of its header.
     pub at: ByteOffset,
-    /// How it is.
+    /// Its condition.
     pub state: CopyState,
     /// Its header's sequence, where it has one.
     pub sequence: Option<u32>,
-    /// What is wrong with it: sentences without a full stop.
+    /// Its defects: sentences without a full stop.
     pub flaws: Vec<String>,
-    /// Whether it has CRCs that are wrong, and count as right because all copies have them alike: once one copy is
-    /// written anew, they are not alike any more.
+    /// Whether some CRCs are wrong and accepted because all copies have the same bytes. This ends
+    /// when one copy is rewritten.
     pub has_odd_checksums: bool,
 }
 
 impl CopyReport {
-    /// Whether it should be written anew from what was used.
+    /// Whether the copy should be rewritten from the one that is used.
     pub fn needs_repair(&self) -> bool {
         !matches!(self.state, CopyState::Sound | CopyState::Absent)
     }
@@ -67,22 +69,22 @@ pub(super) struct RawCopy<'a> {
     pub(super) at: ByteOffset,
     pub(super) header: Result<(Header, Coding)>,
     /// In the order of [`Section::ALL`].
-    pub(super) sections: [Raw<'a>; 8],
+    pub(super) sections: [RawSection<'a>; 8],
 }
 
 /// The bytes of a section.
 #[derive(Clone)]
-pub(super) enum Raw<'a> {
+pub(super) enum RawSection<'a> {
     Absent,
     Bytes(&'a [u8]),
-    /// Why there are none.
+    /// Unavailable, with the reason.
     Lost(String),
 }
 
 impl<'a> RawCopy<'a> {
     fn bytes(&self, section: Section) -> Option<&'a [u8]> {
         match self.sections[section.index()] {
-            Raw::Bytes(bytes) => Some(bytes),
+            RawSection::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -90,12 +92,12 @@ impl<'a> RawCopy<'a> {
     fn check(&self, section: Section) -> std::result::Result<(), String> {
         let Ok((header, coding)) = &self.header else { return Err("there is no header".into()) };
         match &self.sections[section.index()] {
-            Raw::Absent if Section::NEEDED.contains(&section) => {
+            RawSection::Absent if Section::NEEDED.contains(&section) => {
                 Err(format!("there are no {}", section.name()))
             }
-            Raw::Absent => Ok(()),
-            Raw::Lost(why) => Err(why.clone()),
-            Raw::Bytes(bytes) => structure::check(section, bytes, header, *coding),
+            RawSection::Absent => Ok(()),
+            RawSection::Lost(why) => Err(why.clone()),
+            RawSection::Bytes(bytes) => structure::check(section, bytes, header, *coding),
         }
     }
 
@@ -108,9 +110,9 @@ impl<'a> RawCopy<'a> {
 
     fn report(&self, used: &Header, mut flaws: Vec<String>, has_odd_checksums: bool) -> CopyReport {
         let header = self.header.as_ref().ok().map(|(header, _)| header);
-        // It may be sound in itself, and have its sections elsewhere: nobody may take it for what was used.
+        // A sound copy whose sections lie elsewhere must not pass for the one that is used.
         if header.is_some_and(|header| header.sequence == used.sequence && !header.agrees_with(used)) {
-            flaws.push("its header says otherwise than that of the copy that was used".into());
+            flaws.push("its header differs from that of the copy in use".into());
         }
         let state = match header {
             None => CopyState::Damaged,
@@ -129,11 +131,11 @@ pub(super) fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The structure that copies make together, and what was found of each.
+/// Combines the copies into one structure, and reports the state of each.
 ///
 /// # Errors
-/// [`ErrorKind::Damaged`] where none is sound, alone or with the other's help.
-pub(super) fn choose(copies: &[RawCopy], anchor: &Place) -> Result<(Structure, Vec<CopyReport>)> {
+/// [`ErrorKind::Damaged`] where no copy is sound, alone or with parts of the other.
+pub(super) fn choose(copies: &[RawCopy], anchor: &AnchorPlace) -> Result<(Structure, Vec<CopyReport>)> {
     let mut order: Vec<&RawCopy> = copies.iter().filter(|copy| copy.header.is_ok()).collect();
     order.sort_by(|a, b| match (&a.header, &b.header) {
         (Ok((a, _)), Ok((b, _))) => (a.is_open().cmp(&b.is_open())).then(
@@ -147,11 +149,11 @@ pub(super) fn choose(copies: &[RawCopy], anchor: &Place) -> Result<(Structure, V
     });
     let mut flaws: Vec<(HeaderKind, Vec<String>)> =
         copies.iter().map(|copy| (copy.kind, copy.flaws())).collect();
-    // What is damaged in both may be left out, but only where no copy is without a damage.
+    // Parts that are damaged in both copies are left out only where no undamaged copy exists.
     for lenient in [false, true] {
         for copy in &order {
             let Some((structure, odd)) = build(copy, copies, lenient) else { continue };
-            // A controller whose CRCs are all computed in another way has no damaged copies.
+            // Where all CRCs are computed in another way, the copies are not damaged.
             for (_, flaws) in &mut flaws {
                 flaws.retain(|flaw| !odd.contains(flaw));
             }
@@ -176,13 +178,14 @@ pub(super) fn choose(copies: &[RawCopy], anchor: &Place) -> Result<(Structure, V
     Err(Error::new(ErrorKind::Damaged, context))
 }
 
-/// The structure of a copy, with what the others of its sequence lend it, and the flaws that are none because all
-/// copies have them alike. Leniently, without the optional sections and the slots that are damaged in all.
+/// The structure of a copy, completed from the others of its sequence, and the flaws that all
+/// copies share (these do not count). `lenient`: leave out the optional sections and the slots that
+/// are damaged in all copies.
 fn build(copy: &RawCopy, copies: &[RawCopy], lenient: bool) -> Option<(Structure, Vec<String>)> {
     let (header, coding) = copy.header.as_ref().ok()?;
     let (header, coding) = (header.clone(), *coding);
     let is_peer = |other: &&RawCopy| {
-        // A header that has its sections elsewhere describes another structure, whatever its sequence.
+        // A header with other section offsets describes another structure, whatever its sequence.
         let same = |other: &Header| {
             other.sequence == header.sequence
                 && !other.is_open()

@@ -1,4 +1,5 @@
-//! Physical disks: the records of all of a group, and each drive's own data that says which of them it is.
+//! Physical disks: the records of all disks of a group, and each drive's own data, which identifies
+//! its record.
 //!
 //! ```text
 //! record, 64 bytes                      own data, 512 bytes
@@ -6,7 +7,7 @@
 //! 24  4 reference                        8 24 GUID           32  4 reference
 //! 28  2 type   30 2 state               36  1 reference is forced
 //! 32  8 blocks that volumes may use     37  1 GUID is forced
-//! 40 18 path, for people                38 32 vendor's
+//! 40 18 path (text)                     38 32 vendor's
 //! 58  2 block size (2.0)                70    0xFF
 //! 60  4 0xFF
 //! ```
@@ -14,22 +15,22 @@
 use super::fields::{Fields, Writer};
 use super::names::{DiskRef, Guid};
 
-/// What a physical disk is for: bits.
+/// The roles of a physical disk: bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskKind(pub u16);
 
 impl DiskKind {
-    /// Its GUID was made up, because the drive has no serial number or shares it.
+    /// Its GUID is generated, because the drive has no serial number or shares it.
     pub const FORCED_GUID: u16 = 1;
     /// It holds a part of a volume.
     pub const MEMBER: u16 = 1 << 1;
-    /// It stands in for a member of any volume.
+    /// It is a global hot spare.
     pub const GLOBAL_SPARE: u16 = 1 << 2;
-    /// It stands in as its spare assignment record says.
+    /// It is a spare, as its spare assignment record specifies.
     pub const SPARE: u16 = 1 << 3;
     /// Its configuration came from another controller.
     pub const FOREIGN: u16 = 1 << 4;
-    /// It is passed through as it is.
+    /// It is passed through to the host.
     pub const LEGACY: u16 = 1 << 5;
 
     /// Whether a bit is set.
@@ -43,16 +44,16 @@ impl DiskKind {
     }
 }
 
-/// How a physical disk is: bits.
+/// The state of a physical disk: bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskState(pub u16);
 
 impl DiskState {
-    /// It takes part.
+    /// It is online.
     pub const ONLINE: u16 = 1;
     /// It failed; overrides the others.
     pub const FAILED: u16 = 1 << 1;
-    /// What it should hold is being computed onto it.
+    /// It is being rebuilt.
     pub const REBUILDING: u16 = 1 << 2;
     /// It is being replaced, or is the replacement.
     pub const TRANSITION: u16 = 1 << 3;
@@ -60,7 +61,7 @@ impl DiskState {
     pub const PREDICTS_FAILURE: u16 = 1 << 4;
     /// It has blocks that could not be read, nor recovered.
     pub const UNRECOVERED_READS: u16 = 1 << 5;
-    /// It was not there.
+    /// It was missing.
     pub const MISSING: u16 = 1 << 6;
 
     /// Whether a bit is set.
@@ -68,7 +69,7 @@ impl DiskState {
         self.0 & bit != 0
     }
 
-    /// Whether what it holds is current: it takes part, and neither failed, nor is missing, nor is still filled.
+    /// Whether its content is current: online, not failed, not missing, not being rebuilt.
     pub fn is_current(self) -> bool {
         let out = DiskState::FAILED | DiskState::REBUILDING | DiskState::MISSING;
         self.0 & (DiskState::ONLINE | out) == DiskState::ONLINE
@@ -80,15 +81,15 @@ impl DiskState {
 pub struct DiskRecord {
     /// Its identity.
     pub guid: Guid,
-    /// How volumes refer to it.
+    /// The reference by which volumes name it.
     pub reference: DiskRef,
-    /// What it is for.
+    /// Its roles.
     pub kind: DiskKind,
-    /// How it is.
+    /// Its state.
     pub state: DiskState,
     /// Blocks that volumes may use, from 0 on.
     pub configured_blocks: u64,
-    /// How it was reached, for people.
+    /// Its path, as text.
     pub path: [u8; 18],
     /// Its block size (revision 2.0; otherwise all ones).
     pub block_bytes: u16,
@@ -123,18 +124,18 @@ impl DiskRecord {
     }
 }
 
-/// Which of the group's physical disks a drive is.
+/// Identifies a drive among the group's physical disks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnDisk {
     /// The GUID of its record.
     pub guid: Guid,
     /// The reference of its record.
     pub reference: DiskRef,
-    /// Whether the reference was made up rather than derived from the GUID.
+    /// Whether the reference is generated rather than derived from the GUID.
     pub is_forced_reference: u8,
-    /// Whether the GUID was made up rather than derived from the drive's serial number.
+    /// Whether the GUID is generated rather than derived from the drive's serial number.
     pub is_forced_guid: u8,
-    /// The vendor's.
+    /// Vendor data.
     pub vendor: [u8; 32],
 }
 

@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-/// In which order the bytes of a number lie.
+/// The byte order of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// The most significant first: what the standard says.
+    /// Most significant byte first, as in the standard.
     #[default]
     Big,
-    /// The least significant first: Adaptec HostRAID.
+    /// Least significant byte first: Adaptec HostRAID.
     Little,
 }
 
-/// Reads fields. Where the bytes end too soon, what is missing reads as 0xFF, which is "unused" everywhere in DDF.
+/// Reads fields. Bytes past the end read as 0xFF, which means "unused" everywhere in DDF.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes fields into a block of 0xFF.
+/// Writes fields into a block that is filled with 0xFF.
 pub(super) struct Writer {
     bytes: Vec<u8>,
     order: Order,
@@ -79,7 +79,8 @@ impl Writer {
         Writer { bytes: vec![0xFF; len], order }
     }
 
-    /// Puts bytes at their place. What does not fit is left out: lengths are checked before anything is encoded.
+    /// Writes bytes at an offset. Bytes that do not fit are left out: lengths are checked before
+    /// encoding.
     pub(super) fn put(&mut self, at: usize, field: &[u8]) {
         debug_assert!(at + field.len() <= self.bytes.len(), "a field at {at} lies past the end of its block");
         let room = self.bytes.get_mut(at..).unwrap_or_default();

@@ -1,37 +1,39 @@
 //! Finding the structure on a drive: the anchor, the copies that it names, their sections.
 //!
 //! # Hostile input
-//! Whatever the bytes are, this ends and holds little: a fixed list of places for the anchor; two copies; eight sections
-//! each, of which no more than [`Section::most_bytes`] is read; the search reads the last 32 MiB once.
+//! The search ends, and holds little memory, for any bytes: a fixed list of places for the anchor;
+//! two copies; eight sections each, of which at most [`Section::most_bytes`] are read; the search
+//! reads the last 32 MiB once.
 
-use super::copies::{CopyReport, CopyState, Raw, RawCopy, choose};
+use super::copies::{CopyReport, CopyState, RawCopy, RawSection, choose};
 use super::header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section};
 use super::site::{self, Site};
 use super::structure::Structure;
-use crate::foreign::{Glimpse, Got, search_steps};
+use crate::foreign::{Glimpse, RangeState, search_steps};
 use crate::tail::{FRONT_ANCHOR, TailPlace};
 use crate::{Error, ErrorKind, Result};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// How hard to look.
+/// The extent of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
-    /// Where anchors are by the standard, and where Adaptec has them.
+    /// The places of the standard, and Adaptec's.
     Usual,
-    /// Where the anchor is damaged or cannot be read, also where SoftROC has its copies: a drive that has no anchor is
-    /// nobody's, one with a bad block there is not.
+    /// Where the anchor is damaged or unreadable, also the places of SoftROC's copies: a drive
+    /// without an anchor belongs to no array, but a drive with a bad block there does.
     Own,
-    /// If that fails, in the last 32 MiB: PERC controllers have the anchor elsewhere, and where it was overwritten, a
-    /// header may be left of it. What is found so may be the remains of what was removed on purpose: for the rescuer.
+    /// In addition, the last 32 MiB: PERC controllers have the anchor elsewhere, and where it was
+    /// overwritten, a header may remain. The result may be the remains of a structure that was
+    /// removed on purpose, so only a rescue uses it.
     Search,
 }
 
-/// Where the structure was found from.
+/// The header from which the structure was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Where the header is, in bytes.
+pub struct AnchorPlace {
+    /// Offset of the header.
     pub at: ByteOffset,
-    /// The anchor, or a header that stands in for it.
+    /// The anchor, or a header used in its place.
     pub kind: HeaderKind,
 }
 
@@ -40,16 +42,16 @@ pub struct Place {
 pub struct Drive {
     /// Its size.
     pub size: ByteCount,
-    /// From where its copies were found.
-    pub anchor: Place,
-    /// What it says.
+    /// The header that led to the copies.
+    pub anchor: AnchorPlace,
+    /// The structure that is used.
     pub structure: Structure,
-    /// How its copies are: the primary, then the secondary.
+    /// The state of its copies: the primary, then the secondary.
     pub copies: Vec<CopyReport>,
 }
 
 impl Drive {
-    /// A drive of that size on which that structure was just written, both copies and the anchor.
+    /// A drive of that size on which `structure` was just written, with both copies and the anchor.
     pub fn written(size: ByteCount, structure: Structure) -> Drive {
         let header = &structure.header;
         let block = structure.coding.block.bytes().0;
@@ -66,11 +68,12 @@ impl Drive {
             copy(HeaderKind::Secondary, header.secondary_lba),
         ];
         let at = site::anchor(size, structure.coding.block, structure.place_on(size));
-        let anchor = Place { at, kind: HeaderKind::Anchor };
+        let anchor = AnchorPlace { at, kind: HeaderKind::Anchor };
         Drive { size, anchor, structure, copies }
     }
 
-    /// By how much its anchor lies before the last places where one belongs; `None` where it does not.
+    /// The distance of its anchor before the last regular place; `None` where it lies at a regular
+    /// place.
     pub(super) fn displaced_by(&self) -> Option<ByteCount> {
         let belongs = |places: Vec<ByteRange>| places.iter().any(|place| place.start == self.anchor.at);
         let is_odd = self.anchor.kind == HeaderKind::Anchor
@@ -79,7 +82,7 @@ impl Drive {
         is_odd.then(|| ByteCount(self.size.0.saturating_sub(self.anchor.at.0)))
     }
 
-    /// Where its copies are: each from its header to the end of its last section.
+    /// The ranges of its copies, each from its header to the end of its last section.
     pub fn extents(&self) -> Vec<ByteRange> {
         let block = self.structure.coding.block.bytes().0;
         let ends = self.structure.header.places.iter().filter(|place| place.is_there());
@@ -94,57 +97,57 @@ impl Drive {
         there.filter_map(extent).collect()
     }
 
-    /// Whether there is a copy that is what was used, and needs nothing of the other.
+    /// Whether one copy is sound and complete without the other.
     pub fn has_sound_copy(&self) -> bool {
         self.copies.iter().any(|copy| copy.state == CopyState::Sound)
     }
 
-    /// Whether a header or a copy should be written anew.
+    /// Whether a header or a copy should be rewritten.
     pub fn needs_repair(&self) -> bool {
         self.anchor.kind != HeaderKind::Anchor || self.copies.iter().any(CopyReport::needs_repair)
     }
 }
 
-/// What looking at a drive led to.
+/// The result of a search on one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// More of it must be read: the glimpse says what it [wants](Glimpse::wanted).
+    /// More must be read: the probe buffer lists the [wanted](Glimpse::wanted) ranges.
     NotYet,
     /// The drive has a structure.
     Found(Box<Drive>),
-    /// Its anchor is there, and neither copy can be relied upon: what SoftROC said on it other drives tell
-    /// ([`restore`](crate::restore)).
+    /// The anchor is present, and neither copy is usable. The labels of other drives replace the
+    /// lost one ([`restore`](crate::restore)).
     Lost(Box<Lost>),
-    /// It has none ([`ErrorKind::Blank`]), or one that cannot be read.
+    /// The drive has no structure ([`ErrorKind::Blank`]), or an unreadable one.
     Nothing(Error),
 }
 
-/// A drive that has nothing left but its anchor.
+/// A drive with an intact anchor and no usable copy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// Its size.
     pub size: ByteCount,
-    /// What the anchor says.
+    /// The content of the anchor.
     pub anchor: Header,
-    /// How it is written.
+    /// The byte order, CRC variant and block size of the anchor.
     pub coding: Coding,
-    /// The sequences of those headers of copies that can be read.
+    /// The sequences of those headers of copies that are readable.
     pub sequences: Vec<u32>,
-    /// What is wrong with the copies.
+    /// The defects of the copies.
     pub error: Error,
 }
 
 impl Lost {
-    /// Where on the drive the copies are, by what the anchor says.
+    /// The place of the copies, according to the anchor.
     pub fn place(&self) -> TailPlace {
         self.anchor.tail_place(self.coding)
     }
 }
 
-/// More must be read before it can go on.
+/// More must be read before the search can continue.
 struct Wanted;
 
-/// Looks for the structure on a drive, as far as what has been read of it allows.
+/// Searches the bytes that were read so far for the structure of a drive.
 pub fn look(glimpse: &Glimpse, effort: Effort) -> Look {
     match try_look(glimpse, effort) {
         Err(Wanted) => Look::NotYet,
@@ -176,8 +179,8 @@ fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Want
     Ok(usual)
 }
 
-/// Where an anchor can be: the last block; 256 blocks before (Adaptec); the last 4096 bytes, where an image of a drive
-/// with such blocks is read with others.
+/// Regular places of an anchor: the last block; 256 blocks before it (Adaptec); the last 4096
+/// bytes, for an image of a drive with 4096-byte blocks that is read with smaller ones.
 fn usual_places(size: ByteCount) -> Vec<ByteRange> {
     let from_end = [(512, 512), (512 * 257, 512), (4096, 4096)];
     let place = |(back, len)| {
@@ -187,19 +190,19 @@ fn usual_places(size: ByteCount) -> Vec<ByteRange> {
     from_end.into_iter().filter_map(place).collect()
 }
 
-/// Where it is if there is none there: in front, where an import found the end taken.
+/// The next place to search: in front, for an import that found the end of the drive in use.
 fn places_in_front(size: ByteCount) -> Vec<ByteRange> {
     let places = [512, 4096].map(|len| ByteRange::new(FRONT_ANCHOR, ByteCount(len)));
     places.into_iter().filter(|range| range.end().0 <= size.0).collect()
 }
 
-/// Whether an anchor can be where it was found: in front only one that says of its copies that they are there too. What a
-/// host has written there is none.
+/// Whether an anchor is valid where it was found. In front it is valid only if its copies lie there
+/// as well; otherwise it is data of a host.
 fn may_be_at(at: ByteOffset, header: &Header, coding: Coding) -> bool {
     at != FRONT_ANCHOR || header.tail_place(coding) == TailPlace::FrontWithAnchor
 }
 
-type Anchored = (Header, Coding, Place);
+type Anchored = (Header, Coding, AnchorPlace);
 
 fn usual_anchor(glimpse: &Glimpse) -> std::result::Result<Result<Anchored>, Wanted> {
     let size = glimpse.size();
@@ -213,11 +216,11 @@ fn anchor_at(glimpse: &Glimpse, places: Vec<ByteRange>) -> std::result::Result<R
     want(glimpse, &places)?;
     let mut first = None;
     for range in places {
-        let Got::Here(block) = glimpse.get(range) else { continue };
+        let RangeState::Read(block) = glimpse.get(range) else { continue };
         match Header::decode(block, HeaderKind::Anchor) {
             Ok((header, coding)) if !may_be_at(range.start, &header, coding) => {}
             Ok((header, coding)) => {
-                return Ok(Ok((header, coding, Place { at: range.start, kind: HeaderKind::Anchor })));
+                return Ok(Ok((header, coding, AnchorPlace { at: range.start, kind: HeaderKind::Anchor })));
             }
             Err(error) if error.kind != ErrorKind::Blank && range.start != FRONT_ANCHOR => {
                 first = first.or(Some(error))
@@ -229,13 +232,13 @@ fn anchor_at(glimpse: &Glimpse, places: Vec<ByteRange>) -> std::result::Result<R
     Ok(Err(first.unwrap_or_else(blank)))
 }
 
-/// Asks for what nobody has tried to read: for all of it at once.
+/// Requests all unread ranges at once.
 fn want(glimpse: &Glimpse, ranges: &[ByteRange]) -> std::result::Result<(), Wanted> {
-    let unread = |range: &&ByteRange| glimpse.get(**range) == Got::NotYet;
+    let unread = |range: &&ByteRange| glimpse.get(**range) == RangeState::NotYet;
     if ranges.iter().filter(unread).count() == 0 { Ok(()) } else { Err(Wanted) }
 }
 
-/// The range of so many blocks from a block on; `None` where it is not on the drive.
+/// The range of `count` blocks from block `lba`; `None` where it is not on the drive.
 fn blocks(glimpse: &Glimpse, coding: Coding, lba: u64, count: u64) -> Option<ByteRange> {
     let block = coding.block.bytes().0;
     let start = lba.checked_mul(block)?;
@@ -248,7 +251,7 @@ fn read_copies(
     glimpse: &Glimpse,
     anchor: &Header,
     coding: Coding,
-    place: Place,
+    place: AnchorPlace,
 ) -> std::result::Result<Result<Drive>, Wanted> {
     let mut lbas = vec![(HeaderKind::Primary, anchor.primary_lba)];
     if anchor.has_secondary() {
@@ -261,7 +264,7 @@ fn read_copies(
     for (kind, lba) in lbas {
         let header = copy_header(glimpse, anchor, coding, kind, lba);
         let at = ByteOffset(lba.saturating_mul(coding.block.bytes().0));
-        copies.push(RawCopy { kind, at, header, sections: std::array::from_fn(|_| Raw::Absent) });
+        copies.push(RawCopy { kind, at, header, sections: std::array::from_fn(|_| RawSection::Absent) });
     }
     let wanted: Vec<ByteRange> = copies.iter().flat_map(|copy| section_ranges(glimpse, copy)).collect();
     want(glimpse, &wanted)?;
@@ -296,7 +299,7 @@ fn header_sequences(glimpse: &Glimpse, anchor: &Header, coding: Coding) -> Vec<u
     copies.into_iter().filter_map(header).map(|(header, _)| header.sequence).collect()
 }
 
-/// The header of a copy, if it is one of the anchor's.
+/// The header of a copy, if it belongs to the anchor.
 fn copy_header(
     glimpse: &Glimpse,
     anchor: &Header,
@@ -307,9 +310,9 @@ fn copy_header(
     let name = kind.name();
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
     let Some(range) = blocks(glimpse, coding, lba, 1) else {
-        return Err(damaged(format!("is said to be at block {lba}, which the drive does not have")));
+        return Err(damaged(format!("is at block {lba}, past the end of the drive")));
     };
-    let Got::Here(block) = glimpse.get(range) else {
+    let RangeState::Read(block) = glimpse.get(range) else {
         return Err(damaged(format!("at block {lba} cannot be read")));
     };
     let (header, found) = Header::decode(block, kind)?;
@@ -319,12 +322,12 @@ fn copy_header(
     if (header.primary_lba, header.secondary_lba) != (anchor.primary_lba, anchor.secondary_lba)
         || found.order != coding.order
     {
-        return Err(damaged("has other places for the copies than the anchor".into()));
+        return Err(damaged("places the copies elsewhere than the anchor".into()));
     }
     Ok((header, found))
 }
 
-/// Where a section is, if it is one that is held in memory; else why not.
+/// The range of a section, if it is of a kind that is held in memory; otherwise the reason.
 fn section_range(
     glimpse: &Glimpse,
     header: &Header,
@@ -337,12 +340,12 @@ fn section_range(
         return Ok(None);
     }
     if coding.bytes(u64::from(place.blocks)) > section.most_bytes() {
-        return Err(format!("the {} are said to have {} blocks", section.name(), place.blocks));
+        return Err(format!("the {} have an invalid length of {} blocks", section.name(), place.blocks));
     }
     let start = lba.checked_add(u64::from(place.offset_blocks));
     match start.and_then(|start| blocks(glimpse, coding, start, u64::from(place.blocks))) {
         Some(range) => Ok(Some(range)),
-        None => Err(format!("the {} are said to be past the end of the drive", section.name())),
+        None => Err(format!("the {} are past the end of the drive", section.name())),
     }
 }
 
@@ -353,24 +356,30 @@ fn section_ranges(glimpse: &Glimpse, copy: &RawCopy) -> Vec<ByteRange> {
     Section::ALL.into_iter().filter_map(range).collect()
 }
 
-fn raw<'a>(glimpse: &'a Glimpse, header: &Header, coding: Coding, lba: u64, section: Section) -> Raw<'a> {
+fn raw<'a>(
+    glimpse: &'a Glimpse,
+    header: &Header,
+    coding: Coding,
+    lba: u64,
+    section: Section,
+) -> RawSection<'a> {
     match section_range(glimpse, header, coding, lba, section) {
-        Ok(None) => Raw::Absent,
-        Err(why) => Raw::Lost(why),
+        Ok(None) => RawSection::Absent,
+        Err(why) => RawSection::Lost(why),
         Ok(Some(range)) => match glimpse.get(range) {
-            Got::Here(bytes) => Raw::Bytes(bytes),
-            _ => Raw::Lost(format!("the {} cannot be read", section.name())),
+            RangeState::Read(bytes) => RawSection::Bytes(bytes),
+            _ => RawSection::Lost(format!("the {} cannot be read", section.name())),
         },
     }
 }
 
-/// Headers at SoftROC's places that can stand in for an anchor that is damaged.
+/// Headers at SoftROC's places that can replace a damaged anchor.
 fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     let size = glimpse.size();
     let mut found: Vec<Anchored> = Vec::new();
     for place in TailPlace::ALL {
         let Some(site) = Site::at(size, SectorSize::B512, place) else { continue };
-        // The block may be one of 4096 bytes.
+        // The block may have 4096 bytes.
         let large = Site::at(size, SectorSize::B4096, place);
         let large = large.map(|site| ByteRange::new(site.anchor(), ByteCount(4096)));
         let anchors = [Some(ByteRange::new(site.anchor(), ByteCount(512))), large];
@@ -378,7 +387,7 @@ fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
         want(glimpse, &anchors)?;
         let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
         let is_damaged = |range: &ByteRange| match glimpse.get(*range) {
-            Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
+            RangeState::Read(block) => begins.iter().any(|begin| block.starts_with(begin)),
             _ => true,
         };
         if !anchors.iter().any(is_damaged) {
@@ -387,10 +396,10 @@ fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
         let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
         want(glimpse, &places)?;
         let header = |range: &ByteRange| match glimpse.get(*range) {
-            Got::Here(bytes) => header_in(bytes, 0, range.start),
+            RangeState::Read(bytes) => header_in(bytes, 0, range.start),
             _ => None,
         };
-        // A host may have written what looks like one where other drives have their tail.
+        // A host may have written a similar block where other drives have their tail.
         let is_there = |(header, coding, _): &Anchored| header.tail_place(*coding) == place;
         found.extend(places.iter().filter_map(header).filter(is_there));
         if !found.is_empty() {
@@ -401,14 +410,14 @@ fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     Ok(found)
 }
 
-/// Headers in the last 32 MiB that can stand in for the anchor: other anchors first, then headers that lie where they
-/// say that they lie, the newest first.
+/// Headers in the last 32 MiB that can replace the anchor: other anchors first, then headers that
+/// lie at their own address, the newest first.
 fn searched(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     let steps = search_steps(glimpse.size());
     want(glimpse, &steps)?;
     let mut found: Vec<Anchored> = Vec::new();
     for step in steps {
-        let Got::Here(bytes) = glimpse.get(step) else { continue };
+        let RangeState::Read(bytes) = glimpse.get(step) else { continue };
         for (index, head) in bytes.chunks_exact(512).enumerate() {
             let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
             if begins.iter().any(|begin| head.starts_with(begin)) {
@@ -420,7 +429,7 @@ fn searched(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     Ok(found)
 }
 
-/// A header at a place of bytes that were read from `start` on.
+/// A header at an index of bytes that were read from `start` on.
 fn header_in(bytes: &[u8], index: usize, start: ByteOffset) -> Option<Anchored> {
     let at = start + ByteCount(index as u64);
     let kinds = [HeaderKind::Anchor, HeaderKind::Primary, HeaderKind::Secondary];
@@ -434,7 +443,7 @@ fn header_in(bytes: &[u8], index: usize, start: ByteOffset) -> Option<Anchored> 
             HeaderKind::Secondary => header.secondary_lba.checked_mul(block.bytes().0),
         };
         if says == Some(at.0) {
-            return Some((header, coding, Place { at, kind }));
+            return Some((header, coding, AnchorPlace { at, kind }));
         }
     }
     None

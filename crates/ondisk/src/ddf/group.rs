@@ -1,4 +1,5 @@
-//! What a group of drives is to say: from drives, volumes and spares to the structure of each drive.
+//! The content of a group's structures: from drives, volumes and spares to the structure of each
+//! drive.
 
 use super::disks::{DiskKind, DiskRecord, OwnDisk};
 use super::header::Coding;
@@ -14,25 +15,25 @@ use layout::{Geometry, Shape};
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, DriveSet, StripSize};
 
-/// Drives that were configured together, and what they make.
+/// Drives that were configured together, with their volumes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Its identity: the same in all headers.
+    /// Its identity, equal in all headers.
     pub guid: Guid,
-    /// Counts its changes.
+    /// The number of its latest change.
     pub sequence: u32,
-    /// When it was last changed.
+    /// The time of its latest change.
     pub timestamp: Time,
-    /// Who changed it.
+    /// The controller that made its latest change.
     pub controller: Controller,
     /// Its drives.
     pub disks: Vec<DiskRecord>,
     /// Its volumes.
     pub volumes: Vec<Volume>,
-    /// Volumes for which the standard has no words, on all of its drives, and what is said of them: a vendor's record keeps
-    /// their place.
+    /// Volumes that the standard cannot describe, on all of the group's drives, each with a text. A
+    /// vendor's record reserves their space.
     pub others: Vec<(Guid, String)>,
-    /// The drives that stand by, and for what.
+    /// Its spares, with the volumes that each protects.
     pub spares: BTreeMap<DiskRef, SpareRecord>,
 }
 
@@ -41,27 +42,27 @@ pub struct Group {
 pub struct Volume {
     /// Its identity, name and state.
     pub record: VolumeRecord,
-    /// When its configuration was last changed.
+    /// The time of the latest change of its configuration.
     pub timestamp: Time,
-    /// Counts the changes of its configuration.
+    /// The number of the latest change of its configuration.
     pub sequence: u32,
     /// Its level; the number of spans must be named where there can be several.
     pub shape: Shape,
     /// Its strip.
     pub strip: StripSize,
-    /// What is used of each member: whole strips.
+    /// The bytes used on each member: whole strips.
     pub member_size: ByteCount,
     /// Its size.
     pub capacity: ByteCount,
-    /// Its members in the shape's order, and where on each its data begin.
+    /// Its members in the shape's order, and the offset of the data on each.
     pub members: Vec<(DiskRef, ByteOffset)>,
     /// Cache policy: bits in the last byte.
     pub cache_policy: [u8; 8],
-    /// How much of the drives background work may take, 0 to 255.
+    /// The share of the drives that background work may take, 0 to 255.
     pub background_rate: u8,
 }
 
-/// The condition of a volume that lacks those members, as the standard words it.
+/// The condition of a volume without the members in `out`, in the standard's terms.
 pub fn condition(geometry: &Geometry, out: &DriveSet) -> Condition {
     match geometry.survives_set(out) {
         _ if out.is_empty() => Condition::Optimal,
@@ -76,11 +77,12 @@ fn error(kind: ErrorKind, context: String) -> Error {
 }
 
 impl Volume {
-    /// Its spans, as their drives record them, on drives with blocks of that length.
+    /// Its spans, as their drives record them, on drives with the block size of `coding`.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where DDF cannot say it: see [`LevelCode::of`]; also where a length is not a whole
-    /// number of blocks, and where there are more or fewer members than the shape has drives.
+    /// [`ErrorKind::Contradiction`] where DDF cannot describe it: see [`LevelCode::of`]; also where
+    /// a length is not a whole number of blocks, and where the number of members differs from the
+    /// shape's.
     pub fn parts(&self, coding: Coding) -> Result<Vec<VolumePart>> {
         let name = self.record.name.text();
         let contradiction = |context: String| error(ErrorKind::Contradiction, context);
@@ -133,12 +135,13 @@ impl Volume {
 }
 
 impl Group {
-    /// What one of its drives is to carry, with SoftROC's payload if there is one. The payload's sequence is made the
-    /// header's.
+    /// The structure of one of its drives, with SoftROC's payload if `extras` has one. The payload
+    /// gets the sequence of the header.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where the group does not have that drive, and as [`Volume::parts`];
-    /// [`ErrorKind::TooLarge`] where there is more than the structure has room for.
+    /// [`ErrorKind::Contradiction`] where the group does not have that drive, and as
+    /// [`Volume::parts`]; [`ErrorKind::TooLarge`] where the content exceeds the space of the
+    /// structure.
     pub fn structure(&self, site: &Site, own: DiskRef, extras: Option<(u32, &[u8])>) -> Result<Structure> {
         let coding = site.coding();
         let header = site.header(self.guid, self.sequence, self.timestamp);

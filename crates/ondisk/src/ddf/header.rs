@@ -26,7 +26,7 @@ const OPEN_ANCHOR: u8 = 0xFF;
 const SEQUENCE_ANCHOR: u32 = u32::MAX;
 const NO_OFFSET: u32 = u32::MAX;
 
-/// How a structure is written: what the standard leaves open, or its users took as open.
+/// The encoding of a structure: choices that the standard leaves open or that its users vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Coding {
     /// The byte order of its numbers.
@@ -38,7 +38,7 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// The length of so many blocks.
+    /// The length of `blocks` blocks.
     pub(super) fn bytes(&self, blocks: u64) -> ByteCount {
         ByteCount(blocks.saturating_mul(self.block.bytes().0))
     }
@@ -49,14 +49,14 @@ impl Coding {
     }
 }
 
-/// Which of a drive's three headers.
+/// One of a drive's three headers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HeaderKind {
-    /// In the drive's last block: says where the others are.
+    /// In the drive's last block: has the addresses of the others.
     Anchor,
-    /// Begins the copy that is used.
+    /// The header of the copy that is used first.
     Primary,
-    /// Begins the copy that is used when the primary is not to be relied upon.
+    /// The header of the copy that is used when the primary is unusable.
     Secondary,
 }
 
@@ -69,7 +69,7 @@ impl HeaderKind {
         }
     }
 
-    /// In a sentence.
+    /// Its name in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             HeaderKind::Anchor => "anchor",
@@ -82,26 +82,26 @@ impl HeaderKind {
 /// A part of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Section {
-    /// The controller that wrote last.
+    /// The controller that wrote the structure last.
     Controller,
     /// The physical disk records: all drives of the group.
     Disks,
     /// The virtual disk records: all volumes of the group.
     Volumes,
-    /// The configuration records: of the volumes that this drive has a part of.
+    /// The configuration records: the parts of volumes on this drive.
     Records,
-    /// The physical disk data: which of the drives this one is.
+    /// The physical disk data: identifies this drive among the records.
     OwnDisk,
     /// The bad block management log.
     BadBlocks,
-    /// Room for diagnostics, without form.
+    /// Space for diagnostics, without a defined format.
     Diagnostics,
     /// The vendor specific log.
     VendorLog,
 }
 
 impl Section {
-    /// All of them, in the header's order.
+    /// All sections, in the header's order.
     pub const ALL: [Section; 8] = [
         Section::Controller,
         Section::Disks,
@@ -113,16 +113,16 @@ impl Section {
         Section::VendorLog,
     ];
 
-    /// Those without which a copy says nothing.
+    /// The sections that every usable copy has.
     pub const NEEDED: [Section; 5] =
         [Section::Controller, Section::Disks, Section::Volumes, Section::Records, Section::OwnDisk];
 
-    /// Its place in [`Section::ALL`].
+    /// Its index in [`Section::ALL`].
     pub(super) fn index(self) -> usize {
         self as usize
     }
 
-    /// What it begins with; `None` where it is many records, each with its own, or has no form.
+    /// Its signature; `None` where each of its records has one, or where it has no format.
     pub fn signature(self) -> Option<u32> {
         match self {
             Section::Controller => Some(0xAD11_1111),
@@ -135,7 +135,7 @@ impl Section {
         }
     }
 
-    /// In a sentence.
+    /// Its name in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             Section::Controller => "controller data",
@@ -149,8 +149,9 @@ impl Section {
         }
     }
 
-    /// The most of it that is held in memory. The largest that the standard's limits allow are 256 KiB of entries on
-    /// 512-byte blocks, and some 3 MiB of configuration records.
+    /// The upper limit of the bytes that are held in memory. The largest sections within the
+    /// standard's limits are 256 KiB of entries on 512-byte blocks, and some 3 MiB of configuration
+    /// records.
     pub(super) fn most_bytes(self) -> ByteCount {
         match self {
             Section::Controller | Section::OwnDisk => ByteCount(64 << 10),
@@ -162,75 +163,76 @@ impl Section {
     }
 }
 
-/// Where a section is, from its copy's header on.
+/// The place of a section, relative to its copy's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// In blocks, from the header.
+pub struct SectionPlace {
+    /// Offset from the header, in blocks.
     pub offset_blocks: u32,
-    /// In blocks.
+    /// Length, in blocks.
     pub blocks: u32,
 }
 
-impl Place {
-    /// Nowhere: the section is absent.
-    pub const ABSENT: Place = Place { offset_blocks: NO_OFFSET, blocks: 0 };
+impl SectionPlace {
+    /// The place of an absent section.
+    pub const ABSENT: SectionPlace = SectionPlace { offset_blocks: NO_OFFSET, blocks: 0 };
 
-    /// Whether the section is there.
+    /// Whether the section is present.
     pub fn is_there(&self) -> bool {
         self.blocks > 0 && self.offset_blocks != NO_OFFSET
     }
 }
 
-/// What a header says. The three of a drive differ in kind, sequence and open flag alone.
+/// The content of a header. The three headers of a drive differ only in kind, sequence and open
+/// flag.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Of the group: equal on all drives that were configured together.
+    /// The group, equal on all drives that were configured together.
     pub group: Guid,
     /// The standard's revision, as `01.02.00`.
     pub revision: [u8; 8],
-    /// Counts changes of the structure. An anchor has none: all ones.
+    /// The number of the latest change of the structure. In an anchor: all ones.
     pub sequence: u32,
-    /// When it was last written.
+    /// The time of the latest write.
     pub timestamp: Time,
     /// 0: complete; 1 to 15: being changed; 255 in an anchor.
     pub open: u8,
     /// Whether the configuration came from another controller and has not been imported.
     pub foreign: u8,
-    /// Whether the drives are bound to be used together.
+    /// Whether the drives may only be used together.
     pub grouping: u8,
-    /// Where the primary header is, in blocks.
+    /// Address of the primary header, in blocks.
     pub primary_lba: u64,
-    /// Where the secondary header is, in blocks; all ones: there is none.
+    /// Address of the secondary header, in blocks; all ones: none.
     pub secondary_lba: u64,
     /// The length of the controllers' workspace, in blocks.
     pub workspace_blocks: u32,
-    /// Where the workspace is, in blocks.
+    /// Address of the workspace, in blocks.
     pub workspace_lba: u64,
-    /// The most physical disks that the records have room for.
+    /// The most physical disks in the records.
     pub most_disks: u16,
-    /// The most virtual disks that the records have room for.
+    /// The most virtual disks in the records.
     pub most_volumes: u16,
     /// The most configuration records on one drive.
     pub most_records: u16,
     /// The length of each, in blocks.
     pub record_blocks: u16,
-    /// The most elements of one record: decides where in it starting blocks are.
+    /// The most elements of one record; determines the offset of the starting blocks in it.
     pub most_elements: u16,
     /// The most mapped block entries (revision 2.0; otherwise all ones).
     pub most_mapped_entries: u32,
-    /// Where the sections are, in the order of [`Section::ALL`].
-    pub places: [Place; 8],
+    /// The places of the sections, in the order of [`Section::ALL`].
+    pub places: [SectionPlace; 8],
 }
 
 impl Header {
-    /// Where on its drive the structure lies that this is a header of.
+    /// The place on the drive of the structure with this header.
     pub fn tail_place(&self, coding: Coding) -> TailPlace {
         let primary = self.primary_lba.checked_mul(coding.block.bytes().0);
         primary.map_or(TailPlace::End, |primary| TailPlace::of_primary(ByteOffset(primary)))
     }
 
-    /// Where a section is.
-    pub fn place(&self, section: Section) -> Place {
+    /// The place of a section.
+    pub fn place(&self, section: Section) -> SectionPlace {
         self.places[section.index()]
     }
 
@@ -239,7 +241,7 @@ impl Header {
         self.secondary_lba != u64::MAX
     }
 
-    /// Whether the copy was being changed when it was last written.
+    /// Whether the copy was being updated when the header was written.
     pub fn is_open(&self) -> bool {
         self.open != 0
     }
@@ -249,8 +251,8 @@ impl Header {
         String::from_utf8_lossy(&self.revision).into_owned()
     }
 
-    /// Whether two headers describe the same structure: in all that the standard wants equal, except the time, which
-    /// a write that was cut off leaves older in some.
+    /// Whether two headers describe the same structure: equal in all fields that the standard wants
+    /// equal, except the time, which an interrupted write leaves older in some.
     pub fn agrees_with(&self, other: &Header) -> bool {
         let comparable = |header: &Header| Header {
             sequence: 0,
@@ -262,7 +264,7 @@ impl Header {
         comparable(self) == comparable(other)
     }
 
-    /// Reads a header of that kind from its block, whose length says how long blocks are.
+    /// Decodes a header of that kind from its block; the length of `block` is the block size.
     ///
     /// # Errors
     /// [`ErrorKind::Blank`] without the signature, [`ErrorKind::Damaged`] where the CRC is wrong in both variants,
@@ -285,15 +287,11 @@ impl Header {
         let revision: [u8; 8] = fields.array(32);
         if !matches!(revision[..2], [b'0', b'1' | b'2']) {
             let text = String::from_utf8_lossy(&revision).into_owned();
-            let context = format!("the DDF {name} header has revision '{text}'; 01 and 02 are understood");
+            let context = format!("the DDF {name} header has revision '{text}', not 01 or 02");
             return Err(Error::new(ErrorKind::Version, context));
         }
         if fields.u8(112) != kind.code() {
-            let context = format!(
-                "where the {name} header should be is a DDF header of kind {}, not {}",
-                fields.u8(112),
-                kind.code()
-            );
+            let context = format!("the DDF {name} header has kind {}, not {}", fields.u8(112), kind.code());
             return Err(Error::new(ErrorKind::Contradiction, context));
         }
         Ok((Header::from_fields(&fields, revision), Coding { order, checksum, block: size }))
@@ -318,14 +316,15 @@ impl Header {
             record_blocks: fields.u16(134),
             most_elements: fields.u16(136),
             most_mapped_entries: fields.u32(138),
-            places: std::array::from_fn(|index| Place {
+            places: std::array::from_fn(|index| SectionPlace {
                 offset_blocks: fields.u32(192 + 8 * index),
                 blocks: fields.u32(196 + 8 * index),
             }),
         }
     }
 
-    /// Its block as a header of that kind. An anchor's sequence and open flag are those that an anchor has.
+    /// Encodes the block of a header of that kind. An anchor gets an anchor's sequence and open
+    /// flag.
     pub fn encode(&self, kind: HeaderKind, coding: Coding) -> Vec<u8> {
         let mut block = Writer::new(coding.block_bytes(), coding.order);
         let is_anchor = kind == HeaderKind::Anchor;

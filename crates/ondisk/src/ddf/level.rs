@@ -1,7 +1,8 @@
 //! Levels: DDF's codes for them, and shapes of `layout`.
 //!
-//! A span's *primary level* and *qualifier* say how its drives are used, the *secondary level* how spans are joined.
-//! What is recognised and not to be expressed is named, never read as something like it.
+//! The *primary level* and *qualifier* of a span define how its drives are used; the *secondary
+//! level* defines how spans are joined. A known level that no shape can express is reported by
+//! name, never decoded as a similar one.
 
 use super::names::Guid;
 use super::records::VolumePart;
@@ -9,15 +10,15 @@ use crate::{Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use units::{DriveCount, MAX_DRIVES};
 
-/// Consecutive stripes of the volume go round the spans.
+/// Consecutive stripes of the volume alternate between the spans.
 const STRIPED: u8 = 0;
-/// Every span holds all of the volume.
+/// Every span holds the whole volume.
 const MIRRORED: u8 = 1;
-/// One span after the other.
+/// The spans follow one another.
 const CONCATENATED: u8 = 2;
-/// Striped over spans that may have different sizes. Where they have one size it is the same.
+/// Striped over spans that may have different sizes. With equal sizes it is the same as striped.
 const SPANNED: u8 = 3;
-/// What Linux md writes where there is only one span.
+/// Linux md writes this where there is only one span.
 const NO_SECONDARY: u8 = 0xFF;
 
 /// Primary levels.
@@ -37,49 +38,49 @@ mod primary {
     pub(super) const RAID5R: u8 = 0x35;
 }
 
-/// How a level is written.
+/// The codes of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LevelCode {
     /// The primary level.
     pub primary_level: u8,
     /// Its qualifier.
     pub qualifier: u8,
-    /// How many spans.
+    /// The number of spans.
     pub spans: u8,
-    /// How many drives each has.
+    /// The number of drives in each span.
     pub drives_per_span: u16,
-    /// How they are joined.
+    /// The join of the spans.
     pub secondary_level: u8,
 }
 
-/// What the parts of a volume are together.
+/// The layout that the parts of a volume form together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Reading {
-    /// As people call it, such as `raid5`.
+pub(super) struct DecodedLevel {
+    /// Its common name, such as `raid5`.
     pub(super) level: &'static str,
-    /// The choice that the level leaves, such as `left-symmetric`; empty where there is none.
+    /// The layout within the level, such as `left-symmetric`; empty where the level has only one.
     pub(super) layout: &'static str,
-    pub(super) what: What,
+    pub(super) what: VolumeLayout,
     /// Whether addresses depend on the strip.
     pub(super) has_strip: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slots {
-    /// The drives of span 0, those of span 1, …
+    /// The drives of span 0, then those of span 1, …
     SpanBySpan,
-    /// The first drives of all spans, the second ones, …
+    /// The first drives of all spans, then the second ones, …
     Interleaved,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(super) enum VolumeLayout {
     Shape(Shape, Slots),
-    /// Single drives, one after the other.
+    /// Single drives, concatenated.
     Linear,
-    /// Spans of that shape, one after the other.
+    /// Spans of that shape, concatenated.
     Concatenated(Shape),
-    /// Why it cannot be expressed: a sentence.
+    /// Unsupported, with the reason as a sentence.
     Other(String),
 }
 
@@ -105,7 +106,7 @@ fn span_of(part: &VolumePart) -> Named<Span> {
         primary::RAID1 => {
             Err(("raid1", format!("RAID 1 on {width} drives is not in the standard, which has 2 or 3")))
         }
-        primary::RAID3 => Err(("raid3", "RAID 3, which cuts sectors up, cannot be served".into())),
+        primary::RAID3 => Err(("raid3", "RAID 3, which splits sectors, cannot be served".into())),
         primary::MDF => {
             let parity = part.parity_disks;
             Err(("mdf", format!("multi-dimensional parity with {parity} parity drives cannot be served")))
@@ -114,7 +115,7 @@ fn span_of(part: &VolumePart) -> Named<Span> {
         primary::RAID1E => {
             let mirrors = match qualifier {
                 0 => MirrorArrangement::Near,
-                // Linux md writes this for its far copies, and reads it so.
+                // Linux md writes this code for its far copies, and reads it in the same way.
                 1 if Guid(part.volume.0).vendor() == Some("Linux-MD") => MirrorArrangement::Far,
                 1 => MirrorArrangement::Offset,
                 _ => return Err(unknown("raid1e")),
@@ -134,7 +135,7 @@ fn span_of(part: &VolumePart) -> Named<Span> {
                 ))
             }
         },
-        other => Err(("unknown", format!("primary level {other:#04x} on {width} drives is not known"))),
+        other => Err(("unknown", format!("primary level {other:#04x} on {width} drives is not supported"))),
     }
 }
 
@@ -168,7 +169,8 @@ fn parity_span(part: &VolumePart) -> Named<Span> {
             };
             (Level::Raid6, "raid6", parity)
         }
-        // RAID 5 that leaves room at the end of every drive: the volume is smaller than its drives could hold.
+        // RAID 5 with free space at the end of every drive: the volume is smaller than its drives
+        // allow.
         primary::RAID5E => rotating(Level::Raid5, "raid5e"),
         primary::RAID5EE => rotating(Level::Raid5ee, "raid5ee"),
         _ => rotating(Level::Raid5, "raid5"),
@@ -179,18 +181,28 @@ fn parity_span(part: &VolumePart) -> Named<Span> {
     }
 }
 
-/// What the parts of a volume are together, of which this is one.
-pub(super) fn read(part: &VolumePart) -> Reading {
+/// The layout of a volume, by one of its parts.
+pub(super) fn read(part: &VolumePart) -> DecodedLevel {
     let spans = u16::from(part.spans.max(1));
     let width = part.elements.len();
-    let other = |level, why: String| Reading { level, layout: "", what: What::Other(why), has_strip: true };
+    let other = |level, why: String| DecodedLevel {
+        level,
+        layout: "",
+        what: VolumeLayout::Other(why),
+        has_strip: true,
+    };
     let drives = width.saturating_mul(usize::from(spans));
     if drives == 0 || drives > MAX_DRIVES {
         return other("unknown", format!("it has {drives} drives; 1 to {MAX_DRIVES} can be served"));
     }
     let drives = DriveCount(drives as u16);
     if part.primary_level == primary::CONCATENATION && spans == 1 {
-        return Reading { level: "concatenation", layout: "", what: What::Linear, has_strip: false };
+        return DecodedLevel {
+            level: "concatenation",
+            layout: "",
+            what: VolumeLayout::Linear,
+            has_strip: false,
+        };
     }
     let span = match span_of(part) {
         Ok(span) => span,
@@ -203,28 +215,28 @@ pub(super) fn read(part: &VolumePart) -> Reading {
     };
     let striped = |level: Level| {
         let shape = Shape { spans: Some(spans), parity: span.parity, ..Shape::new(level, drives) };
-        (level.name(), What::Shape(shape, Slots::SpanBySpan))
+        (level.name(), VolumeLayout::Shape(shape, Slots::SpanBySpan))
     };
     let (level, what) = match (spans, part.secondary_level, span.level) {
-        (1, ..) => (span.name, What::Shape(alone, Slots::SpanBySpan)),
+        (1, ..) => (span.name, VolumeLayout::Shape(alone, Slots::SpanBySpan)),
         (_, STRIPED | SPANNED, Level::Raid1) => striped(Level::Raid10),
         (_, STRIPED | SPANNED, Level::Raid0) => striped(Level::Raid00),
         (_, STRIPED | SPANNED, Level::Raid4) => striped(Level::Raid50),
         (_, STRIPED | SPANNED, Level::Raid5) if span.name == "raid5" => striped(Level::Raid50),
         (_, STRIPED | SPANNED, Level::Raid6) => striped(Level::Raid60),
         (_, STRIPED | SPANNED, Level::Jbod) => {
-            ("raid0", What::Shape(Shape::new(Level::Raid0, drives), Slots::SpanBySpan))
+            ("raid0", VolumeLayout::Shape(Shape::new(Level::Raid0, drives), Slots::SpanBySpan))
         }
         (_, MIRRORED, Level::Jbod | Level::Raid1) => {
-            ("raid1", What::Shape(Shape::new(Level::Raid1, drives), Slots::SpanBySpan))
+            ("raid1", VolumeLayout::Shape(Shape::new(Level::Raid1, drives), Slots::SpanBySpan))
         }
-        // Stripes that are mirrored lie where mirrors lie that are striped.
+        // Mirrored stripes have the addresses of striped mirrors.
         (_, MIRRORED, Level::Raid0) if matches!(spans, 2 | 3) => {
             let shape = Shape { spans: Some(width as u16), ..Shape::new(Level::Raid10, drives) };
-            ("raid01", What::Shape(shape, Slots::Interleaved))
+            ("raid01", VolumeLayout::Shape(shape, Slots::Interleaved))
         }
-        (_, CONCATENATED, Level::Jbod) => ("concatenation", What::Linear),
-        (_, CONCATENATED, _) => (span.name, What::Concatenated(alone)),
+        (_, CONCATENATED, Level::Jbod) => ("concatenation", VolumeLayout::Linear),
+        (_, CONCATENATED, _) => (span.name, VolumeLayout::Concatenated(alone)),
         (_, secondary, _) => {
             let how = match secondary {
                 STRIPED | SPANNED => "striped".to_owned(),
@@ -234,7 +246,7 @@ pub(super) fn read(part: &VolumePart) -> Reading {
             return other(span.name, format!("spans of {} that are {how} cannot be served", span.name));
         }
     };
-    if let What::Shape(shape, _) | What::Concatenated(shape) = &what
+    if let VolumeLayout::Shape(shape, _) | VolumeLayout::Concatenated(shape) = &what
         && let Err(error) = shape.check()
     {
         return other(level, error.context);
@@ -244,28 +256,28 @@ pub(super) fn read(part: &VolumePart) -> Reading {
         (_, Some(mirrors)) => mirrors.name(),
         _ => "",
     };
-    let has_strip = !matches!(&what, What::Linear)
-        && !matches!(&what, What::Shape(shape, _) | What::Concatenated(shape)
+    let has_strip = !matches!(&what, VolumeLayout::Linear)
+        && !matches!(&what, VolumeLayout::Shape(shape, _) | VolumeLayout::Concatenated(shape)
             if matches!(shape.level, Level::Jbod | Level::Raid1));
-    Reading { level, layout, what, has_strip }
+    DecodedLevel { level, layout, what, has_strip }
 }
 
 impl LevelCode {
-    /// How a shape is written. Spans are *striped*; a mirror of more than three drives, which the primary levels do
-    /// not have, is written as single drives that are *mirrored*.
+    /// The codes of a shape. Spans are *striped*; a mirror of more than three drives, which the
+    /// primary levels do not have, is written as single drives that are *mirrored*.
     ///
-    /// RAID 5 whose parity stays on one drive is written as RAID 4, which it is.
+    /// RAID 5 with parity on one drive is written as RAID 4.
     ///
     /// # Errors
-    /// [`ErrorKind::Contradiction`] where the shape cannot be, and where DDF has no code for it: Linux md's own
-    /// arrangements of RAID 6, RAID 1E with far copies or more than two.
+    /// [`ErrorKind::Contradiction`] where the shape is invalid, and where DDF has no code for it:
+    /// Linux md's own layouts of RAID 6, RAID 1E with far copies or more than two.
     pub fn of(shape: &Shape) -> Result<LevelCode> {
         let error = |context: String| Error::new(ErrorKind::Contradiction, context);
         shape.check().map_err(|e| error(e.context))?;
         let spans = match (shape.level, shape.spans) {
             (_, Some(spans)) => spans,
             (Level::Raid00 | Level::Raid10 | Level::Raid50 | Level::Raid60, None) => {
-                return Err(error(format!("{} is to be written without its number of spans", shape.level)));
+                return Err(error(format!("{} needs a number of spans", shape.level)));
             }
             (_, None) => 1,
         };
@@ -313,7 +325,7 @@ impl LevelCode {
                 let arrangement =
                     parity.map(ParityArrangement::name).or(mirrors.map(MirrorArrangement::name));
                 return Err(error(format!(
-                    "{} {} on {drives} drives has no code in DDF; choose another arrangement",
+                    "{} {} on {drives} drives has no code in DDF; choose another layout",
                     level.title(),
                     arrangement.unwrap_or_default()
                 )));

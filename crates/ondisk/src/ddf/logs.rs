@@ -1,5 +1,5 @@
-//! The sections that a copy can do without: the bad block log and the vendor log, in which SoftROC keeps what DDF has
-//! no place for.
+//! The optional sections of a copy: the bad block log, and the vendor log, where SoftROC stores
+//! data that DDF has no field for.
 //!
 //! ```text
 //! bad block log                          vendor log
@@ -23,22 +23,22 @@ use units::ByteCount;
 /// A run of defective blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadBlocks {
-    /// The first of them.
+    /// The first block.
     pub lba: u64,
-    /// Where its replacement is among the spare blocks.
+    /// The index of its replacement among the spare blocks.
     pub spare_offset: u32,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u16,
 }
 
-/// Defective blocks of a drive, and where their replacements are.
+/// Defective blocks of a drive, and the places of their replacements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BadBlockLog {
-    /// How many blocks there are to replace defective ones.
+    /// The number of blocks that replace defective ones.
     pub spare_blocks: u32,
-    /// Where they are.
+    /// The first of them.
     pub first_spare_lba: u64,
-    /// The defective ones.
+    /// The defective blocks.
     pub entries: Vec<BadBlocks>,
 }
 
@@ -58,7 +58,7 @@ impl BadBlockLog {
         };
         let room = len.saturating_sub(HEAD) / ENTRY;
         if count > room {
-            let context = format!("the DDF bad block log counts {count} entries in the room of {room}");
+            let context = format!("the DDF bad block log has {count} entries, more than {room}");
             return Err(Error::new(ErrorKind::Damaged, context));
         }
         let entry = |index| {
@@ -72,7 +72,7 @@ impl BadBlockLog {
         })
     }
 
-    /// The length that it takes.
+    /// Its encoded length.
     pub(super) fn len(&self) -> usize {
         HEAD + ENTRY * self.entries.len()
     }
@@ -95,17 +95,17 @@ impl BadBlockLog {
     }
 }
 
-/// What a vendor keeps.
+/// The data of a vendor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VendorLog {
-    /// Whose it is.
+    /// The vendor.
     pub owner: [u8; 8],
-    /// The owner's, to the end of the section.
+    /// The vendor's data, to the end of the section.
     pub data: Vec<u8>,
 }
 
 impl VendorLog {
-    /// The length of what comes before the owner's data.
+    /// The length of the fields before the owner's data.
     pub(super) const HEAD: usize = 32;
 
     pub(super) fn decode(fields: Fields, len: usize) -> VendorLog {
@@ -118,22 +118,23 @@ impl VendorLog {
     }
 }
 
-/// What SoftROC keeps in the vendor log of the drives of its arrays: bytes, for others to understand.
+/// SoftROC's data in the vendor log of the drives of its arrays: bytes for other modules to decode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extras {
     /// The version of the payload.
     pub version: u32,
-    /// The sequence of the header that it was written with. Where the header's is another, other software has changed
-    /// the structure since: Linux md keeps the log and does not know what it says.
+    /// The sequence of the header that it was written with. A different sequence in the header
+    /// means that other software has changed the structure since: Linux md keeps the log without
+    /// interpreting it.
     pub sequence: u32,
     /// The payload.
     pub payload: Vec<u8>,
 }
 
 impl Extras {
-    /// The most bytes of a payload.
+    /// The largest payload.
     pub const MOST: ByteCount = ByteCount(128 << 10);
-    /// The owner of its logs.
+    /// The owner of SoftROC's logs.
     pub const OWNER: [u8; 8] = *b"SoftROC ";
     const MAGIC: [u8; 8] = *b"SRoCext\0";
     const HEAD: usize = 32;
@@ -142,10 +143,10 @@ impl Extras {
         crc32c::crc32c_append(crc32c::crc32c(head), payload)
     }
 
-    /// What a log says; `None` where it is another vendor's.
+    /// Decodes a log; `None` where it is another vendor's.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] where it is SoftROC's and does not say so, or its CRC is wrong.
+    /// [`ErrorKind::Damaged`] where SoftROC's log has a wrong magic number, length or CRC.
     pub fn of(log: &VendorLog) -> Result<Option<Extras>> {
         if log.owner != Extras::OWNER {
             return Ok(None);
@@ -153,12 +154,12 @@ impl Extras {
         let damaged = |what: &str| Error::new(ErrorKind::Damaged, format!("SoftROC's log in DDF {what}"));
         let fields = Fields::new(&log.data, Order::Big);
         if fields.array(0) != Extras::MAGIC {
-            return Err(damaged("does not begin as it should"));
+            return Err(damaged("has a wrong magic number"));
         }
         let len = fields.u32(16) as usize;
         let payload = Extras::HEAD.checked_add(len).and_then(|end| log.data.get(Extras::HEAD..end));
         let (Some(payload), Some(head)) = (payload, log.data.get(..20)) else {
-            return Err(damaged(&format!("claims {len} bytes and has fewer")));
+            return Err(damaged(&format!("is shorter than its {len} bytes")));
         };
         if Extras::crc(head, payload) != fields.u32(20) {
             return Err(damaged("has a wrong checksum"));
@@ -166,14 +167,14 @@ impl Extras {
         Ok(Some(Extras { version: fields.u32(8), sequence: fields.u32(12), payload: payload.to_vec() }))
     }
 
-    /// The log that says it.
+    /// Encodes the log.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] where the payload has more than [`Extras::MOST`] bytes.
     pub fn log(&self) -> Result<VendorLog> {
         if ByteCount::of(&self.payload) > Extras::MOST {
             let context = format!(
-                "{} bytes are to be kept in the vendor log, which has room for {}",
+                "{} bytes do not fit the vendor log, which has space for {}",
                 self.payload.len(),
                 Extras::MOST.0
             );

@@ -1,4 +1,4 @@
-//! SNIA Common RAID Disk Data Format (DDF), revisions 1.2 and 2.0: read, understood, written.
+//! SNIA Common RAID Disk Data Format (DDF), revisions 1.2 and 2.0: decoded, interpreted, written.
 //!
 //! ```text
 //! drive                                      relative to its header, in blocks
@@ -7,32 +7,34 @@
 //! │ volumes       │            │        │    └────────┴────────────┴───────┴─────────┴─────────┴─────┴────────────┘
 //! └───────────────┴────────────┴────────┘
 //! ```
-//! The anchor, in the drive's last block or where an import put it, says where the primary and the secondary copy are; each begins with a header
-//! that says where its sections are. Of these, *disks* and *volumes* are about the whole group of drives, and equal on
-//! all; *records* and *own* are about this drive. `docs/formats/ddf.md` has the bytes.
+//! The anchor, in the drive's last block or where an import put it, has the addresses of the
+//! primary and the secondary copy. Each copy begins with a header with the offsets of its sections.
+//! *Disks* and *volumes* describe the whole group of drives, and are equal on all; *records* and
+//! *own* describe this drive. `docs/formats/ddf.md` has the bytes.
 //!
 //! ```text
-//! Glimpse ─► look ─► Drive ─┬─► tell ─► foreign::reconcile        what arrays there are
+//! Glimpse ─► look ─► Drive ─┬─► tell ─► foreign::reconcile        the arrays that exist
 //!                           └─► repair ─► Steps                   a damaged copy, from the other
-//! Group ─► Structure ─► update ─► Steps                           what is to be said
+//! Group ─► Structure ─► update ─► Steps                           the content to write
 //! ```
 //!
-//! Nothing here trusts what it reads. Lengths are held against limits before anything is reserved; what is damaged is
-//! said to be, and taken from where it is sound; what cannot be expressed is named, and never read as something like it.
+//! All input is untrusted. The decoder checks lengths against limits before it reserves memory; it
+//! reports damaged parts and takes them from the sound copy; it reports unsupported layouts by
+//! name, and never decodes them as similar ones.
 //!
 //! | where | what |
 //! | --- | --- |
 //! | `find.rs` | [`look`]: from a drive's bytes to a [`Drive`] |
-//! | `copies.rs` | which copy counts, and what one lends the other |
-//! | `structure.rs` | [`Structure`]: all that one copy says |
+//! | `copies.rs` | chooses a copy, and completes it from the other |
+//! | `structure.rs` | [`Structure`]: the content of one copy |
 //! | `header.rs`, `disks.rs`, `volumes.rs`, `records.rs`, `logs.rs` | its parts, byte by byte |
 //! | `names.rs` | [`Guid`], [`DiskRef`], [`Time`], [`Name`] |
 //! | `fields.rs`, `checksum.rs` | numbers in either byte order; both variants of the CRC |
 //! | `level.rs` | [`LevelCode`]: DDF's codes and shapes |
 //! | `tell.rs` | [`tell()`]: from drives to the records of [`foreign`](crate::foreign) |
-//! | `group.rs` | [`Group`]: what drives, volumes and spares are to say |
-//! | `site.rs` | [`Site`]: where SoftROC puts it |
-//! | `update.rs` | [`update()`], [`repair`], [`clear`]: writes that may be cut off anywhere |
+//! | `group.rs` | [`Group`]: the content to write, from drives, volumes and spares |
+//! | `site.rs` | [`Site`]: where SoftROC places the structure |
+//! | `update.rs` | [`update()`], [`repair`], [`clear`]: writes that survive an interruption |
 
 mod checksum;
 mod copies;
@@ -55,9 +57,9 @@ pub use checksum::Checksum;
 pub use copies::{CopyReport, CopyState};
 pub use disks::{DiskKind, DiskRecord, DiskState, OwnDisk};
 pub use fields::Order;
-pub use find::{Drive, Effort, Look, Lost, Place, look};
+pub use find::{AnchorPlace, Drive, Effort, Look, Lost, look};
 pub use group::{Group, Volume, condition};
-pub use header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Place as SectionPlace, Section};
+pub use header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section, SectionPlace};
 pub use level::LevelCode;
 pub use logs::{BadBlockLog, BadBlocks, Extras, VendorLog};
 pub use names::{DiskRef, Guid, Name, Time};

@@ -1,4 +1,5 @@
-//! What things are called in DDF: 24-byte GUIDs, 32-bit references of physical disks, 16-byte names, timestamps.
+//! Identifiers of DDF: 24-byte GUIDs, 32-bit references of physical disks, 16-byte names,
+//! timestamps.
 
 use super::checksum::Checksum;
 use std::fmt;
@@ -8,17 +9,17 @@ use std::fmt;
 pub struct Guid(pub [u8; 24]);
 
 impl Guid {
-    /// What unused entries carry.
+    /// The GUID of unused entries.
     pub const UNUSED: Guid = Guid([0xFF; 24]);
 
-    /// Whether it names nothing: an identifier may not begin with 0xFF.
+    /// Whether it is unused: a valid identifier never begins with 0xFF.
     pub fn is_unused(&self) -> bool {
         self.0[0] == 0xFF
     }
 
-    /// One of `vendor` (8 characters of ASCII), 8 bytes that say what kind of thing it is, and 8 that nothing else
-    /// has: the construction that the standard suggests for groups and virtual disks, with the controller's type,
-    /// the time and a random number.
+    /// A GUID from `vendor` (8 characters of ASCII), 8 bytes for the kind of object, and 8 unique
+    /// bytes: the construction that the standard suggests for groups and virtual disks, with the
+    /// controller's type, the time and a random number.
     pub fn new(vendor: [u8; 8], kind: [u8; 8], created: Time, random: u32) -> Guid {
         let mut guid = [0; 24];
         guid[..8].copy_from_slice(&vendor);
@@ -28,7 +29,7 @@ impl Guid {
         Guid(guid)
     }
 
-    /// One of `vendor` and 16 bytes that nothing else has, such as a UUID.
+    /// A GUID from `vendor` and 16 unique bytes, such as a UUID.
     pub fn of_uuid(vendor: [u8; 8], uuid: [u8; 16]) -> Guid {
         let mut guid = [0; 24];
         guid[..8].copy_from_slice(&vendor);
@@ -36,13 +37,13 @@ impl Guid {
         Guid(guid)
     }
 
-    /// The UUID that [`Guid::of_uuid`] made it of, if it is one of that vendor's.
+    /// The UUID in a GUID that [`Guid::of_uuid`] made for that vendor.
     pub fn uuid(&self, vendor: [u8; 8]) -> Option<[u8; 16]> {
         let uuid = self.0.strip_prefix(&vendor)?;
         uuid.try_into().ok()
     }
 
-    /// Its first eight bytes where they are printable: who made it.
+    /// The vendor: its first eight bytes where they are printable.
     pub fn vendor(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.0[..8]).ok()?.trim_end();
         (!text.is_empty() && text.bytes().all(|byte| (0x20..0x7F).contains(&byte))).then_some(text)
@@ -68,7 +69,7 @@ impl fmt::Debug for Guid {
     }
 }
 
-/// The number by which virtual disks name their physical disks. [`DiskRef::NONE`] names none.
+/// The number by which virtual disks refer to physical disks. [`DiskRef::NONE`] refers to none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskRef(pub u32);
 
@@ -76,8 +77,8 @@ impl DiskRef {
     /// No disk.
     pub const NONE: DiskRef = DiskRef(u32::MAX);
 
-    /// The reference of a disk with that GUID: its CRC, as the standard suggests. Where two of a group come out alike,
-    /// one has to be given another.
+    /// The reference of a disk with that GUID: its CRC, as the standard suggests. Where two disks
+    /// of a group get the same, one needs another reference.
     pub fn of(guid: &Guid) -> DiskRef {
         let crc = Checksum::Raw.over(&[&guid.0]);
         DiskRef(if crc == u32::MAX { 0 } else { crc })
@@ -110,7 +111,7 @@ impl Time {
         u64::from(self.0) + Time::EPOCH_UNIX_S
     }
 
-    /// From seconds since 1970-01-01; what the field cannot hold becomes the nearest that it can.
+    /// From seconds since 1970-01-01, limited to the range of the field.
     pub fn from_unix_s(unix_s: u64) -> Time {
         let since = unix_s.saturating_sub(Time::EPOCH_UNIX_S);
         Time(u32::try_from(since).unwrap_or(u32::MAX - 1))
@@ -132,7 +133,8 @@ impl Name {
         Some(Name(bytes))
     }
 
-    /// What it says: up to the first NUL, without padding; what is not UTF-8 or not printable is replaced.
+    /// The text up to the first NUL, without padding; bytes that are not UTF-8 or not printable are
+    /// replaced.
     pub fn text(&self) -> String {
         if self.0 == [0xFF; 16] {
             return String::new();

@@ -1,6 +1,7 @@
-//! Configuration records: what a drive's parts of volumes are, and what it stands in for as a spare.
+//! Configuration records: the parts of volumes on a drive, and the volumes that it protects as a
+//! spare.
 //!
-//! The section is a row of slots of one length; each is known by its signature, and carries a CRC of its own.
+//! The section is an array of slots of one length; each has a signature and a CRC.
 //!
 //! ```text
 //! of a volume, 0xEEEEEEEE                            of a spare, 0x55555555
@@ -29,31 +30,31 @@ const SPARE: u32 = 0x5555_5555;
 const VENDORS: u32 = 0x8888_8888;
 const EMPTY: u32 = u32::MAX;
 
-/// Where the elements of a volume's record begin, and how long each is in both lists together.
+/// The offset of the elements in a volume's record, and the length of each in both lists together.
 const ELEMENTS: usize = 512;
 const ELEMENT: usize = 12;
-/// Where a vendor's own begins in its record.
+/// The offset of the vendor's data in its record.
 const VENDORS_HEAD: usize = 32;
 
 /// A slot of the configuration records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Nothing, or what was deleted.
+    /// Unused, or deleted.
     Empty,
     /// A part of a volume.
     Volume(Box<VolumePart>),
-    /// What the drive stands in for.
+    /// The assignment of a spare.
     Spare(SpareRecord),
-    /// A vendor's, or one that the standard does not know: carried as it is.
+    /// A vendor's record, or one that the standard does not define: kept unchanged.
     Other(Vec<u8>),
-    /// Its CRC or its content is wrong: why, and its bytes as they were.
+    /// A record with a wrong CRC or content: the reason, and the original bytes.
     Damaged(String, Vec<u8>),
 }
 
-/// One element of a volume's part: a drive, and where on it the part begins.
+/// One element of a volume's part: a drive, and the address of the part on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Element {
-    /// Which drive; [`DiskRef::NONE`]: none.
+    /// The drive; [`DiskRef::NONE`]: none.
     pub disk: DiskRef,
     /// Its first block.
     pub start_lba: u64,
@@ -67,19 +68,19 @@ pub struct VolumePart {
     pub volume: Guid,
     /// When it was configured.
     pub timestamp: Time,
-    /// Counts its changes: 0 follows all ones.
+    /// The number of its latest change; 0 follows all ones.
     pub sequence: u32,
-    /// The strip is 2 to this power of blocks. Where there are no strips Linux md writes 0xFF.
+    /// The strip has 2 to this power blocks. Linux md writes 0xFF for levels without strips.
     pub strip_shift: u8,
     /// The primary level, such as 5.
     pub primary_level: u8,
-    /// Its qualifier, which says where parity or copies are.
+    /// Its qualifier: the layout of parity or copies.
     pub qualifier: u8,
-    /// How many spans the volume has.
+    /// The number of spans of the volume.
     pub spans: u8,
-    /// Which of them this is.
+    /// The index of this span.
     pub span: u8,
-    /// How the spans are joined; it means nothing where there is only one.
+    /// The join of the spans; it has no meaning with one span.
     pub secondary_level: u8,
     /// Blocks used on each drive.
     pub blocks: u64,
@@ -87,54 +88,54 @@ pub struct VolumePart {
     pub volume_blocks: u64,
     /// The volume's block size (revision 2.0; all ones: the drives').
     pub block_bytes: u16,
-    /// Parity moves every 2 to this power of stripes (level 0x35).
+    /// Parity rotates every 2 to this power stripes (level 0x35).
     pub rotate_shift: u8,
     /// Spares of this volume.
     pub spares: [DiskRef; 8],
     /// Cache policy: bits in the last byte.
     pub cache_policy: [u8; 8],
-    /// How much of the drives background work may take, 0 to 255.
+    /// The share of the drives that background work may take, 0 to 255.
     pub background_rate: u8,
-    /// Parity strips of a stripe (level 7).
+    /// The number of parity strips in a stripe (level 7).
     pub parity_disks: u8,
     /// The generator polynomial (level 7).
     pub polynomial: u16,
-    /// How constants are made (level 7).
+    /// The construction of the constants (level 7).
     pub constants: u8,
-    /// The vendor's: four areas and the scratch space.
+    /// Vendor data: four areas and the scratch space.
     pub vendor: [u8; 128],
     /// The drives, by slot within the span.
     pub elements: Vec<Element>,
 }
 
-/// What a spare stands in for.
+/// The assignment of a spare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpareRecord {
-    /// When it was made one.
+    /// The time of the assignment.
     pub timestamp: Time,
-    /// Bits.
+    /// Its kind: bits.
     pub kind: u8,
-    /// How many entries it has room for.
+    /// The most entries.
     pub most: u16,
-    /// Which spans of which volumes it stands in for, where it is dedicated.
+    /// The spans and volumes that a dedicated spare protects.
     pub protects: Vec<(Guid, u16)>,
 }
 
 impl SpareRecord {
-    /// It stands in for the volumes that it lists; otherwise for any.
+    /// It protects the volumes that it lists; otherwise all.
     pub const DEDICATED: u8 = 1;
-    /// It becomes a spare again when the drive that it stands in for has been replaced.
+    /// It becomes a spare again when the failed drive has been replaced.
     pub const REVERTIBLE: u8 = 1 << 1;
-    /// It stands in for a drive at present.
+    /// It is an active hot spare.
     pub const ACTIVE: u8 = 1 << 2;
-    /// It stands in for drives of its enclosure first.
+    /// It protects drives of its enclosure first.
     pub const ENCLOSURE: u8 = 1 << 3;
 
     fn decode(fields: &Fields, len: usize) -> Result<SpareRecord, String> {
         let count = usize::from(fields.u16(20));
         let room = len.saturating_sub(32) / 32;
         if count > room {
-            return Err(format!("a spare's record lists {count} volumes in the room of {room}"));
+            return Err(format!("a spare's record lists {count} volumes, but has space for {room}"));
         }
         let entry = |index| {
             let entry = fields.from(32 + 32 * index);
@@ -160,7 +161,8 @@ impl SpareRecord {
     }
 }
 
-/// How many elements a record has room for: what the header says, and where that is unused (Adaptec), what fits.
+/// The most elements of a record: by the header, and where that field is unused (Adaptec), by the
+/// record's length.
 pub(super) fn most_elements(header: &Header, record_bytes: usize) -> usize {
     let fits = record_bytes.saturating_sub(ELEMENTS) / ELEMENT;
     match header.most_elements {
@@ -173,7 +175,7 @@ impl VolumePart {
     fn decode(fields: &Fields, most: usize) -> Result<VolumePart, String> {
         let count = usize::from(fields.u16(64));
         if count > most {
-            return Err(format!("a volume's record lists {count} drives in the room of {most}"));
+            return Err(format!("a volume's record lists {count} drives, but has space for {most}"));
         }
         let element = |index| Element {
             disk: DiskRef(fields.u32(ELEMENTS + 4 * index)),
@@ -235,8 +237,8 @@ impl VolumePart {
 }
 
 impl Slot {
-    /// A vendor's record of a volume for which the standard has no words: it says for whom its place is kept. `len` is the
-    /// length of a slot.
+    /// A vendor's record that reserves space for a volume that the standard cannot describe; it
+    /// carries a text. `len` is the length of a slot.
     pub(super) fn kept_for(volume: Guid, text: &str, coding: Coding, len: usize) -> Slot {
         let mut record = Writer::new(len, coding.order);
         record.u32(0, VENDORS);
@@ -269,7 +271,7 @@ impl Slot {
         slot.unwrap_or_else(|why| Slot::Damaged(why, bytes.to_vec()))
     }
 
-    /// Whether it fits a slot of that length.
+    /// Whether it fits a slot of `len` bytes.
     pub(super) fn fits(&self, header: &Header, len: usize) -> bool {
         match self {
             Slot::Empty => true,
@@ -279,7 +281,7 @@ impl Slot {
         }
     }
 
-    /// Its bytes; `len` is the length of a slot. What is damaged stays as it was.
+    /// Its bytes; `len` is the length of a slot. A damaged slot keeps its bytes.
     pub(super) fn encode(&self, header: &Header, coding: Coding, len: usize) -> Vec<u8> {
         let mut record = Writer::new(len, coding.order);
         match self {

@@ -1,19 +1,21 @@
-//! Where things are at the end of a drive that SoftROC gives a structure.
+//! Offsets in the area at the end of a drive, where SoftROC writes its structure.
 //!
 //! ```text
-//! drive                          tail: 32 MiB, and what is left over to 4 KiB
+//! drive                          tail: 32 MiB, plus the remainder to 4 KiB
 //! ┌──────────────────────────────┬───────────┬─────────┬───────────┬──────────────────────────────┬────────┐
 //! │ data of volumes              │ workspace │ primary │ secondary │ SoftROC's region             │ anchor │
 //! └──────────────────────────────┴───────────┴─────────┴───────────┴──────────────────────────────┴────────┘
 //! 0                     tail +   0           16 MiB    18 MiB      20 MiB                          last block
 //! ```
 //!
-//! On drives that were imported with data up to their end, the tail is in front of the data ([`TailPlace`]).
+//! On drives that were imported with data up to their end, the tail lies before the data
+//! ([`TailPlace`]).
 //!
-//! The limits are those of Linux md, which takes no others: 1023 physical disks, 255 virtual disks, 64 records a drive
-//! with 256 elements. Unlike Linux md's, the secondary copy is not in the workspace, which any controller may use.
+//! The limits are Linux md's, which accepts no others: 1023 physical disks, 255 virtual disks, 64
+//! records on each drive with 256 elements. Unlike in Linux md, the secondary copy is not in the
+//! workspace, which any controller may use.
 
-use super::header::{Coding, Header, Place, Section};
+use super::header::{Coding, Header, Section, SectionPlace};
 use super::logs::Extras;
 use super::names::{Guid, Time};
 use crate::tail::{BLOCK, FRONT_ANCHOR, Tail, TailPlace};
@@ -26,7 +28,7 @@ const MOST_DISKS: u16 = 1023;
 const MOST_VOLUMES: u16 = 255;
 const MOST_RECORDS: u16 = 64;
 const MOST_ELEMENTS: u16 = 256;
-/// Of a record: what comes before its elements, and what each takes.
+/// A record: the fields before its elements, and the bytes of each element.
 const RECORD_BYTES: u64 = 512 + 12 * MOST_ELEMENTS as u64;
 
 /// The tail of a drive.
@@ -38,13 +40,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// The tail at the end of a drive of that size with those blocks; `None` where there is no room for it and anything
-    /// before it, and where the size is not a whole number of blocks.
+    /// The tail at the end of a drive of that size and block size. `None` where the drive has no
+    /// space for it and some data, or where the size is not a whole number of blocks.
     pub fn of(size: ByteCount, block: SectorSize) -> Option<Site> {
         Site::at(size, block, TailPlace::End)
     }
 
-    /// The same of a tail at that place.
+    /// The same for a tail at `place`.
     pub fn at(size: ByteCount, block: SectorSize, place: TailPlace) -> Option<Site> {
         let tail = Tail::at(size, place)?;
         size.is_aligned(block.bytes()).then_some(Site { size, block, tail })
@@ -60,12 +62,12 @@ impl Site {
         self.block
     }
 
-    /// Where on the drive the tail is.
+    /// The place of the tail on the drive.
     pub fn place(&self) -> TailPlace {
         self.tail.place()
     }
 
-    /// Where the tail begins.
+    /// The start of the tail.
     pub fn tail(&self) -> ByteOffset {
         self.tail.start()
     }
@@ -75,17 +77,17 @@ impl Site {
         ByteRange::new(self.tail(), ByteCount(WORKSPACE))
     }
 
-    /// Where the primary copy begins.
+    /// The start of the primary copy.
     pub fn primary(&self) -> ByteOffset {
         self.workspace().end()
     }
 
-    /// Where the secondary copy begins.
+    /// The start of the secondary copy.
     pub fn secondary(&self) -> ByteOffset {
         self.primary() + ByteCount(COPY)
     }
 
-    /// SoftROC's own region: nobody else has a reason to write there.
+    /// SoftROC's own region: other software has no reason to write there.
     pub fn region(&self) -> ByteRange {
         let start = self.secondary() + ByteCount(COPY);
         let end = match self.tail.place() {
@@ -95,7 +97,7 @@ impl Site {
         ByteRange::from_to(start, end)
     }
 
-    /// Where the anchor is.
+    /// The offset of the anchor.
     pub fn anchor(&self) -> ByteOffset {
         anchor(self.size, self.block, self.tail.place())
     }
@@ -105,7 +107,7 @@ impl Site {
         self.blocks(self.tail.data().end().0)
     }
 
-    /// How its structure is written.
+    /// The encoding of its structure.
     pub fn coding(&self) -> Coding {
         Coding { block: self.block, ..Coding::default() }
     }
@@ -121,11 +123,11 @@ impl Site {
             let blocks = bytes.div_ceil(self.block.bytes().0) as u32;
             let offset_blocks = next;
             next += blocks;
-            Place { offset_blocks, blocks }
+            SectionPlace { offset_blocks, blocks }
         };
         let record_blocks = RECORD_BYTES.div_ceil(self.block.bytes().0);
         let records = u64::from(MOST_RECORDS + 1) * record_blocks * self.block.bytes().0;
-        let mut places = [Place::ABSENT; 8];
+        let mut places = [SectionPlace::ABSENT; 8];
         places[Section::Controller.index()] = place(512);
         places[Section::Disks.index()] = place(64 * (1 + u64::from(MOST_DISKS)));
         places[Section::Volumes.index()] = place(64 * (1 + u64::from(MOST_VOLUMES)));
@@ -155,7 +157,7 @@ impl Site {
     }
 }
 
-/// Where the anchor is of a structure that lies at that place.
+/// The offset of the anchor of a structure at that place.
 pub(super) fn anchor(size: ByteCount, block: SectorSize, place: TailPlace) -> ByteOffset {
     match place {
         TailPlace::End | TailPlace::Front => ByteOffset(size.0.saturating_sub(block.bytes().0)),

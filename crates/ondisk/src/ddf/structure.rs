@@ -1,4 +1,4 @@
-//! One drive's copy of the structure: from the bytes of its sections, and back.
+//! One drive's copy of the structure: decodes and encodes the bytes of its sections.
 
 use super::checksum::Checksum;
 use super::disks::{DiskRecord, ENTRY, OwnDisk};
@@ -12,16 +12,16 @@ use crate::tail::{Tail, TailPlace};
 use crate::{Error, ErrorKind, Result};
 use units::ByteCount;
 
-/// The controller that wrote last.
+/// The controller that wrote the structure last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Controller {
     /// Its identity.
     pub guid: Guid,
     /// PCI vendor, device, subsystem vendor, subsystem.
     pub pci: [u16; 4],
-    /// What it is called: ASCII.
+    /// Its name: ASCII.
     pub product: [u8; 16],
-    /// The vendor's.
+    /// Vendor data.
     pub vendor: Vec<u8>,
 }
 
@@ -45,17 +45,17 @@ impl Controller {
     }
 }
 
-/// All that one copy on one drive says.
+/// The content of one copy on one drive.
 ///
-/// What entries and slots are free is kept, so that bytes that were read are written back the same. Reserved bytes
-/// are 0xFF, whatever they were.
+/// Free entries and slots are kept, so that encoding reproduces the bytes that were read. Reserved
+/// bytes are written as 0xFF, whatever they were.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Structure {
-    /// How it is written.
+    /// Its encoding.
     pub coding: Coding,
     /// Its header, without its kind.
     pub header: Header,
-    /// The controller that wrote last.
+    /// The controller that wrote the structure last.
     pub controller: Controller,
     /// All drives of the group; free entries are `None`.
     pub disks: Vec<Option<DiskRecord>>,
@@ -63,15 +63,15 @@ pub struct Structure {
     pub volumes: Vec<Option<VolumeRecord>>,
     /// This drive's configuration records.
     pub slots: Vec<Slot>,
-    /// Which of the drives this is.
+    /// Identifies this drive among the records.
     pub own: OwnDisk,
-    /// Its bad block log, if it has one that can be read.
+    /// Its bad block log, if present and readable.
     pub bad_blocks: Option<BadBlockLog>,
-    /// Its vendor log, if it has one that can be read.
+    /// Its vendor log, if present and readable.
     pub vendor_log: Option<VendorLog>,
 }
 
-/// Whether a section's bytes are what they should be: signature, CRC, and room for what it counts.
+/// Checks a section: signature, CRC, and space for the entries that it counts.
 ///
 /// # Errors
 /// A sentence.
@@ -100,7 +100,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether a section begins as it should.
+/// Checks the signature of a section.
 pub(super) fn has_signature(
     section: Section,
     bytes: &[u8],
@@ -110,7 +110,7 @@ pub(super) fn has_signature(
     match section.signature() {
         Some(signature) if found != signature => {
             let name = section.name();
-            Err(format!("where the {name} should be is {found:#010x} instead of {signature:#010x}"))
+            Err(format!("the signature of the {name} is {found:#010x}, not {signature:#010x}"))
         }
         _ => Ok(()),
     }
@@ -122,7 +122,7 @@ pub(super) fn slot_bytes(header: &Header, coding: Coding) -> usize {
 }
 
 pub(super) fn slots(bytes: &[u8], header: &Header, coding: Coding) -> Vec<Slot> {
-    // A header without a record length has no slots; one record is the least that is anything.
+    // A header without a record length has no slots; the smallest record needs one block.
     let len = slot_bytes(header, coding);
     if len == 0 {
         return Vec::new();
@@ -136,17 +136,18 @@ fn entries<T>(bytes: &[u8], coding: Coding, decode: impl Fn(Fields) -> Option<T>
 }
 
 impl Structure {
-    /// Where on its drive it lies, by its places.
+    /// The place of the structure on its drive, by its addresses.
     pub fn place(&self) -> TailPlace {
         self.header.tail_place(self.coding)
     }
 
-    /// Where on a drive of that size it lies. One that ends where a tail in front does has no room for data behind it: its tail is at its end.
+    /// The same on a drive of that size. A drive that ends with a tail in front has no space for
+    /// data behind it: its tail is at its end.
     pub fn place_on(&self, size: ByteCount) -> TailPlace {
         Some(self.place()).filter(|place| Tail::at(size, *place).is_some()).unwrap_or(TailPlace::End)
     }
 
-    /// The structure of these sections, which have been checked; those that are needed are there.
+    /// Decodes a structure from sections that have been checked; the required ones are present.
     pub(super) fn decode(
         header: Header,
         coding: Coding,
@@ -184,7 +185,7 @@ impl Structure {
         })
     }
 
-    /// What this drive stands in for, if it is a spare with a record.
+    /// The assignment of this drive, if it is a spare with a record.
     pub fn spare(&self) -> Option<&SpareRecord> {
         self.slots.iter().find_map(|slot| match slot {
             Slot::Spare(spare) => Some(spare),
@@ -202,11 +203,11 @@ impl Structure {
         self.volumes.iter().flatten().find(|volume| volume.guid == guid)
     }
 
-    /// Whether everything fits its place.
+    /// Checks that every section fits its place.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] where a section is too short, [`ErrorKind::Contradiction`] where one that is needed has
-    /// no place, or there is something to say and no place for it.
+    /// [`ErrorKind::TooLarge`] where a section is too short, [`ErrorKind::Contradiction`] where a
+    /// required section, or one with content, has no place.
     pub fn check(&self) -> Result<()> {
         let is_said = |section: Section| match section {
             Section::BadBlocks => self.bad_blocks.is_some(),
@@ -223,7 +224,7 @@ impl Structure {
         Ok(())
     }
 
-    /// The same, with all free entries, slots and room that it has when it is read.
+    /// The same structure with all free entries, slots and padding that decoding yields.
     #[must_use]
     pub(super) fn padded(mut self) -> Structure {
         let bytes = |section| self.section_bytes(section).ok().flatten().unwrap_or_default();
@@ -247,8 +248,8 @@ impl Structure {
         self.header.encode(kind, self.coding)
     }
 
-    /// The bytes of a section, as long as its place; `None` where it has no place, and for diagnostics, which nobody
-    /// but their controller writes.
+    /// The bytes of a section, as long as its place; `None` where it has no place, and for
+    /// diagnostics, which only their controller writes.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] where it does not fit its place.
@@ -289,7 +290,7 @@ impl Structure {
         Ok(Some(bytes))
     }
 
-    /// The length of a section that is to be written.
+    /// The length of a section to be written.
     fn section_bytes(&self, section: Section) -> Result<Option<usize>> {
         let place = self.header.place(section);
         if !place.is_there() || section == Section::Diagnostics {
@@ -299,13 +300,13 @@ impl Structure {
         let need = self.len_of(section);
         if len > section.most_bytes() || len.0 < need as u64 {
             let name = section.name();
-            let context = format!("the DDF {name} take {need} bytes and have {} blocks", place.blocks);
+            let context = format!("the DDF {name} need {need} bytes in {} blocks", place.blocks);
             return Err(Error::new(ErrorKind::TooLarge, context));
         }
         Ok(Some(len.as_usize()))
     }
 
-    /// How many bytes a section takes at least.
+    /// The least length of a section.
     fn len_of(&self, section: Section) -> usize {
         let used = |last: Option<usize>| ENTRY + ENTRY * last.map_or(0, |last| last + 1);
         match section {

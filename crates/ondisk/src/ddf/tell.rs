@@ -1,25 +1,26 @@
-//! From structures to volumes, in the words of [`foreign`](crate::foreign).
+//! Converts structures to the volume records of [`foreign`](crate::foreign).
 //!
-//! A drive has the physical and virtual disk records of its whole group, and the configuration records of its own
-//! spans alone. So what a drive says of a volume of several spans takes the other spans from the newest drive that has
-//! them. Which drives are current, stale, copies or missing [`reconcile`](crate::foreign::reconcile()) decides, from
-//! records in which each drive speaks for itself:
+//! A drive has the physical and virtual disk records of its whole group, and the configuration
+//! records of its own spans alone. For the other spans of a volume, the record of a drive uses the
+//! newest drive that has them. [`reconcile`](crate::foreign::reconcile()) decides which drives are
+//! current, stale, copies or missing, from one record per drive:
 //!
 //! | of the record | from |
 //! | --- | --- |
-//! | identity | the GUIDs of group and volume; of LSI's, whose volumes get a new GUID at each boot, the group, the number and the name |
+//! | identity | the GUIDs of group and volume; LSI (new GUIDs at each boot): group, number, name |
 //! | sequence | the drive's header |
 //! | entries | elements by slot, with the state that the drive's physical disk records give each |
-//! | what the drive is | its physical disk data |
+//! | the drive's role | its physical disk data |
 //!
-//! An update may have been cut off between drives, so a member may be one behind. But where a volume is degraded and
-//! no record says through whom, the one that is behind is the one that the others went on without.
+//! A member may be one update behind, since an update may have been interrupted between drives. But
+//! where a volume is degraded and no record explains why, the member that is behind is the stale
+//! one.
 
 use super::copies::{CopyState, is_after};
 use super::disks::{DiskKind, DiskRecord, DiskState};
 use super::find::Drive;
 use super::header::{HeaderKind, Section as HeaderSection};
-use super::level::{self, Slots, What};
+use super::level::{self, Slots, VolumeLayout};
 use super::names::{DiskRef, Guid};
 use super::records::{SpareRecord, VolumePart};
 use super::structure::Structure;
@@ -31,7 +32,7 @@ use crate::foreign::{
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, StripSize};
 
-/// What each of these drives says, in their order.
+/// The records of each of these drives, in their order.
 pub fn tell(drives: &[&Drive]) -> Vec<Told> {
     let mut newest: BTreeMap<Key, Newest> = BTreeMap::new();
     for drive in drives {
@@ -62,7 +63,7 @@ pub fn tell(drives: &[&Drive]) -> Vec<Told> {
     drives.iter().map(told).collect()
 }
 
-/// What parts of a volume can be put together by: group, volume, and the unit of addresses.
+/// Parts of a volume with an equal key are combined: group, volume, and the unit of addresses.
 type Key = (Guid, Guid, u64);
 
 /// The newest part of each span, and the drive that has it.
@@ -80,28 +81,27 @@ fn is_newer(one: (&Drive, &VolumePart), than: (&Drive, &VolumePart)) -> bool {
     }
 }
 
-/// What is odd about a drive's structure.
+/// Notes on a drive's structure.
 fn notes(drive: &Drive) -> Vec<String> {
     let mut notes = Vec::new();
     if drive.anchor.kind != HeaderKind::Anchor || drive.structure.header.is_open() {
         let from = drive.anchor.kind.name();
         notes.push(match drive.structure.header.is_open() {
-            true => "both copies of its DDF structure were being written when it was last used".to_owned(),
+            true => "the updates of both copies of its DDF structure were interrupted".to_owned(),
             false => format!("its DDF anchor is lost; the structure was found from the {from} header"),
         });
     }
     if let Some(back) = drive.displaced_by() {
         notes.push(format!(
-            "holds its DDF anchor {back} before its end, where none belongs: a controller put it there, or \
-             it was copied from a \
-             smaller drive; it is read as it is"
+            "holds its DDF anchor {back} before its end, not at a regular place: its controller \
+             wrote it there, or the drive is a copy of a smaller one; its metadata are used"
         ));
     }
     let own = drive.structure.disk(drive.structure.own.reference);
     if own.is_some_and(|disk| disk.state.has(DiskState::UNRECOVERED_READS)) {
         notes.push(
-            "had blocks that could not be read, as its DDF metadata say without naming them; what a copy \
-             of it has there need not be right"
+            "had blocks that could not be read, which its DDF metadata do not list; a copy of it \
+             may have wrong data there"
                 .to_owned(),
         );
     }
@@ -113,9 +113,7 @@ fn notes(drive: &Drive) -> Vec<String> {
                 notes.push(format!("the {name} copy of its DDF structure is older than the other"))
             }
             CopyState::Open => {
-                notes.push(format!(
-                    "the {name} copy of its DDF structure was being written when it was last used"
-                ));
+                notes.push(format!("the update of its {name} DDF copy was interrupted"));
             }
             CopyState::Damaged => {
                 let why = copy.flaws.first().map_or("", String::as_str);
@@ -126,7 +124,7 @@ fn notes(drive: &Drive) -> Vec<String> {
     notes
 }
 
-/// What a drive's records make of one of the drives that they know.
+/// The role of a drive, by its entry in the records.
 fn role(disk: &DiskRecord, slot: u16) -> Role {
     match disk.state {
         state if state.has(DiskState::FAILED | DiskState::MISSING) => Role::Failed,
@@ -136,7 +134,7 @@ fn role(disk: &DiskRecord, slot: u16) -> Role {
     }
 }
 
-/// A volume's spans, as one drive knows them: its own, and the newest of the others.
+/// A volume's spans: the drive's own, and the newest of the others.
 struct Spans<'a> {
     parts: Vec<Option<&'a VolumePart>>,
     first: &'a VolumePart,
@@ -166,7 +164,7 @@ impl<'a> Spans<'a> {
         })
     }
 
-    /// The slot of each element, and the part that it is of.
+    /// The slot of each element, and the part that contains it.
     fn elements(&self) -> impl Iterator<Item = (u16, DiskRef, u64, &'a VolumePart)> {
         let spans = self.parts.len();
         let with_span = self.parts.iter().enumerate();
@@ -181,7 +179,7 @@ impl<'a> Spans<'a> {
         })
     }
 
-    /// Why the spans cannot be read as one volume: a sentence.
+    /// The reason why the spans do not form one volume: a sentence.
     fn differ(&self) -> Option<&'static str> {
         let first = self.first;
         let parts = || self.parts.iter().flatten();
@@ -202,13 +200,13 @@ impl<'a> Spans<'a> {
             return Some("its spans have different sizes");
         }
         if parts().any(|part| of(part) != of(first) || part.volume_blocks != first.volume_blocks) {
-            return Some("its spans are not laid out alike");
+            return Some("its spans have different layouts");
         }
         None
     }
 }
 
-/// What a drive says of a volume; `None` where it has nothing to do with it.
+/// A drive's record of a volume; `None` where it has no relation to it.
 fn record<'a>(
     structure: &'a Structure,
     volume: &VirtualDisk,
@@ -219,11 +217,11 @@ fn record<'a>(
         return Ok(None);
     }
     let Some(mut spans) = Spans::of(structure, volume, newest) else {
-        return Err(format!("of DDF volume '{name}' ({}) there is no configuration record", volume.guid));
+        return Err(format!("DDF volume '{name}' ({}) has no configuration record", volume.guid));
     };
     let part = spans.first;
     let reading = level::read(part);
-    if let What::Shape(_, slots) = reading.what {
+    if let VolumeLayout::Shape(_, slots) = reading.what {
         spans.slots = slots;
     }
     let Some(member) = member(structure, volume, &spans) else { return Ok(None) };
@@ -232,10 +230,10 @@ fn record<'a>(
     let member_size = bytes(part.blocks);
     let arrangement = match strip {
         _ if volume.state.is_morphing() => Arrangement::Other(format!(
-            "{MORPHING} when its metadata were last written: let its controller finish that"
+            "{MORPHING} when its metadata were last written: let its controller finish the reshape"
         )),
-        None if reading.has_strip && !matches!(reading.what, What::Other(_)) => {
-            Arrangement::Other(format!("its strip is said to have 2^{} blocks", part.strip_shift))
+        None if reading.has_strip && !matches!(reading.what, VolumeLayout::Other(_)) => {
+            Arrangement::Other(format!("its strip of 2^{} blocks is invalid", part.strip_shift))
         }
         _ => arrangement(structure, &spans, reading.what.clone(), strip),
     };
@@ -254,7 +252,7 @@ fn record<'a>(
         arrangement,
         strip,
         capacity: Some(bytes(part.volume_blocks)),
-        member_size: (reading.what != What::Linear).then_some(member_size),
+        member_size: (reading.what != VolumeLayout::Linear).then_some(member_size),
         slots: (spans.width * spans.parts.len()).min(usize::from(u16::MAX)) as u16,
         may_lag: u64::from(is_explained(volume, &entries)),
         entries,
@@ -296,31 +294,28 @@ fn member(structure: &Structure, volume: &VirtualDisk, spans: &Spans) -> Option<
         device: Some(Identity { text, bytes: device }),
         role,
         data,
-        // DDF does not say how far a rebuild is.
+        // DDF does not record the progress of a rebuild.
         rebuilt: matches!(role, Role::Rebuilding(_)).then_some(ByteCount::ZERO),
         bad,
         excluded,
     })
 }
 
-/// The bytes of blocks; what is said to lie beyond any drive is left out.
+/// The byte range of blocks, limited to the largest possible drive.
 fn bounded(structure: &Structure, lba: u64, blocks: u64) -> ByteRange {
     let start = structure.coding.bytes(lba).0;
     let len = structure.coding.bytes(blocks).min(ByteCount(u64::MAX - start));
     ByteRange::new(ByteOffset(start), len)
 }
 
-/// The blocks of its bad block log, whether the controller has moved them elsewhere or not: what the drive holds in their
-/// place is not valid.
+/// The blocks of its bad block log, whether the controller has remapped them or not: the original
+/// blocks are not valid.
 ///
 /// # Errors
 /// When the log is damaged: a clause.
 fn bad_blocks(structure: &Structure) -> Result<Vec<ByteRange>, String> {
     let unknown = |why: String| {
-        format!(
-            "its DDF bad block log {why}; which of its blocks are bad is not known: let its controller \
-             rebuild it"
-        )
+        format!("its DDF bad block log {why}; its bad blocks are unknown: let its controller rebuild it")
     };
     let Some(log) = &structure.bad_blocks else {
         return match structure.header.place(HeaderSection::BadBlocks).is_there() {
@@ -343,7 +338,7 @@ fn bad_blocks(structure: &Structure) -> Result<Vec<ByteRange>, String> {
     Ok(bad)
 }
 
-/// Whether a spare stands in for a volume.
+/// Whether a spare protects a volume.
 fn protects(spare: Option<&SpareRecord>, disk: &DiskRecord, volume: Guid) -> bool {
     match spare {
         Some(spare) if spare.kind & SpareRecord::DEDICATED != 0 => {
@@ -356,7 +351,7 @@ fn protects(spare: Option<&SpareRecord>, disk: &DiskRecord, volume: Guid) -> boo
 
 fn entries(structure: &Structure, spans: &Spans) -> Vec<Entry> {
     let entry = |(slot, reference, ..): (u16, DiskRef, u64, _)| {
-        // One that the group does not know any more is nobody's member.
+        // A drive that the group no longer lists is not a member.
         let disk = structure.disk(reference)?;
         Some(Entry { key: reference.to_string(), role: role(disk, slot) })
     };
@@ -371,7 +366,7 @@ fn entries(structure: &Structure, spans: &Spans) -> Vec<Entry> {
     entries
 }
 
-/// Whether a volume that is not optimal has a member that is said not to be.
+/// Whether a volume that is not optimal lists a member that is not current.
 fn is_explained(volume: &VirtualDisk, entries: &[Entry]) -> bool {
     let is_whole = volume.state.condition() == Condition::Optimal;
     is_whole || entries.iter().any(|entry| matches!(entry.role, Role::Failed | Role::Rebuilding(_)))
@@ -388,16 +383,17 @@ fn identity(structure: &Structure, volume: &VirtualDisk) -> Identity {
     Identity { text: volume.guid.to_string(), bytes }
 }
 
-/// What is said of a volume that was on its way to another layout.
+/// The note for a volume that was being reshaped.
 const MORPHING: &str = "its layout was being changed";
 
-/// Whose RAID 6 is known to have P and Q where the standard has them. MegaRAID's driver has them the other way round.
+/// Controllers whose RAID 6 has P and Q in the standard's order. MegaRAID's driver swaps them.
 const SURE_OF_Q: [&str; 3] = ["SoftROC", "Linux-MD", "FreeBSD"];
 
-fn features(structure: &Structure, volume: &VirtualDisk, what: &What) -> Vec<Feature> {
+fn features(structure: &Structure, volume: &VirtualDisk, what: &VolumeLayout) -> Vec<Feature> {
     let mut features = Vec::new();
     let is_sure = volume.guid.vendor().is_some_and(|vendor| SURE_OF_Q.contains(&vendor));
-    let has_q = matches!(what, What::Shape(shape, _) | What::Concatenated(shape) if shape.level.row().parity_strips == 2);
+    let has_q = matches!(what, VolumeLayout::Shape(shape, _) | VolumeLayout::Concatenated(shape)
+        if shape.level.row().parity_strips == 2);
     if has_q && !is_sure {
         features
             .push(Feature::Unknown("which of its two parity strips is P depends on the controller".into()));
@@ -411,12 +407,17 @@ fn features(structure: &Structure, volume: &VirtualDisk, what: &What) -> Vec<Fea
     features
 }
 
-/// The strip, where it is a length.
+/// The strip, where its exponent is valid.
 fn strip(structure: &Structure, part: &VolumePart) -> Option<ByteCount> {
     (part.strip_shift < 32).then(|| structure.coding.bytes(1 << part.strip_shift))
 }
 
-fn arrangement(structure: &Structure, spans: &Spans, what: What, strip: Option<ByteCount>) -> Arrangement {
+fn arrangement(
+    structure: &Structure,
+    spans: &Spans,
+    what: VolumeLayout,
+    strip: Option<ByteCount>,
+) -> Arrangement {
     let part = spans.first;
     let blocks = structure.coding.bytes(1);
     if part.block_bytes != u16::MAX && ByteCount(u64::from(part.block_bytes)) != blocks {
@@ -424,23 +425,21 @@ fn arrangement(structure: &Structure, spans: &Spans, what: What, strip: Option<B
             format!("it has blocks of {} bytes on drives with blocks of {}", part.block_bytes, blocks.0);
         return Arrangement::Other(context);
     }
-    if let Some(why) = spans.differ().filter(|_| what != What::Linear) {
+    if let Some(why) = spans.differ().filter(|_| what != VolumeLayout::Linear) {
         return Arrangement::Other(why.into());
     }
     let member_size = structure.coding.bytes(part.blocks);
     match what {
-        What::Shape(shape, _) => Arrangement::Shape(shape),
-        What::Linear => {
+        VolumeLayout::Shape(shape, _) => Arrangement::Shape(shape),
+        VolumeLayout::Linear => {
             let whole =
                 |part: &&VolumePart| structure.coding.bytes(part.blocks).is_aligned(StripSize::MIN.bytes());
             match spans.parts.iter().flatten().all(whole) {
                 true => Arrangement::Linear,
-                false => Arrangement::Other(
-                    "its members are not multiples of 4 KiB, and follow one another".into(),
-                ),
+                false => Arrangement::Other("its concatenated members are not multiples of 4 KiB".into()),
             }
         }
-        What::Concatenated(shape) => {
+        VolumeLayout::Concatenated(shape) => {
             let strip =
                 strip.map_or(Ok(StripSize::MIN), |strip| StripSize::new(strip).map_err(|e| e.to_string()));
             let sections = strip.and_then(|strip| {
@@ -451,6 +450,6 @@ fn arrangement(structure: &Structure, spans: &Spans, what: What, strip: Option<B
             });
             sections.map_or_else(Arrangement::Other, Arrangement::Sections)
         }
-        What::Other(why) => Arrangement::Other(why),
+        VolumeLayout::Other(why) => Arrangement::Other(why),
     }
 }

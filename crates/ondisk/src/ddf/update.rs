@@ -1,25 +1,25 @@
-//! Writing a structure so that a power cut at any write leaves one copy that says either what it said before or what
-//! it is to say.
+//! Writes a structure so that a power cut at any write leaves one copy with the old or the new
+//! content.
 //!
 //! # Fault model
-//! Between two flushes any part of what was written may be lost, block by block, in any order.
+//! Between two flushes any blocks that were written may be lost, in any order.
 //!
 //! # Protocol
 //! ```text
 //! first copy:   header, old sequence, open │ sections │ header, new sequence, closed │
 //! second copy:  header, old sequence, open │ sections │ header, new sequence, closed │ anchor │      │ is a flush
 //! ```
-//! At any moment one copy is closed and whole: the second until the first is closed again, then the first. The open
-//! header keeps the old sequence, so that readers who prefer a higher sequence to a closed header take the other copy
-//! too. The first copy is the primary, unless only the secondary is unsound: what is sound is left alone until
-//! something better is there.
+//! At any moment one copy is closed and whole: the second until the first is closed again, then the
+//! first. The open header keeps the old sequence: readers that prefer a higher sequence to a closed
+//! header take the other copy too. The first copy is the primary, unless only the secondary is
+//! unsound: a sound copy is overwritten only when the other copy is sound as well.
 //!
-//! Where the drive has no structure of that group at those places, an old anchor is removed first, and the new one,
-//! written last, makes it a member.
+//! Where the drive has no structure of that group at those places, the update removes an old anchor
+//! first, and writes the new one last, which makes the drive a member.
 
 use super::copies::{CopyReport, CopyState, is_after};
 use super::find::Drive;
-use super::header::{Header, HeaderKind, Place, Section};
+use super::header::{Header, HeaderKind, Section, SectionPlace};
 use super::logs::VendorLog;
 use super::site;
 use super::structure::Structure;
@@ -29,25 +29,25 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use units::{ByteCount, ByteOffset};
 
-/// One step of an update, to be done in order.
+/// One step of an update; steps run in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Write these bytes at that place of the drive: whole blocks.
+    /// Write these bytes: whole blocks.
     Write {
-        /// The first byte's address.
+        /// The address of the first byte.
         at: ByteOffset,
-        /// What to write.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Wait until everything before is durable.
+    /// Wait until all earlier writes are durable.
     Flush,
 }
 
-/// The steps that make a drive of that size say `new`; `old` is what it says now.
+/// The steps that write `new` to a drive of that size; `old` is its present structure.
 ///
 /// # Errors
-/// [`ErrorKind::Contradiction`] where the sequence does not follow the old one, or a place is not on the drive;
-/// [`ErrorKind::TooLarge`] where something does not fit its section.
+/// [`ErrorKind::Contradiction`] where the sequence does not follow the old one, or a place is not
+/// on the drive; [`ErrorKind::TooLarge`] where a section does not fit its place.
 pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<Vec<Step>> {
     new.check()?;
     check_places(size, new)?;
@@ -56,7 +56,7 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
         Some(old) => {
             let was = old.structure.header.sequence;
             if !is_after(new.header.sequence, was) {
-                let context = format!("sequence {} is to follow {was}, and does not", new.header.sequence);
+                let context = format!("sequence {} does not follow {was}", new.header.sequence);
                 return Err(Error::new(ErrorKind::Contradiction, context));
             }
             for kind in order(old) {
@@ -82,8 +82,9 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
     Ok(steps)
 }
 
-/// The steps that make a drive of that size say `new`, whose copies are both lost, and whose anchor is that of their group
-/// and places: it stays, so that a drive on which this is cut off is what it was before.
+/// The steps that write `new` to a drive of that size whose copies are both lost, and whose anchor
+/// has the group and places of `new`. The anchor stays, so that an interruption leaves the drive as
+/// it was.
 ///
 /// # Errors
 /// As [`update`].
@@ -98,14 +99,14 @@ pub fn rewrite(size: ByteCount, new: &Structure) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Whether an update can follow what a drive says: its places and group are the same, and the sequence comes after the old
-/// one. Otherwise the drive is to be written as a new one: [`update`] without an old structure.
+/// Whether an update can follow a drive's structure: same places, same group, and a later sequence.
+/// Otherwise the drive is written as a new one: [`update`] without an old structure.
 pub fn follows(old: &Drive, new: &Structure) -> bool {
     is_in_place(old, new) && is_after(new.header.sequence, old.structure.header.sequence)
 }
 
-/// The steps that make a drive's copies equal again: what is damaged, or older, is written anew from the copy that was
-/// used. None where nothing is to be done.
+/// The steps that make a drive's copies equal again: a damaged or older copy is rewritten from the
+/// one that is used. Empty where no repair is needed.
 ///
 /// # Errors
 /// As [`update`].
@@ -119,7 +120,7 @@ pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
     check_places(drive.size, &sound)?;
     let (mut steps, mut sections) = (Vec::new(), Sections::of(&sound));
     let bad = drive.copies.iter().filter(|copy| copy.needs_repair());
-    // What counted only because it was alike in both goes with the first that is written.
+    // CRCs that are accepted because all copies share them are lost with the first rewritten copy.
     let odd = drive.copies.iter().filter(|copy| !copy.needs_repair() && copy.has_odd_checksums);
     let odd = odd.filter(|copy| copy.state != CopyState::Absent);
     for copy in bad.chain(odd) {
@@ -129,8 +130,8 @@ pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// The steps that take a drive's structure away: the anchor, then the headers, so that nothing is found by a search
-/// either. What else is there stays.
+/// The steps that remove a drive's structure: the anchor, then the headers, so that a search does
+/// not find it either. Other blocks stay.
 pub fn clear(drive: &Drive) -> Vec<Step> {
     let zeroes = |at| Step::Write { at, bytes: vec![0; drive.structure.coding.block_bytes()] };
     let last = anchor_of(drive.size, &drive.structure);
@@ -151,7 +152,7 @@ pub fn clear(drive: &Drive) -> Vec<Step> {
     steps
 }
 
-/// Whether a drive's copies lie where the new ones are to lie, of the same group, written in the same way.
+/// Whether the old copies have the places, the group and the encoding of the new ones.
 fn is_in_place(old: &Drive, new: &Structure) -> bool {
     let (was, header) = (&old.structure.header, &new.header);
     old.structure.coding == new.coding
@@ -166,7 +167,7 @@ fn copies_of(structure: &Structure) -> Vec<HeaderKind> {
     }
 }
 
-/// In which order the copies are written: one that is unsound first.
+/// The order in which the copies are written: an unsound one first.
 fn order(old: &Drive) -> Vec<HeaderKind> {
     let mut kinds = copies_of(&old.structure);
     let is_bad = |kind: &HeaderKind| old.copies.iter().any(|copy| copy.kind == *kind && copy.needs_repair());
@@ -186,7 +187,7 @@ fn write_anchor(steps: &mut Vec<Step>, size: ByteCount, old: Option<&Drive>, new
     steps.push(Step::Flush);
 }
 
-/// The bytes of a structure's sections: those of both copies are the same, and long.
+/// The bytes of a structure's sections, shared by both copies because they are long.
 struct Sections<'a> {
     of: &'a Structure,
     bytes: BTreeMap<usize, Option<Vec<u8>>>,
@@ -238,7 +239,7 @@ fn write_copy(
     Ok(())
 }
 
-/// Whether two structures have the same bytes in a section that lies at the same place.
+/// Whether two structures have the same bytes in a section, at the same place.
 fn says_the_same(known: &Structure, new: &Structure, section: Section) -> bool {
     match section {
         Section::Controller => known.controller == new.controller,
@@ -252,11 +253,11 @@ fn says_the_same(known: &Structure, new: &Structure, section: Section) -> bool {
     }
 }
 
-/// What parts of a log are written anew: a log is long, and little of it changes.
+/// The unit in which changes of a log are written: a log is long, and few of its bytes change.
 const PART: usize = 4096;
 
-/// The parts of a section that differ from the log that is in its place, by what it holds; all of it where that is not
-/// known, or is no log.
+/// The parts of a section that differ from the `known` log in its place; the whole section where
+/// that is unknown, or no log.
 fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
     let Some(known) = known else { return std::iter::once(0..bytes.len()).collect() };
     let was =
@@ -264,7 +265,7 @@ fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
     let mut changed: Vec<Range<usize>> = Vec::new();
     for (index, part) in bytes.chunks(PART).enumerate() {
         let range = index * PART..index * PART + part.len();
-        // The first part has the checksum of all of it.
+        // The first part has the checksum of the whole log.
         if index > 0 && was(range.clone()) == Some(part) {
             continue;
         }
@@ -276,11 +277,12 @@ fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
     changed
 }
 
-/// Whether everything lies on the drive, before the anchor, and the copies apart from one another.
+/// Checks that the sections lie on the drive, before the anchor, and that the copies do not
+/// overlap.
 fn check_places(size: ByteCount, new: &Structure) -> Result<()> {
     let header = &new.header;
     let wrong = |what: &str| {
-        let context = format!("the DDF structure is to be written {what}; the drive has {} bytes", size.0);
+        let context = format!("the DDF structure would be written {what}; the drive has {} bytes", size.0);
         Err(Error::new(ErrorKind::Contradiction, context))
     };
     let ends = header.places.iter().filter(|place| place.is_there());
@@ -295,8 +297,8 @@ fn check_places(size: ByteCount, new: &Structure) -> Result<()> {
     if header.has_secondary() && header.primary_lba.abs_diff(header.secondary_lba) < end {
         return wrong("with copies that overlap");
     }
-    // One section that lies on another, or on the header, would be written over as soon as it is written.
-    let place = |place: &Place| (u64::from(place.offset_blocks), u64::from(place.blocks));
+    // A section that overlaps another, or the header, would be overwritten.
+    let place = |place: &SectionPlace| (u64::from(place.offset_blocks), u64::from(place.blocks));
     let mut places: Vec<(u64, u64)> =
         header.places.iter().filter(|place| place.is_there()).map(place).collect();
     places.push((0, 1));

@@ -13,21 +13,21 @@ use super::names::{Guid, Name};
 /// The condition of a volume, as its controller wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Condition {
-    /// All its members are there.
+    /// All its members are online.
     Optimal,
-    /// Members are out, and no more may be lost.
+    /// Members are missing or failed, and one more loss makes it fail.
     Degraded,
     /// It was deleted.
     Deleted,
-    /// Its members are not there.
+    /// Its members are missing.
     Missing,
-    /// More is lost than its level survives.
+    /// Its level does not survive the loss.
     Failed,
-    /// Members are out, and more may be lost.
+    /// Members are missing or failed, and it survives at least one more.
     PartiallyOptimal,
     /// It was taken offline (revision 2.0).
     Offline,
-    /// 7, which the standard does not know.
+    /// Value 7, which the standard does not define.
     Unknown,
 }
 
@@ -36,9 +36,9 @@ pub enum Condition {
 pub struct VolumeState(pub u8);
 
 impl VolumeState {
-    /// Its layout is being changed.
+    /// It is being reshaped.
     pub const MORPHING: u8 = 1 << 3;
-    /// Parity or copies may be at odds with data: it was being written.
+    /// Parity or copies may not match the data: writes were in progress.
     pub const NOT_CONSISTENT: u8 = 1 << 4;
 
     /// A state of that condition, neither morphing nor inconsistent.
@@ -69,18 +69,18 @@ impl VolumeState {
         }
     }
 
-    /// Whether its layout is being changed.
+    /// Whether it is being reshaped.
     pub fn is_morphing(self) -> bool {
         self.0 & VolumeState::MORPHING != 0
     }
 
-    /// Whether parity or copies may be at odds with data.
+    /// Whether parity or copies may not match the data.
     pub fn is_inconsistent(self) -> bool {
         self.0 & VolumeState::NOT_CONSISTENT != 0
     }
 }
 
-/// How far the first initialisation of a volume is, and what hosts may do.
+/// The state of the initialisation of a volume, and the access of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeAccess(pub u8);
 
@@ -90,7 +90,7 @@ impl VolumeAccess {
     /// Not initialised; hosts read and write.
     pub const NOT_INITIALISED: VolumeAccess = VolumeAccess(0);
 
-    /// Whether its parity or copies were made to agree with its data once.
+    /// Whether its parity or copies have been initialised.
     pub fn is_initialised(self) -> bool {
         self.0 & 3 == 2
     }
@@ -108,14 +108,15 @@ pub struct VolumeRecord {
     pub guid: Guid,
     /// Its number, such as that of a LUN.
     pub number: u16,
-    /// Bits 31 to 16: who owns it; 0 shared, 1 its drives are bound together, 2 the name is Unicode, 3 the owner is
-    /// valid. Linux md puts other things there, so it is carried as it is.
+    /// Bits 31 to 16: the owner; 0 shared, 1 its drives are bound together, 2 the name is Unicode,
+    /// 3 the owner is valid. Linux md puts other values there, so it is kept unchanged.
     pub kind: u32,
     /// Its state.
     pub state: VolumeState,
     /// Its initialisation and access.
     pub access: VolumeAccess,
-    /// How many more drives it can lose while partially optimal (revision 2.0; otherwise all ones).
+    /// The number of drives that it can still lose while partially optimal (revision 2.0; otherwise
+    /// all ones).
     pub failures_left: u8,
     /// Its name.
     pub name: Name,

@@ -9,8 +9,8 @@
 //!          0x24  4 length of all                    map: 48 bytes, then 4 for each member
 //! ```
 //!
-//! All is little-endian. The metadata are the same on all drives: a drive knows which one it is by its serial number
-//! alone. Names follow mdadm's `super-intel.c`.
+//! All numbers are little-endian. The metadata are the same on all drives: only its serial number
+//! identifies a drive in them. Names follow mdadm's `super-intel.c`.
 
 mod limits;
 
@@ -29,7 +29,8 @@ const DISKS: usize = 0xD8;
 const DISK: usize = 48;
 const VOLUME: usize = 112;
 const MAP: usize = 48;
-/// No more is read: 255 disks and as many volumes with two maps of all disks would be less.
+/// The most bytes that are read: 255 disks and as many volumes with two maps of all disks need
+/// less.
 const LONGEST: u64 = 1 << 20;
 
 const DISK_SPARE: u32 = 1;
@@ -38,13 +39,13 @@ const DISK_JOURNAL: u32 = 0x0200_0000;
 const NEEDS_REBUILD: u32 = 1 << 24;
 const NO_FAILED_DISK: u8 = 0xFF;
 
-/// Where a volume says what kind of migration it is in.
+/// The offset of a volume's kind of migration.
 const MIGRATION_TYPE: usize = 89;
 const GENERAL_MIGRATION: u8 = 3;
-/// The state of a map whose parity or copies were never made to agree.
+/// The state of a map whose parity or copies were never initialised.
 const UNINITIALISED: u8 = 1;
 
-/// The metadata on a drive, whose serial number the glimpse may know.
+/// Decodes the metadata on a drive; the probe buffer may have its serial number.
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = Told::default();
     for block in [512, 4096] {
@@ -62,7 +63,7 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
-/// Anchors on a drive, sound or not.
+/// The ranges of anchors on a drive, valid or not.
 pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
     let anchor = |block: u64| {
         let at = glimpse.size().0.checked_sub(2 * block)?;
@@ -72,7 +73,8 @@ pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
     [512, 4096].into_iter().filter_map(anchor).collect()
 }
 
-/// The metadata around an anchor that a search came to, if they know of a drive that ended one block behind it.
+/// The metadata around an anchor that a search found, if they list a drive that ended one block
+/// behind it.
 pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Option<Displaced> {
     if !head.starts_with(SIGNATURE) {
         return None;
@@ -94,7 +96,7 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Optio
     })
 }
 
-/// Everything in order, where there is an anchor at that place and all of it could be read.
+/// All metadata in order, where an anchor is at that place and the rest is readable.
 fn metadata(glimpse: &Glimpse, block: u64, anchor_at: u64) -> Option<Result<Vec<u8>, String>> {
     let anchor = glimpse.bytes(anchor_at, block)?;
     if !anchor.starts_with(SIGNATURE) {
@@ -102,13 +104,13 @@ fn metadata(glimpse: &Glimpse, block: u64, anchor_at: u64) -> Option<Result<Vec<
     }
     let length = u64::from(u32_at(anchor, 0x24));
     if length < DISKS as u64 || length > LONGEST {
-        return Some(Err(format!("it cannot be {length} bytes long")));
+        return Some(Err(format!("its length of {length} bytes is invalid")));
     }
     let more = length.div_ceil(block).saturating_sub(1) * block;
     let mut bytes = anchor.to_vec();
     if more > 0 {
         let Some(start) = anchor_at.checked_sub(more) else {
-            return Some(Err("it begins before the drive does".into()));
+            return Some(Err("it would begin before the drive".into()));
         };
         bytes.extend(glimpse.bytes(start, more)?);
     }
@@ -129,18 +131,18 @@ struct Volume<'a> {
     bytes: &'a [u8],
     index: usize,
     map: Map<'a>,
-    /// What it was before a migration; while a member is rebuilt, the map that says so.
+    /// The map before a migration; during the rebuild of a member, the map with its mark.
     source: Option<Map<'a>>,
 }
 
 impl Volume<'_> {
-    /// Whether its data move: initialisation, rebuild and verification do not move them.
+    /// Whether a migration moves its data: initialisation, rebuild and verification do not.
     fn is_moved(&self) -> bool {
         self.bytes.get(MIGRATION_TYPE) == Some(&GENERAL_MIGRATION)
     }
 
-    /// Index into the table of disks, and whether the member is being rebuilt. mdadm marks that in the second map, which it has for as long as the
-    /// rebuild takes (`imsm_process_update`).
+    /// Index into the table of disks, and whether the member is being rebuilt. mdadm marks the
+    /// member in the second map, which exists during the rebuild (`imsm_process_update`).
     fn order(&self, slot: u8) -> (usize, bool) {
         let (disk, is_marked) = self.map.order(slot);
         let second = self.source.filter(|map| !self.is_moved() && slot < map.members());
@@ -176,7 +178,7 @@ impl Map<'_> {
         self.bytes.get(14).copied().unwrap_or(0)
     }
 
-    /// The slot that failed, in a map that is degraded or failed.
+    /// The failed slot, in a map that is degraded or failed.
     fn failed(&self) -> Option<u8> {
         let state = self.state();
         let slot = self.bytes.get(18).copied().unwrap_or(NO_FAILED_DISK);
@@ -204,12 +206,13 @@ impl Image {
         if !is_known {
             told.notes.push("holds Intel RAID metadata that do not list its serial number".into());
         }
-        // What lies between a drive and this machine may tell a number of its own: that says no more than none.
+        // A bridge in front of the drive may report its own serial number: an unlisted number
+        // counts as unknown.
         let own = own.filter(|_| is_known);
         let mut at = DISKS + DISK * self.disks();
         for index in 0..usize::from(self.byte(0x39)) {
             let Some((volume, next)) = self.volume(at, index) else {
-                told.notes.push(format!("holds Intel RAID metadata whose volume {index} is cut off"));
+                told.notes.push(format!("holds Intel RAID metadata with a truncated volume {index}"));
                 return told;
             };
             told.records.push(self.record(&volume, own.as_deref()));
@@ -234,7 +237,7 @@ impl Image {
         self.bytes.get(at..at + 16).map(text).unwrap_or_default()
     }
 
-    /// The size of the drive that a disk of the table is.
+    /// The size of a disk of the table.
     fn disk_size(&self, disk: usize) -> ByteCount {
         let at = DISKS + DISK * disk;
         self.sectors(u64::from(u32_at(&self.bytes, at + 16)) | u64::from(u32_at(&self.bytes, at + 32)) << 32)
@@ -339,7 +342,8 @@ impl Image {
         };
         let unit = u64::from(u32_at(volume.bytes, 80)) | u64::from(u32_at(volume.bytes, 96)) << 32;
         Some(Reshape {
-            // Units are described by the migration record, outside these metadata: without it the place is not known.
+            // Only the migration record, outside these metadata, describes units: the position is
+            // unknown here.
             position: ByteOffset(0),
             backwards: false,
             from: words(&source),
@@ -413,7 +417,7 @@ impl Image {
     }
 }
 
-/// Level and layout in words, and as an arrangement.
+/// Level and layout as text, and as an arrangement.
 fn arrangement(level: u8, members: u16) -> (&'static str, &'static str, Arrangement) {
     let shape = |level| Shape::new(level, DriveCount(members));
     let (name, layout, shape) = match level {
@@ -425,7 +429,7 @@ fn arrangement(level: u8, members: u16) -> (&'static str, &'static str, Arrangem
             let parity = Some(ParityArrangement::LeftAsymmetric);
             ("raid5", "left-asymmetric", Shape { parity, ..shape(Level::Raid5) })
         }
-        _ => return ("unknown", "", Arrangement::Other(format!("its level {level} is not known here"))),
+        _ => return ("unknown", "", Arrangement::Other(format!("level {level} is not supported"))),
     };
     match shape.check() {
         Ok(()) => (name, layout, Arrangement::Shape(shape)),
@@ -437,7 +441,8 @@ fn pairs(members: u16) -> (&'static str, &'static str, Shape) {
     ("raid10", "near 2", Shape { spans: Some(members / 2), ..Shape::new(Level::Raid10, DriveCount(members)) })
 }
 
-/// A serial number as the metadata have it: without white space, colons replaced, the last 16 characters.
+/// A serial number in the form of the metadata: without white space, colons replaced, the last 16
+/// characters.
 fn normal_serial(serial: &str) -> String {
     let letters = serial.chars().filter(|letter| letter.is_ascii() && !letter.is_ascii_whitespace());
     let letters: Vec<char> = letters.map(|letter| if letter == ':' { ';' } else { letter }).collect();
@@ -454,7 +459,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// A map of disks 0 to 3, in which these slots are marked.
+    /// A map of disks 0 to 3 with these slots marked.
     fn map(marked: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; MAP];
         bytes[16] = 4;
@@ -465,7 +470,8 @@ mod tests {
         bytes
     }
 
-    /// A member that was being rebuilt when its machine was turned off passed for current: mdadm marks it in the second map alone.
+    /// Regression: a member whose rebuild was interrupted passed for current: mdadm marks it in the
+    /// second map alone.
     #[test]
     fn a_member_that_is_being_rebuilt_is_marked_in_the_second_map() {
         let (first, second) = (map(&[]), map(&[2]));

@@ -1,26 +1,31 @@
-//! What members lack though their drives are there: blocks on a list of bad blocks, what was cut off with the end of
-//! a drive, and all of it where the metadata of a member cannot be followed. It counts as unreadable on that member.
+//! Unreadable parts of members whose drives are present: blocks on a list of bad blocks, data
+//! beyond the end of a truncated drive, and whole members whose metadata cannot be interpreted.
+//! They count as unreadable on that member.
 
 use super::reconcile::{FoundMember, Seen, Standing};
 use super::record::{Feature, VolumeRecord};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The most runs of bad blocks that a sentence names.
+/// The most runs of bad blocks in a sentence.
 const NAMED_RUNS: usize = 4;
 const SECTOR: u64 = 512;
 
-/// What there is to say of what members lack.
+/// The notes on unreadable parts of members.
 #[derive(Default)]
-pub(super) struct Lacking {
-    /// A sentence for each.
+pub(super) struct UnreadableNotes {
+    /// One sentence for each.
     pub(super) reasons: Vec<String>,
-    /// Why the volume must not be written to: a sentence each.
+    /// The reasons why the volume must not be written to: one sentence each.
     pub(super) no_writing: Vec<String>,
 }
 
-/// Notes of each current member what of it counts as unreadable, or that all of it does.
-pub(super) fn note(kept: &[&Seen], members: &mut [FoundMember], record: &mut VolumeRecord) -> Lacking {
-    let mut lacking = Lacking::default();
+/// Records the unreadable ranges of each current member, or excludes the member.
+pub(super) fn note(
+    kept: &[&Seen],
+    members: &mut [FoundMember],
+    record: &mut VolumeRecord,
+) -> UnreadableNotes {
+    let mut lacking = UnreadableNotes::default();
     for member in members.iter_mut().filter(|member| member.standing == Standing::Current) {
         let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else { continue };
         let used = used(record, member.data);
@@ -36,8 +41,8 @@ pub(super) fn note(kept: &[&Seen], members: &mut [FoundMember], record: &mut Vol
         if !member.unreadable.is_empty() {
             lacking.reasons.push(bad_blocks(&seen.name, &member.unreadable));
             lacking.no_writing.push(format!(
-                "{} has a list of bad blocks, which an import would lose: let the system that made it \
-                 write them anew",
+                "{} has a list of bad blocks, which an import would drop: let the original system \
+                 rewrite these blocks",
                 seen.name
             ));
             if !record.features.contains(&Feature::BadBlocks) {
@@ -49,7 +54,8 @@ pub(super) fn note(kept: &[&Seen], members: &mut [FoundMember], record: &mut Vol
             lacking.reasons.push(cut_off(seen, member.data, gone.len));
             if !gone.is_empty() {
                 lacking.no_writing.push(format!(
-                    "{} is cut off, and an import needs all of its data: use a drive of at least {}",
+                    "{} is truncated, and an import needs all of its data: use a drive of at \
+                     least {}",
                     seen.name,
                     ByteCount(used.end().0)
                 ));
@@ -60,7 +66,7 @@ pub(super) fn note(kept: &[&Seen], members: &mut [FoundMember], record: &mut Vol
     lacking
 }
 
-/// What lies within a range, in ascending order and without overlaps.
+/// The parts of the runs within a range, in ascending order and without overlaps.
 fn within(runs: &[ByteRange], range: ByteRange) -> Vec<ByteRange> {
     let inside = runs.iter().map(|run| run.intersection(range)).filter(|run| !run.is_empty());
     let mut inside: Vec<ByteRange> = inside.collect();
@@ -75,14 +81,14 @@ fn within(runs: &[ByteRange], range: ByteRange) -> Vec<ByteRange> {
     merged
 }
 
-/// What the volume uses of a member's data.
+/// The part of a member's data that the volume uses.
 fn used(record: &VolumeRecord, data: ByteRange) -> ByteRange {
-    // A reshape that moves the data has all of them in use.
+    // A reshape that moves the data uses all of them.
     let size = record.member_size.filter(|_| record.reshape().is_none());
     ByteRange::new(data.start, size.map_or(data.len, |size| size.min(data.len)))
 }
 
-/// Why a member is not read at all.
+/// The reason why a member is excluded.
 fn nothing_of(seen: &Seen, used: ByteRange) -> Option<String> {
     let name = &seen.name;
     if let Some(why) = &seen.record.member.excluded {
@@ -91,8 +97,8 @@ fn nothing_of(seen: &Seen, used: ByteRange) -> Option<String> {
     let is_gone = !used.is_empty() && used.start.0 >= seen.size.0;
     is_gone.then(|| {
         format!(
-            "{name} is excluded: it is cut off before its data, which begin at {} of the drive, and it has \
-             {}",
+            "{name} is excluded: it is truncated before its data, which begin at {}; the drive \
+             has {}",
             ByteCount(used.start.0),
             seen.size
         )
@@ -111,9 +117,8 @@ fn bad_blocks(name: &str, runs: &[ByteRange]) -> String {
         more => format!(" and {more} more runs"),
     };
     format!(
-        "{name} has a list of bad blocks: its sectors {}{more} ({all}) count as unreadable, and are \
-         computed from other \
-         members where the level allows",
+        "{name} has a list of bad blocks: its sectors {}{more} ({all}) count as unreadable; \
+         redundancy serves them where the level has any",
         named.join(", ")
     )
 }
@@ -122,14 +127,14 @@ fn cut_off(seen: &Seen, data: ByteRange, gone: ByteCount) -> String {
     let (name, size, end) = (&seen.name, seen.size, ByteCount(data.end().0));
     let short = ByteCount(data.end().0.saturating_sub(size.0));
     let consequence = match gone.is_zero() {
-        true => "the volume uses nothing of that".to_owned(),
+        true => "the volume does not use that part".to_owned(),
         false => format!(
-            "the last {gone} of what the volume uses count as unreadable, and are computed from other \
-             members where the level allows"
+            "the last {gone} of the volume's part count as unreadable; redundancy serves them \
+             where the level has any"
         ),
     };
     format!(
-        "{name} is cut off: its metadata say that its data end at {end}, and it has {size}, {short} less; \
-         {consequence}"
+        "{name} is truncated: its data end at {end} by its metadata, and it has {size}, {short} \
+         less; {consequence}"
     )
 }

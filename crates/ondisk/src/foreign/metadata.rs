@@ -1,14 +1,14 @@
-//! Where the metadata are by which other systems know a drive.
+//! The metadata that identify a drive to other systems.
 
-use super::glimpse::{Glimpse, Got};
+use super::glimpse::{Glimpse, RangeState};
 use super::{imsm, md};
 use crate::ddf::{self, Effort, HEADER_SIGNATURE, Look, Step};
 use crate::tail::{Tail, TailPlace};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The blocks without which no system takes the drive for a member of anything: superblocks of Linux md, anchors of IMSM
-/// and of DDF, DDF's headers. In the order in which they are to be removed. To be called until the glimpse wants
-/// nothing more.
+/// The blocks that other systems need to detect the drive as a member: superblocks of Linux md,
+/// anchors of IMSM and of DDF, DDF's headers. They are in the order of removal. Call this until the
+/// probe buffer wants nothing more.
 pub fn metadata(glimpse: &Glimpse) -> Vec<ByteRange> {
     let mut ranges = ddf_anchors(glimpse);
     if let Look::Found(drive) = ddf::look(glimpse, Effort::Own) {
@@ -28,8 +28,8 @@ pub fn metadata(glimpse: &Glimpse) -> Vec<ByteRange> {
     once
 }
 
-/// Whether a tail in front can be where it is: its drive carries an array of Linux md, which uses nothing of that. To be
-/// called until the glimpse wants nothing more.
+/// Whether a tail in front may be valid: its drive carries an array of Linux md that does not use
+/// this space. Call this until the probe buffer wants nothing more.
 pub fn leaves_room(glimpse: &Glimpse, tail: &Tail) -> bool {
     let Some(unused) = md::unused_in_front(glimpse) else { return false };
     let is_free = |range: &ByteRange| unused.iter().any(|unused| unused.contains(*range));
@@ -37,7 +37,7 @@ pub fn leaves_room(glimpse: &Glimpse, tail: &Tail) -> bool {
     is_free(&tail.range()) && (tail.place() != TailPlace::FrontWithAnchor || is_free(&anchor))
 }
 
-/// Anchors where they are by the standard, and where Adaptec has them, sound or not.
+/// Anchors at the standard's places and Adaptec's, valid or not.
 fn ddf_anchors(glimpse: &Glimpse) -> Vec<ByteRange> {
     let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
     let size = glimpse.size().0;
@@ -46,8 +46,8 @@ fn ddf_anchors(glimpse: &Glimpse) -> Vec<ByteRange> {
         (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
     });
     let is_one = |range: &ByteRange| match glimpse.get(*range) {
-        Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
-        Got::Unreadable | Got::NotYet => false,
+        RangeState::Read(block) => begins.iter().any(|begin| block.starts_with(begin)),
+        RangeState::Unreadable | RangeState::NotYet => false,
     };
     places.filter(is_one).collect()
 }

@@ -1,4 +1,4 @@
-//! Arrays that other systems made: what their metadata say, in words that are common to all formats.
+//! Arrays of other systems: decodes their metadata into records that are common to all formats.
 //!
 //! ```text
 //! drive 0 ─ Glimpse ─► decoder ─► Record ┐
@@ -6,31 +6,32 @@
 //! drive 2 ─ Glimpse ─► decoder ─► Record ┘
 //! ```
 //!
-//! A decoder sees one drive. It asks a [`Glimpse`] for the bytes that it needs; what is not there yet is noted, read
-//! by whoever has the drive, and the decoder is called again, until it asks for nothing more. What it finds are
-//! [`Record`]s: what this drive says of a volume ([`VolumeRecord`]) and of its own part in it ([`MemberRecord`]).
-//! [`reconcile`] puts the records of all drives together: the newest speaks for a volume, and says which members are
-//! current, stale, copies or missing.
+//! A decoder sees one drive. It takes bytes from a [`Glimpse`], the probe buffer; missing ranges
+//! are noted, the caller reads them and runs the decoder again, until no range is missing. The
+//! decoder returns [`Record`]s: the drive's description of a volume ([`VolumeRecord`]) and of its
+//! own part ([`MemberRecord`]). [`reconcile`] combines the records of all drives: the newest record
+//! of a volume counts, and determines which members are current, stale, copies or missing.
 //!
-//! A volume's bytes are one or more [`Section`]s, each a [`layout::Shape`] over the same stretch of some members: one
-//! section for all ordinary levels, more for drives of different sizes, which no single shape can say.
+//! A volume's bytes are one or more [`Section`]s, each a [`layout::Shape`] over the same stretch of
+//! some members: one section for all ordinary levels, several for drives of different sizes, which
+//! no single shape describes.
 //!
-//! Nothing here writes, and nothing trusts what it reads: lengths and counts are held against the format's limits
-//! before anything is reserved for them.
+//! This module never writes. All input is untrusted: lengths and counts are checked against the
+//! format's limits before memory is reserved for them.
 //!
 //! | where | what |
 //! | --- | --- |
 //! | `glimpse.rs` | [`Glimpse`]: the bytes of a drive that were read so far |
-//! | `record.rs` | [`Record`], [`VolumeRecord`], [`MemberRecord`]: what one drive says |
-//! | `section.rs` | [`Arrangement`], [`Section`]: from a level on members to stretches that a layout can express |
-//! | `partitions.rs` | [`partitions()`]: where a drive's partitions are |
+//! | `record.rs` | [`Record`], [`VolumeRecord`], [`MemberRecord`]: the description by one drive |
+//! | `section.rs` | [`Arrangement`], [`Section`]: from a level to stretches with one layout |
+//! | `partitions.rs` | [`partitions()`]: the partitions of a drive |
 //! | `md/` | superblocks of Linux md |
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
-//! | `metadata.rs` | [`metadata()`]: by what other systems know a drive, and what they leave unused before their data |
+//! | `metadata.rs` | [`metadata()`]: blocks that identify a drive to other systems; unused space |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
-//! | `lacking.rs` | what members lack though their drives are there: bad blocks, cut-off ends |
+//! | `lacking.rs` | unreadable parts of members that are present: bad blocks, truncated drives |
 //! | `search.rs` | [`search()`]: metadata of a drive that was copied to a larger one |
-//! | `saved.rs` | [`FoundVolume::take_backup`]: volumes of which a file has what their members lack |
+//! | `saved.rs` | [`FoundVolume::take_backup`]: volumes with a part in a backup file |
 
 mod glimpse;
 mod imsm;
@@ -44,7 +45,7 @@ mod saved;
 mod search;
 mod section;
 
-pub use glimpse::{Glimpse, Got};
+pub use glimpse::{Glimpse, RangeState};
 pub use md::Backup;
 pub use metadata::{leaves_room, metadata};
 pub use partitions::partitions;
@@ -57,8 +58,9 @@ pub use search::search;
 pub(crate) use search::steps as search_steps;
 pub use section::{Arrangement, Section, ZoneRule, sections};
 
-/// What the metadata on a drive say, in all formats that are known here. To be called again once what the glimpse
-/// [wanted](Glimpse::wanted) has been put there, until it wants nothing more: four times at most.
+/// Decodes the metadata on a drive, in all supported formats. Call it again once the ranges that
+/// the probe buffer [wants](Glimpse::wanted) have been put there, until it wants nothing more: four
+/// times at most.
 pub fn read(glimpse: &Glimpse) -> Told {
     let mut told = imsm::read(glimpse);
     told.extend(md::read(glimpse));
@@ -68,7 +70,7 @@ pub fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
-/// Metadata of an earlier use may be left on a drive beside those in force.
+/// A drive may have metadata of an earlier use besides the current ones.
 fn several(records: &[Record]) -> Option<String> {
     let set = |record: &Record| {
         let volume = &record.volume;

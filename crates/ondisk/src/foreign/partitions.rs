@@ -1,21 +1,22 @@
-//! Where the partitions of a drive are: members are often partitions, and images often of whole drives.
+//! The partitions of a drive: members are often partitions, and images often of whole drives.
 
 use super::glimpse::Glimpse;
 use crate::bytes::{u32_at, u64_at};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// No more are looked at.
+/// The most partitions.
 const MOST: usize = 128;
-/// GPT has entries of 128 bytes, or a power of two more.
+/// GPT entries have 128 bytes, or a larger power of two.
 const GPT_ENTRIES: std::ops::RangeInclusive<u64> = 128..=4096;
 const MBR_ENTRY: usize = 16;
 const SECTOR: u64 = 512;
-/// Kinds of entries of an MBR that lead to more partitions, and the one that stands for a GPT.
+/// Types of MBR entries that lead to more partitions, and the type of the protective entry of a
+/// GPT.
 const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
 const PROTECTIVE: u8 = 0xEE;
 
-/// The partitions that the drive's table names, as far as they are on the drive; none where there is no table. To be
-/// called again when what the glimpse [wanted](Glimpse::wanted) is there.
+/// The partitions in the drive's table that lie on the drive; empty without a table. Call it again
+/// when the ranges that the probe buffer [wanted](Glimpse::wanted) are there.
 pub fn partitions(glimpse: &Glimpse) -> Vec<ByteRange> {
     let mut found = gpt(glimpse).unwrap_or_else(|| mbr(glimpse));
     found.retain(|range| {
@@ -67,7 +68,7 @@ fn mbr(glimpse: &Glimpse) -> Vec<ByteRange> {
     found
 }
 
-/// A chain of tables, each with one partition and the place of the next table, counted from the first.
+/// A chain of tables, each with one partition and the offset of the next table from the first.
 fn logical(glimpse: &Glimpse, first: u64, found: &mut Vec<ByteRange>) {
     let mut at = first;
     for _ in 0..MOST {
@@ -97,7 +98,7 @@ fn table(glimpse: &Glimpse, at: u64) -> Vec<(u8, u64, u64)> {
     used.map(|entry| (entry[4], u32_at(entry, 8).into(), u32_at(entry, 12).into())).collect()
 }
 
-/// Numbers of 32 bits each, or sums of a few: they do not overflow.
+/// Sums of a few 32-bit numbers: they do not overflow.
 fn sectors(start: u64, length: u64) -> ByteRange {
     ByteRange::new(ByteOffset(start * SECTOR), ByteCount(length * SECTOR))
 }
@@ -132,7 +133,7 @@ mod tests {
         entry(&mut drive, 400, 0, 0xFD, 2, 50);
         entry(&mut drive, 400, 1, 0x05, 100, 60);
         entry(&mut drive, 500, 0, 0xFD, 2, 40);
-        // A chain that goes back to where it was has an end.
+        // A chain with a loop ends.
         entry(&mut drive, 500, 1, 0x05, 0, 60);
         assert_eq!(starts(drive), [(64, 100), (402, 50), (502, 40)]);
         assert!(starts(vec![0; 1 << 20]).is_empty());

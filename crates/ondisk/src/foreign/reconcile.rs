@@ -1,17 +1,21 @@
-//! From what each drive says to the volumes that they make: pure, whatever the order of the drives.
+//! Combines the records of all drives into volumes: a pure function, independent of the order of
+//! the drives.
 //!
-//! # What decides
-//! - Records are about one volume when their format and the volume's identity are the same.
-//! - The record with the highest sequence number speaks for the volume. What a drive says of itself counts only as
-//!   far as that record agrees.
-//! - A member whose own record is older than the newest by more than the format allows is *stale*: the volume went on
-//!   without it. So is one that the newest record calls failed, or does not know.
-//! - Of two drives with one identity, one is a copy. The newer is the member; where they are equally new, nobody can
-//!   tell, and neither is used.
-//! - A member that is still being rebuilt is not current all over, and not used.
-//! - What a member lacks (bad blocks, what was cut off) is counted as unreadable on that member alone (`lacking.rs`).
-//! - How far a reshape has come, the current member says that knows of the least. Where some know of one and others of none, the newest says
-//!   which it is; where the data of the others begin by that, is worked out for each.
+//! # Rules
+//! - Records belong to one volume when their format and the volume's identity are the same.
+//! - The record with the highest sequence number describes the volume. A drive's record of itself
+//!   counts only as far as that record agrees.
+//! - A member whose own record is older than the newest by more than the format allows is *stale*:
+//!   the volume was used without it. So is a member that the newest record lists as failed, or not
+//!   at all.
+//! - Of two drives with one identity, one is a copy. The newer is the member; where they are
+//!   equally new, neither is used.
+//! - A member that is still being rebuilt is not completely current, and not used.
+//! - Unreadable parts of a member (bad blocks, a truncated drive) count on that member alone
+//!   (`lacking.rs`).
+//! - The least advanced current member determines the position of a reshape. Where some members
+//!   record a reshape and others do not, the newest record decides; the data offsets of the others
+//!   are derived from it.
 //!
 //! Stale members and copies are listed with the reason, and never read for the volume's data.
 
@@ -22,31 +26,31 @@ use crate::foreign::{Format, Identity};
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, MAX_DRIVES};
 
-/// A record, and the drive that carries it.
+/// A record, with the drive that carries it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Which of the drives given.
+    /// The index of the drive.
     pub drive: usize,
-    /// How the drive is named, for sentences.
+    /// The drive's name, for sentences.
     pub name: String,
     /// The drive's size.
     pub size: ByteCount,
-    /// What it says.
+    /// Its record.
     pub record: Record,
 }
 
-/// What was found for a slot.
+/// The state of a slot's drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Standing {
     /// Its data are current.
     Current,
-    /// It is being rebuilt, and not current all over.
+    /// It is being rebuilt, and not completely current.
     Rebuilding,
-    /// It may be current, and what it holds cannot be relied upon: it is not read.
+    /// It may be current, but its data are not reliable: it is not read.
     Excluded,
-    /// It is there, and the volume went on without it.
+    /// It is present, and the volume was used without it.
     Stale,
-    /// It is not there.
+    /// It is missing.
     Missing,
 }
 
@@ -63,51 +67,52 @@ impl Standing {
     }
 }
 
-/// A volume's member, and the drive that was found for it.
+/// A volume's member, and its drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundMember {
-    /// Which slot.
+    /// Its slot.
     pub slot: u16,
-    /// What was found.
+    /// Its state.
     pub standing: Standing,
-    /// Which of the drives given; `None` where it is missing.
+    /// The index of its drive; `None` where it is missing.
     pub drive: Option<usize>,
-    /// Where its data are on that drive; empty where it is missing.
+    /// The range of its data on that drive; empty where it is missing.
     pub data: ByteRange,
     /// The sequence number of its own record.
     pub sequence: Option<u64>,
-    /// When its own record last changed, in seconds since 1970.
+    /// The time of its own record's last change, in seconds since 1970.
     pub updated_unix_s: Option<u64>,
-    /// What of the drive counts as unreadable though the drive may read it, as far as the volume uses it; ascending.
+    /// The ranges of the drive that count as unreadable, within the range that the volume uses;
+    /// ascending.
     pub unreadable: Vec<ByteRange>,
-    /// Why it is not current: a sentence.
+    /// The reason why it is not current: a sentence.
     pub reason: Option<String>,
 }
 
-/// What a drive is whose place in a volume nobody can tell ([`FoundOther::what`]).
+/// The kind of a drive whose slot is unknown ([`FoundOther::what`]).
 pub const UNPLACED: &str = "unplaced";
 
-/// A drive that has to do with a volume and is none of its members.
+/// A drive that belongs to a volume without being a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundOther {
-    /// Which of the drives given.
+    /// The index of the drive.
     pub drive: usize,
-    /// What it is, in a word: `spare`, `journal`, `failed`, `stale`, `rebuilding`, `copy`, `unplaced`.
+    /// Its kind: `spare`, `journal`, `failed`, `stale`, `rebuilding`, `copy`, `unplaced`.
     pub what: &'static str,
     /// The sequence number of its own record.
     pub sequence: u64,
-    /// More about it: a sentence.
+    /// Details: a sentence.
     pub reason: String,
 }
 
-/// What can be done with a volume.
+/// The usability of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
     /// All members are current.
     Complete,
-    /// Members are missing, and all data can be read.
+    /// Members are missing, and all data are readable.
     Degraded,
-    /// Not all data can be read, or it is not known where they are.
+    /// Not all data are readable, or their layout is unknown.
     NotReadable,
 }
 
@@ -122,36 +127,37 @@ impl State {
     }
 }
 
-/// A volume, as the drives tell of it.
+/// A volume, as its drives describe it.
 #[derive(Clone, Debug)]
 pub struct FoundVolume {
     /// The newest record.
     pub record: VolumeRecord,
     /// Its members, by slot.
     pub members: Vec<FoundMember>,
-    /// Other drives that have to do with it.
+    /// Other drives that belong to it.
     pub others: Vec<FoundOther>,
-    /// Where its bytes are, in order; empty where that is not known.
+    /// The layout of its bytes, in order; empty where it is unknown.
     pub sections: Vec<Section>,
-    /// What of it lies in the backup of a reshape and not on its members: bytes of the volume, and where they begin in that file. Then the
-    /// sections are the bytes around it ([`FoundVolume::take_backup`]).
+    /// Ranges of the volume that are in a reshape's backup instead of on its members, with their
+    /// offsets in that file. The sections are then the bytes around them
+    /// ([`FoundVolume::take_backup`]).
     pub saved: Vec<(ByteRange, ByteOffset)>,
-    /// What can be done with it.
+    /// Its usability.
     pub state: State,
-    /// Why it is not complete, and what else a reader should know: a sentence each.
+    /// The reasons why it is not complete, and other notes for its readers: a sentence each.
     pub reasons: Vec<String>,
-    /// Why it must not be written to as it is: a sentence each; empty where nothing stands against it.
+    /// The reasons why it must not be written to: a sentence each; empty where writes are allowed.
     pub no_writing: Vec<String>,
 }
 
 impl FoundVolume {
-    /// The size of what can be served of it.
+    /// The size of the part that can be served.
     pub fn capacity(&self) -> ByteCount {
         let sections = self.sections.iter().map(|section| section.within.len.0);
         ByteCount(sections.chain(self.saved.iter().map(|(bytes, _)| bytes.len.0)).sum())
     }
 
-    /// Whether all its data can be read without the members in `out`, by slot.
+    /// Whether all its data are readable without the members in `out`, by slot.
     pub fn survives(&self, out: &DriveSet) -> bool {
         !self.sections.is_empty() && self.sections.iter().all(|section| section_survives(section, out))
     }
@@ -169,7 +175,7 @@ fn section_survives(section: &Section, out: &DriveSet) -> bool {
     section.geometry().is_ok_and(|geometry| geometry.survives_set(&lost))
 }
 
-/// The volumes that these records make, by format and identity.
+/// The volumes of these records, by format and identity.
 pub fn reconcile(seen: &[Seen]) -> Vec<FoundVolume> {
     let mut groups: BTreeMap<(Format, &[u8]), Vec<&Seen>> = BTreeMap::new();
     for one in seen {
@@ -184,7 +190,8 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     let mut others = Vec::new();
     let (kept, tied) = without_copies(&group, &mut others);
     let speakers = if kept.is_empty() { &group } else { &kept };
-    // Among equals one that belongs: a drive that was taken out may have been told so.
+    // Among equally new records, one of a member takes precedence: a removed drive may have a
+    // record of its removal.
     let belongs = |seen: &Seen| matches!(seen.record.member.role, Role::Active(_));
     let newest = *speakers
         .iter()
@@ -227,10 +234,10 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     Some(found)
 }
 
-/// How a sentence begins that says why there are no sections.
+/// The beginning of the sentence that explains why there are no sections.
 pub(super) const UNREADABLE: &str = "it cannot be read: ";
 
-/// Fills in sections, state and what there is to say about them.
+/// Fills in the sections, the state and the reasons.
 pub(super) fn judge(found: &mut FoundVolume) {
     let sizes: Vec<_> = found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
     match sections(&found.record, &sizes) {
@@ -252,28 +259,29 @@ pub(super) fn judge(found: &mut FoundVolume) {
     let dirty = found.record.consistency != Consistency::Clean;
     if dirty && found.state == State::Degraded {
         found.reasons.push(
-            "it was not cleanly shut down: what has to be computed for the missing members may be wrong in the \
-             stripes that were being written"
+            "it was not cleanly shut down: data computed for the missing members may be wrong in \
+             stripes with interrupted writes"
                 .into(),
         );
     } else if let (Some(log), State::Degraded) = (unapplied_log(&found.record), found.state) {
         found.reasons.push(format!(
-            "its {log} is not applied: after a crash, what has to be computed for the missing members may \
-             be wrong in the \
-             stripes that were being written"
+            "its {log} is not applied: after a crash, data computed for the missing members may \
+             be wrong in stripes with interrupted writes"
         ));
     }
 }
 
-/// The log without which parity may be stale after a crash, whatever the superblocks say: Linux md has no other mark of a
-/// crash where there is such a log.
+/// The log without which parity may be stale after a crash, whatever the superblocks say: with such
+/// a log, Linux md records a crash nowhere else.
 fn unapplied_log(record: &VolumeRecord) -> Option<&Feature> {
     record.features.iter().find(|feature| matches!(feature, Feature::Ppl | Feature::Journal))
 }
 
-/// Has a record say of its reshape what the current member says that knows of the least of it, and tells so. Metadata are on all members before a reshape
-/// writes over what the place before needs, and before hosts get at what it has passed. So where members differ, the update that says the farther place was
-/// cut off: what lies between is whole as it was, and as it is to be it need not be on a member that had not flushed it.
+/// Uses the position of the current member that is least advanced in the reshape, and adds a note.
+/// Metadata are on all members before a reshape overwrites data that the earlier position needs,
+/// and before hosts use the part that it has passed. So where members differ, the update with the
+/// later position was interrupted: the data between are complete in the old layout, but a member
+/// without a flush may lack them in the new one.
 fn go_by_the_least_advanced(
     kept: &[&Seen],
     members: &[FoundMember],
@@ -284,7 +292,8 @@ fn go_by_the_least_advanced(
         let is_it = |member: &FoundMember| member.drive == Some(seen.drive);
         members.iter().any(|member| is_it(member) && member.standing == Standing::Current)
     };
-    // One that does not know of it yet is behind a record by which nothing has moved.
+    // A member that does not record the reshape yet is behind a position at which no data have
+    // moved.
     let mut least = (&farthest, None);
     for seen in kept.iter().filter(is_current) {
         if let Some(own) = seen.record.volume.reshape()
@@ -303,16 +312,18 @@ fn go_by_the_least_advanced(
         }
     }
     Some(format!(
-        "{} says that the reshape had come to {here}, and other members that it had come to {there}: it is taken to have come to {here}, as what lies between need not be on all of them",
+        "{} records the reshape at {here}, and other members at {there}: {here} is used, since \
+         members may lack data between",
         seen.name
     ))
 }
 
-/// The first update of a reshape, or its last one, was cut off between members: some know of it, and others of none. Has the data of each begin where they do by what
-/// the newest says. What stands against writing by that: a member that does not know yet that it is over had not flushed what was moved to it since.
+/// The first or the last update of a reshape was interrupted between members: some record it,
+/// others do not. Sets the data offsets of each member by the newest record. The volume must not be
+/// written to: a member that still records the reshape had not flushed data that moved to it since.
 ///
 /// # Errors
-/// When what the members say does not go together: a sentence.
+/// When the members' records are not consistent: a sentence.
 fn where_some_know_of_no_reshape(
     kept: &[&Seen],
     members: &mut [FoundMember],
@@ -325,17 +336,19 @@ fn where_some_know_of_no_reshape(
         let by = match (record.reshape(), seen.record.volume.reshape()) {
             (None, Some(own)) => {
                 no_writing.push(format!(
-                    "{name} says that a reshape had come to {}, and other members that it is over: what was moved behind that need not be on {name}; \
-                     where other members can do without it, leave it out, and what it has is computed from them",
+                    "{name} records a reshape at {}, and other members record its end: {name} may \
+                     lack data that moved behind that; leave it out where the level survives that",
                     ByteCount(own.position.0)
                 ));
-                // Its own record begins where less is, before and after; by the newest the data are where they were moved to.
+                // Its own record begins at the offset of the shorter layout, before and after; by
+                // the newest record the data have moved.
                 own.shift.max(0)
             }
             (Some(reshape), None) if !reshape.has_begun() => reshape.shift.min(0),
             (Some(_), None) => {
                 return Err(format!(
-                    "a reshape was interrupted, of which {name} does not know, though it has moved data already; let Linux md finish it on copies of the drives"
+                    "a reshape was interrupted that {name} does not record, although it has moved \
+                     data; let Linux md finish it on copies of the drives"
                 ));
             }
             _ => continue,
@@ -343,14 +356,15 @@ fn where_some_know_of_no_reshape(
         let (data, begins) = (member.data, member.data.start.0.checked_add_signed(by));
         let begins = begins.filter(|begins| *begins <= data.end().0);
         let begins = begins.ok_or_else(|| {
-            format!("a reshape moves its data by {by} bytes, for which {name} has no room where they begin")
+            format!("a reshape moves its data by {by} bytes, for which {name} has no space")
         })?;
         member.data = ByteRange::from_to(ByteOffset(begins), data.end());
     }
     Ok(no_writing)
 }
 
-/// A reshape says of each member by how much its data move, and the places of all are taken from one.
+/// A reshape moves the data of each member by its own distance, but the layout of all members comes
+/// from one record.
 fn members_that_move_apart(kept: &[&Seen], record: &VolumeRecord) -> Option<String> {
     let way = record.reshape()?.way();
     let members = kept.iter().filter(|seen| matches!(seen.record.member.role, Role::Active(_)));
@@ -358,7 +372,8 @@ fn members_that_move_apart(kept: &[&Seen], record: &VolumeRecord) -> Option<Stri
         .filter(|seen| record.sequence.saturating_sub(seen.record.volume.sequence) <= record.may_lag)
         .find(|seen| seen.record.volume.reshape().is_some_and(|reshape| reshape.way() != way))?;
     Some(format!(
-        "a reshape was interrupted, and the data on {} move otherwise than on other members",
+        "a reshape was interrupted, and it moves the data on {} by another distance than on other \
+         members",
         other.name
     ))
 }
@@ -371,18 +386,16 @@ fn no_writing(record: &VolumeRecord) -> Vec<String> {
             Feature::Journal => {
                 reasons.push("its write journal may hold writes that its members lack".into())
             }
-            Feature::Clustered => reasons.push("it is shared between machines".into()),
-            Feature::Unknown(what) => {
-                reasons.push(format!("its metadata use what is not known here: {what}"))
-            }
-            // What bad blocks stand against follows from the members (`lacking.rs`).
+            Feature::Clustered => reasons.push("it is shared between computers".into()),
+            Feature::Unknown(what) => reasons.push(format!("it uses unsupported features: {what}")),
+            // `lacking.rs` handles bad blocks, by member.
             Feature::Bitmap | Feature::Ppl | Feature::BadBlocks | Feature::Replacement => {}
         }
     }
     reasons
 }
 
-/// Puts a drive where the newest record has it.
+/// Assigns a drive to its place in the newest record.
 fn place(
     record: &VolumeRecord,
     seen: &Seen,
@@ -401,8 +414,8 @@ fn place(
             "{name} is stale: its metadata are at number {sequence}, those of the others at {}",
             record.sequence
         ),
-        Some(Role::Failed) => format!("{name} is stale: the others call it failed, and went on without it"),
-        _ => format!("{name} is stale: the others do not know it any more, and went on without it"),
+        Some(Role::Failed) => format!("{name} is stale: the other members record it as failed"),
+        _ => format!("{name} is stale: the other members no longer list it"),
     };
     let (slot, standing, reason) = match (role, own.member.role) {
         (Some(Role::Spare), _) | (None, Role::Spare) => {
@@ -412,9 +425,9 @@ fn place(
             return other(
                 UNPLACED,
                 format!(
-                    "{name} belongs to it, and its place is known by its serial number alone, which it does not tell: give it \
-                     ({}), as in 'softroc rescue DRIVE... --serial DRIVE=NUMBER', or have the order guessed: 'softroc \
-                     rescue DRIVE... --guess'",
+                    "{name} belongs to it, but its slot depends on its serial number, which is \
+                     unknown: give it ({}), as in 'softroc rescue DRIVE... --serial \
+                     DRIVE=NUMBER', or have the order guessed: 'softroc rescue DRIVE... --guess'",
                     members_keys(record)
                 ),
             );
@@ -430,12 +443,15 @@ fn place(
             let done = own.member.rebuilt.unwrap_or_default();
             (slot, Standing::Rebuilding, Some(being_rebuilt(name, done)))
         }
-        // Nobody says where it was.
+        // No record has its former slot.
         (_, Role::Failed | Role::Spare | Role::Journal) => return other("failed", stale()),
         (_, Role::Active(slot) | Role::Rebuilding(slot)) => (slot, Standing::Stale, Some(stale())),
     };
     let Some(place) = members.get_mut(usize::from(slot)) else {
-        return other("stale", format!("{name} calls itself member {slot}, which the volume does not have"));
+        return other(
+            "stale",
+            format!("{name} is member {slot} by its metadata, which the volume does not have"),
+        );
     };
     let found = FoundMember {
         slot,
@@ -448,10 +464,10 @@ fn place(
         reason,
     };
     match place {
-        // A drive that is being replaced and its replacement; a stale member and the one that took its place.
+        // A drive that is being replaced and its replacement; a stale member and its successor.
         Some(there) if there.standing <= standing => {
             let what = if standing == Standing::Current { "copy" } else { standing.name() };
-            let second = || format!("{name} holds what the drive that is used for its slot holds");
+            let second = || format!("{name} holds the same data as the drive used for its slot");
             other(what, found.reason.unwrap_or_else(second));
         }
         Some(there) => {
@@ -465,7 +481,7 @@ fn place(
     }
 }
 
-/// How the members are named, for a sentence.
+/// The keys of the members, for a sentence.
 fn members_keys(record: &VolumeRecord) -> String {
     let is_member = |entry: &&Entry| matches!(entry.role, Role::Active(_) | Role::Rebuilding(_));
     let keys: Vec<&str> = record.entries.iter().filter(is_member).map(|entry| entry.key.as_str()).collect();
@@ -475,7 +491,7 @@ fn members_keys(record: &VolumeRecord) -> String {
     }
 }
 
-/// How far a member has been rebuilt that is not current all over.
+/// The progress of the rebuild of a member that is not completely current.
 fn rebuilding(record: &VolumeRecord, member: &MemberRecord) -> Option<ByteCount> {
     let all = record.member_size.unwrap_or(member.data.len);
     member.rebuilt.filter(|done| *done < all)
@@ -505,7 +521,8 @@ fn missing(slot: u16, record: &VolumeRecord, tied: &[(u16, String)]) -> FoundMem
     }
 }
 
-/// The records without those of copies, and which slots have nobody because of copies: with a sentence.
+/// The records without those of copies, and the slots that are empty because of copies: with a
+/// sentence.
 fn without_copies<'a>(
     group: &[&'a Seen],
     others: &mut Vec<FoundOther>,
@@ -551,7 +568,7 @@ fn without_copies<'a>(
     (kept, tied)
 }
 
-/// Whether parts of the volume were used without one another: each calls the other failed.
+/// Whether parts of the volume were used separately: each records the other as failed.
 fn apart(kept: &[&Seen], newest: &Seen) -> Option<String> {
     let active = |volume: &VolumeRecord, key: &str| {
         volume.entries.iter().any(|entry| entry.key == key && matches!(entry.role, Role::Active(_)))
@@ -563,8 +580,8 @@ fn apart(kept: &[&Seen], newest: &Seen) -> Option<String> {
             && matches!(newest.record.member.role, Role::Active(_))
     })?;
     Some(format!(
-        "{} (number {}) and {} (number {}) were used without one another, and each may hold writes that the other \
-         lacks; the newer is taken",
+        "{} (number {}) and {} (number {}) were used separately, and each may hold writes that \
+         the other lacks; the newer is taken",
         newest.name, newest.record.volume.sequence, other.name, other.record.volume.sequence
     ))
 }

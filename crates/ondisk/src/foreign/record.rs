@@ -1,10 +1,10 @@
-//! What one drive says of one volume, whatever the format it says it in.
+//! One drive's description of one volume, independent of the format.
 
 use super::section::{Arrangement, Section};
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Whose metadata it is.
+/// The format of the metadata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Format {
     /// SoftROC's label.
@@ -35,33 +35,34 @@ impl fmt::Display for Format {
     }
 }
 
-/// What tells an array, a volume or a drive from all others: a UUID, a GUID, a serial number.
+/// The unique identity of an array, a volume or a drive: a UUID, a GUID, a serial number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Identity {
-    /// As the tools of its format print it.
+    /// In the form that the tools of its format print.
     pub text: String,
-    /// As it is stored. Two are the same when these are.
+    /// As stored; identities are compared by these bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What the metadata of one drive came to.
+/// The result of decoding one drive.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Told {
-    /// A record for each volume that the drive has to do with.
+    /// A record for each volume that the drive belongs to.
     pub records: Vec<Record>,
-    /// What is odd: metadata that are damaged or contradict themselves. A sentence each, without the drive's name.
+    /// Notes on metadata that are damaged or contradict themselves: a sentence each, without the
+    /// drive's name.
     pub notes: Vec<String>,
 }
 
 impl Told {
-    /// Adds what another decoder found.
+    /// Adds the result of another decoder.
     pub fn extend(&mut self, other: Told) {
         self.records.extend(other.records);
         self.notes.extend(other.notes);
     }
 }
 
-/// What one drive says of one volume, and of its part in it.
+/// One drive's description of one volume, and of its part in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Of the volume.
@@ -70,40 +71,41 @@ pub struct Record {
     pub member: MemberRecord,
 }
 
-/// What a record says of a volume.
+/// A record's description of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeRecord {
-    /// In which format.
+    /// Its format.
     pub format: Format,
     /// The format's version, such as `1.2`.
     pub version: String,
-    /// The volume's identity: records with the same format and identity are about the same volume.
+    /// The volume's identity: records with the same format and identity belong to the same volume.
     pub identity: Identity,
     /// The identity of the set of drives that the volume is on, where the format has such sets (DDF, IMSM).
     pub container: Option<Identity>,
-    /// What its owner called it; may be empty.
+    /// Its name; may be empty.
     pub name: String,
-    /// The level as its format calls it, such as `raid5`, `raid10`, `linear`.
+    /// The level in the terms of its format, such as `raid5`, `raid10`, `linear`.
     pub level: String,
-    /// The layout as its format calls it, such as `left-symmetric`, `near 2`; empty where there is no choice.
+    /// The layout in the terms of its format, such as `left-symmetric`, `near 2`; empty where the
+    /// level has only one.
     pub layout: String,
-    /// Where its bytes are.
+    /// The layout of its bytes.
     pub arrangement: Arrangement,
     /// The strip; `None` where the level has none.
     pub strip: Option<ByteCount>,
     /// The volume's size, where it is recorded; otherwise it follows from the members.
     pub capacity: Option<ByteCount>,
-    /// How much of every member is used, where it is recorded; otherwise all that each gives.
+    /// The bytes used on every member, where recorded; otherwise all that each contributes.
     pub member_size: Option<ByteCount>,
-    /// How many members it has.
+    /// The number of members.
     pub slots: u16,
-    /// The drives that the record knows.
+    /// The drives that the record lists.
     pub entries: Vec<Entry>,
-    /// How often the metadata changed: the events of Linux md, a sequence or generation number. Of records about
-    /// one volume the one with the highest number is the newest.
+    /// The number of changes of the metadata: the events of Linux md, a sequence or generation
+    /// number. Of the records of one volume, the one with the highest number is the newest.
     pub sequence: u64,
-    /// How far a current member's own number may be behind the newest: 1 where an update may have been cut off
-    /// between drives.
+    /// How far a current member's own number may be behind the newest: 1 where an update may have
+    /// been interrupted between drives.
     pub may_lag: u64,
     /// When it was created, in seconds since 1970.
     pub created_unix_s: Option<u64>,
@@ -111,12 +113,12 @@ pub struct VolumeRecord {
     pub updated_unix_s: Option<u64>,
     /// Whether parity and copies are known to agree with the data.
     pub consistency: Consistency,
-    /// What else is at work on the volume.
+    /// Features besides its level.
     pub features: Vec<Feature>,
 }
 
 impl VolumeRecord {
-    /// The reshape that it says was interrupted.
+    /// The interrupted reshape that it records.
     pub fn reshape(&self) -> Option<&Reshape> {
         self.features.iter().find_map(|feature| match feature {
             Feature::Reshape(reshape) => Some(reshape),
@@ -125,71 +127,72 @@ impl VolumeRecord {
     }
 }
 
-/// A drive that a record knows.
+/// A drive that a record lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// How the format names the drive in this volume: the number of the device, a serial number, a reference.
-    /// A drive says of itself which it is ([`MemberRecord::key`]).
+    /// The format's key of the drive in this volume: the number of the device, a serial number, a
+    /// reference. A drive records its own key as well ([`MemberRecord::key`]).
     pub key: String,
-    /// What it is to the volume.
+    /// Its role.
     pub role: Role,
 }
 
-/// What a drive is to a volume.
+/// The role of a drive in a volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// The member of that slot, in use.
     Active(u16),
-    /// It is being made the member of that slot, and is not current all over.
+    /// It is being rebuilt for that slot, and not completely current.
     Rebuilding(u16),
-    /// It stands by.
+    /// A hot spare.
     Spare,
-    /// It failed or was taken out.
+    /// It failed or was removed.
     Failed,
     /// It holds the volume's write journal.
     Journal,
-    /// A member, or a spare: the format knows its drives by serial number, and this one's is not known.
+    /// A member or a spare: the format identifies drives by serial number, and this one's is
+    /// unknown.
     Unknown,
 }
 
-/// What a record says of the drive that it is on.
+/// A record's description of its own drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberRecord {
-    /// How the volume's entries name this drive.
+    /// The key of this drive in the volume's entries.
     pub key: String,
     /// The drive's own identity: where two drives have the same one, one is a copy of the other.
     pub device: Option<Identity>,
-    /// What it takes itself for.
+    /// Its role by its own record.
     pub role: Role,
-    /// Where on the drive the volume's data are.
+    /// The range of the volume's data on the drive.
     pub data: ByteRange,
-    /// Where its rebuild has arrived: only so many bytes of its data are current. `None`: all.
+    /// The progress of its rebuild: only this many bytes of its data are current. `None`: all.
     pub rebuilt: Option<ByteCount>,
-    /// What of the drive holds nothing valid by its own list of bad blocks, in ascending order.
+    /// The ranges without valid data by its own list of bad blocks, in ascending order.
     pub bad: Vec<ByteRange>,
-    /// Why its data cannot be used, though it may take itself for a member: a clause that follows its name.
+    /// The reason why its data are unusable, whatever its role: a clause that follows its name.
     pub excluded: Option<String>,
 }
 
-/// Whether parity and copies are known to agree with the data.
+/// Whether parity and copies are known to match the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consistency {
-    /// It was stopped in order.
+    /// The volume was shut down cleanly.
     Clean,
-    /// It was being written, or was never made to agree: parity and copies may be wrong.
+    /// Writes were in progress, or it was never initialised: parity and copies may be wrong.
     Dirty,
-    /// They may be wrong from this place of each member on.
+    /// Parity and copies may be wrong from this offset of each member on.
     DirtyFrom(ByteCount),
 }
 
-/// What is at work on a volume besides its level.
+/// A feature of a volume besides its level.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Feature {
-    /// A map of what was being written (a write-intent bitmap).
+    /// A write-intent bitmap.
     Bitmap,
     /// A log of partial parity on the members.
     Ppl,
-    /// A write journal on a drive of its own: the newest writes may be there and nowhere else.
+    /// A write journal on a separate drive: the newest writes may be there alone.
     Journal,
     /// A list of bad blocks.
     BadBlocks,
@@ -197,42 +200,44 @@ pub enum Feature {
     Reshape(Reshape),
     /// A drive is being replaced while it still works.
     Replacement,
-    /// Several machines use it at once.
+    /// Several computers use it at once.
     Clustered,
-    /// Something that is not known here, so that nothing about the volume is sure: what it is.
+    /// An unsupported feature: its description. Nothing about the volume is certain then.
     Unknown(String),
 }
 
-/// A reshape that was interrupted: part of the volume is laid out in another way than the rest.
+/// An interrupted reshape: a part of the volume has another layout than the rest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reshape {
-    /// How far it has come, in bytes of the volume.
+    /// Its progress, in bytes of the volume.
     pub position: ByteOffset,
     /// Whether it goes from the volume's end to its beginning.
     pub backwards: bool,
-    /// What it was: level, layout, strip, members.
+    /// The old level, layout, strip and members.
     pub from: String,
-    /// What it is to be.
+    /// The new ones.
     pub to: String,
-    /// By how many bytes the data move on each member; 0 where they do not, or where it is not recorded.
+    /// The distance in bytes that the data move on each member; 0 where they do not, or where it is
+    /// not recorded.
     pub shift: i64,
-    /// Both layouts; `None` where one of them cannot be expressed.
+    /// Both layouts; `None` where one of them is unsupported.
     pub layouts: Option<Layouts>,
 }
 
-/// The two layouts of a volume on its way, each over all of the volume's bytes that both have room for.
+/// The two layouts of a reshaping volume, each over all of the volume's bytes that both contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layouts {
-    /// As it was.
+    /// The old layout.
     pub was: Section,
-    /// As it is to be.
+    /// The new layout.
     pub is: Section,
-    /// What was being moved may lie over what it was read from, so that the members alone need not have all of it.
+    /// Whether the latest writes may overlap their source, so that the members alone may lack a
+    /// part.
     pub is_critical: bool,
 }
 
 impl Reshape {
-    /// Whether it has not come as far as the same one, as another record tells of that.
+    /// Whether its progress is less than that of the same reshape in another record.
     pub(super) fn is_behind(&self, other: &Reshape) -> bool {
         match self.backwards {
             true => self.position > other.position,
@@ -240,10 +245,10 @@ impl Reshape {
         }
     }
 
-    /// Whether anything has moved by it, or may have: as far as its layouts are known here.
+    /// Whether it has moved data, or may have, as far as its layouts are supported.
     pub(super) fn has_begun(&self) -> bool {
         let Some(layouts) = &self.layouts else { return false };
-        // Where strips are not as long, both layouts may end a row later than Linux begins.
+        // With strips of different lengths, both layouts may end a row later than Linux begins.
         let rows =
             [&layouts.was, &layouts.is].map(|section| section.geometry().map(|all| all.stripe_bytes().0));
         let row = rows.into_iter().flatten().max().unwrap_or(0);
@@ -253,15 +258,15 @@ impl Reshape {
         }
     }
 
-    /// What records of one reshape agree upon, wherever it has come to.
+    /// The parameters that the records of one reshape have in common, at any position.
     pub(super) fn way(&self) -> (i64, bool, &str, &str) {
         (self.shift, self.backwards, &self.from, &self.to)
     }
 }
 
 impl Layouts {
-    /// Where the volume's bytes are but for those between two places, of which the reshape has come to the first; to the second if it
-    /// goes backwards.
+    /// The sections of the volume outside `between`, whose start is the reshape's position, or its
+    /// end in a backward reshape.
     pub(super) fn around(&self, between: ByteRange, backwards: bool) -> Vec<Section> {
         let end = self.was.within.end();
         let (first, second) = if backwards { (&self.was, &self.is) } else { (&self.is, &self.was) };
@@ -276,7 +281,7 @@ impl Layouts {
 }
 
 impl fmt::Display for Feature {
-    /// A few words for a table.
+    /// A short text for a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Feature::Bitmap => f.write_str("bitmap"),

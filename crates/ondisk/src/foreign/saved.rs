@@ -1,11 +1,13 @@
-//! A volume whose reshape was interrupted where its members alone do not have all of it, with the file that has the rest.
+//! A volume whose interrupted reshape overwrote a part of its data, with the file that has the
+//! copy.
 //!
-//! # What decides
-//! - Up to where the superblocks say that the reshape has come, the volume lies as it is to be, whatever is saved: hosts may have written
-//!   there since.
-//! - From there on to the end of what is saved, the file has it. Behind that the reshape had no leave to write.
-//! - A file that ends before that place is of an earlier moment, one that begins behind it of a later one: neither has what is needed. A
-//!   reshape that goes backwards is the other way round.
+//! # Rules
+//! - Up to the position in the superblocks the volume has the new layout, whatever the file has:
+//!   hosts may have written there since.
+//! - From the position to the end of the saved part, the file has the data. The reshape must not
+//!   write behind that.
+//! - A file that ends before the position is older than the superblocks; one that begins behind it
+//!   is newer: both are unusable. In a backward reshape the reverse holds.
 
 use super::md::Backup;
 use super::reconcile::{FoundVolume, UNREADABLE, judge};
@@ -13,34 +15,34 @@ use super::record::{Format, Layouts, Reshape};
 use super::section::Arrangement;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The header of the file and the superblocks of the array are written at about the same time: how much later the superblocks may have
-/// been written, and how much earlier. mdadm has the same limits.
+/// The header of the file and the superblocks of the array are written at about the same time: the
+/// most by which the superblocks may be later, and earlier. mdadm has the same limits.
 const LATER_S: u64 = 2 * 60 * 60;
 const EARLIER_S: u64 = 10 * 60;
 
 impl FoundVolume {
-    /// Whether a backup is of this volume.
+    /// Whether a backup belongs to this volume.
     pub fn is_of(&self, backup: &Backup) -> bool {
         let own = &self.record.identity.bytes;
-        // Version 0.90 has it as four numbers.
+        // Version 0.90 stores the UUID as four numbers.
         let by_numbers = |own: &[u8]| own.chunks(4).flat_map(|word| word.iter().rev()).eq(&backup.array);
         self.record.format == Format::LinuxMd
             && (own[..] == backup.array || self.record.version.starts_with("0.") && by_numbers(own))
     }
 
-    /// Has what a backup saves be read from there, where the members alone do not have it.
+    /// Reads the saved part from the backup, where the members alone lack it.
     ///
     /// # Errors
-    /// When it is not of this volume at this moment: a sentence.
+    /// When the backup is of another volume or of another moment: a sentence.
     pub fn take_backup(&mut self, backup: &Backup) -> Result<(), String> {
         let Some(reshape) = self.record.reshape().cloned() else {
-            return Err("no reshape of its array is under way, and a backup has nothing for it".into());
+            return Err("no reshape of its array is under way, so a backup is not needed".into());
         };
         let Some(layouts) = &reshape.layouts else {
-            return Err("the reshape of its array is of a kind that is not known here".into());
+            return Err("the kind of the array's reshape is not supported".into());
         };
         if !layouts.is_critical {
-            self.reasons.push("the backup is not needed: its members have all of it".into());
+            self.reasons.push("the backup is not needed: its members have all data".into());
             return Ok(());
         }
         self.check_time(backup)?;
@@ -57,13 +59,15 @@ impl FoundVolume {
         let written = backup.written_unix_s;
         if updated > written.saturating_add(LATER_S) {
             return Err(format!(
-                "it was written {} s before the array's metadata: it is of an earlier moment; find the file of that reshape itself",
+                "it was written {} s before the array's metadata: it is too old; find the file of \
+                 this reshape",
                 updated - written
             ));
         }
         if written > updated.saturating_add(EARLIER_S) {
             return Err(format!(
-                "it was written {} s after the array's metadata: the drives are of an earlier moment, or were copied before it",
+                "it was written {} s after the array's metadata: the drives are older, or are \
+                 earlier copies",
                 written - updated
             ));
         }
@@ -71,7 +75,7 @@ impl FoundVolume {
     }
 }
 
-/// Between which places of the volume the backup is to be read, and where in it that lies.
+/// The range of the volume to read from the backup, and its offset in that file.
 fn saved(
     backup: &Backup,
     reshape: &Reshape,
@@ -83,7 +87,7 @@ fn saved(
     let is_odd = |(bytes, _): &&(ByteRange, ByteOffset)| !bytes.is_aligned(whole) || bytes.end() > end;
     if let Some((bytes, _)) = backup.stretches.iter().find(is_odd) {
         return Err(format!(
-            "its header is damaged: it tells of {} from {} on, which are no stripes of the array",
+            "its header is damaged: it lists {} from {} on, which are no stripes of the array",
             bytes.len,
             as_text(bytes.start)
         ));
@@ -95,7 +99,7 @@ fn saved(
     let ahead: Vec<(ByteRange, ByteOffset)> = backup.stretches.iter().filter(is_ahead).copied().collect();
     let (Some((first, _)), Some((last, _))) = (ahead.first(), ahead.last()) else {
         return Err(format!(
-            "it has nothing of what the reshape was at, which had come to {}: it is of an earlier moment",
+            "it has no data at the reshape's position of {}: it is too old",
             as_text(position)
         ));
     };
@@ -107,7 +111,8 @@ fn saved(
     let is_whole = ahead.windows(2).all(|pair| pair[0].0.end() == pair[1].0.start);
     if !reaches || !is_whole {
         return Err(format!(
-            "it has {} to {} of the volume, and lacks a part from {} on, where the reshape had come to: it is of another moment",
+            "it has {} to {} of the volume, and lacks data from the reshape's position of {} on: \
+             it does not match",
             as_text(first.start),
             as_text(last.end()),
             as_text(position)

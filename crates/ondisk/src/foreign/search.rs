@@ -1,15 +1,16 @@
-//! Metadata that lie at the end of a drive, on one that was copied to a larger drive: not where they belong any more.
+//! Finds metadata that belong to the end of a smaller drive, on a larger drive that is its copy.
 //!
-//! Linux md 1.0 and 0.90 and Intel's metadata are counted from the end of the drive. What is found elsewhere is used
-//! only where it can be told from what hosts have written, and where it is the only one:
+//! The places of Linux md 1.0 and 0.90 and of Intel's metadata count from the end of the drive.
+//! Metadata elsewhere are used only where they differ from data of hosts, and where only one
+//! candidate exists:
 //!
-//! | metadata | must say |
+//! | metadata | condition |
 //! | --- | --- |
-//! | Linux md 1.0 | in which sector it lies |
-//! | Linux md 0.90 | of data that end before it, at a multiple of 64 KiB |
-//! | Intel | of a drive that ends one block behind the anchor: this one, where its serial number is known |
+//! | Linux md 1.0 | records the sector where it lies |
+//! | Linux md 0.90 | its data end before it, at a multiple of 64 KiB |
+//! | Intel | list this drive (by serial number, if known), ending one block behind the anchor |
 //!
-//! It is for drives on which nothing else was found. SNIA DDF has a search of its own
+//! The search is for drives without other metadata. SNIA DDF has its own search
 //! ([`Effort::Search`](crate::ddf::Effort)), over the same bytes.
 
 use super::glimpse::Glimpse;
@@ -17,25 +18,25 @@ use super::record::Told;
 use super::{imsm, md};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// How much of a drive's end is searched.
+/// The length of the searched end of a drive.
 const SEARCHED: ByteCount = ByteCount(32 << 20);
-/// How much of it is read at a time.
+/// The bytes read at a time.
 const STEP: u64 = 1 << 20;
 const SECTOR: usize = 512;
 
-/// Metadata that were found where they do not belong.
+/// Metadata at a wrong place.
 pub(super) struct Displaced {
-    /// What they are: a few words.
+    /// Their kind: a few words.
     pub(super) what: String,
-    /// Where they are.
+    /// Their offset.
     pub(super) at: ByteOffset,
-    /// The least size that the drive had.
+    /// The least size of the original drive.
     pub(super) was: ByteCount,
-    /// What they say.
+    /// The decoded metadata.
     pub(super) told: Told,
 }
 
-/// The parts of a drive's end that a search reads.
+/// The ranges that a search reads.
 pub(crate) fn steps(size: ByteCount) -> Vec<ByteRange> {
     let mut steps = Vec::new();
     let mut at = size.0.saturating_sub(SEARCHED.0) / 4096 * 4096;
@@ -47,8 +48,9 @@ pub(crate) fn steps(size: ByteCount) -> Vec<ByteRange> {
     steps
 }
 
-/// Metadata in the last 32 MiB of a drive that were written when it was smaller. To be called again when what the
-/// glimpse [wanted](Glimpse::wanted) is there, until it wants nothing more: twice at most.
+/// Metadata in the last 32 MiB of a drive that were written for a smaller drive. Call it again when
+/// the ranges that the probe buffer [wanted](Glimpse::wanted) are there, until it wants nothing
+/// more: twice at most.
 pub fn search(glimpse: &Glimpse) -> Told {
     let mut found: Vec<Displaced> = Vec::new();
     for step in steps(glimpse.size()) {
@@ -64,8 +66,8 @@ pub fn search(glimpse: &Glimpse) -> Told {
         [one] => {
             let mut told = std::mem::take(&mut one.told);
             told.notes.push(format!(
-                "holds {} {} before its end, where none belongs: it was copied from a drive of {}, and is \
-                 read as that drive",
+                "holds {} {} before its end, not at a regular place: it is a copy of a drive of \
+                 {}, and is read as that drive",
                 one.what,
                 ByteCount(glimpse.size().0.saturating_sub(one.at.0)),
                 one.was
@@ -76,9 +78,8 @@ pub fn search(glimpse: &Glimpse) -> Told {
             let places: Vec<String> =
                 several.iter().map(|one| format!("{} ({} B)", one.what, one.was.0)).collect();
             let note = format!(
-                "holds several metadata from when it was smaller, and which counts is not known: {}; say \
-                 how large it was, \
-                 with --size-was and the size in parentheses",
+                "holds several metadata of smaller drives: {}; select one with --size-was and the \
+                 size in parentheses",
                 places.join(", ")
             );
             Told { records: Vec::new(), notes: vec![note] }

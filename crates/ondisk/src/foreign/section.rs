@@ -1,4 +1,4 @@
-//! From a level on members to stretches that a layout can express.
+//! Converts a level on members to stretches with one layout each.
 //!
 //! ```text
 //! Linux md, RAID 0 on drives of 3, 3 and 5 strips         linear on drives of 2 and 3 strips
@@ -14,52 +14,54 @@ use super::record::VolumeRecord;
 use layout::{Geometry, Level, MirrorArrangement, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, MAX_DRIVES, StripSize};
 
-/// Where a volume's bytes are, as its format has it.
+/// The layout of a volume's bytes, in its format's terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Arrangement {
-    /// One shape over the same stretch of all members; as much is used of each as of the smallest.
+    /// One shape over the same stretch of all members; the smallest member limits all.
     Shape(Shape),
-    /// RAID 0 that uses all of members of different sizes: rows over those that still have room (Linux md).
+    /// RAID 0 over the whole of members of different sizes: rows over the members that are long
+    /// enough (Linux md).
     Zones(ZoneRule),
-    /// One member after the other, each rounded down to whole strips.
+    /// The members concatenated, each rounded down to whole strips.
     Linear,
-    /// These sections, one after the other.
+    /// These sections, concatenated.
     Sections(Vec<Section>),
-    /// Recognised, and not to be expressed: why, a sentence.
+    /// An unsupported layout, with the reason as a sentence.
     Other(String),
 }
 
-/// Where the first strip of a zone is, in RAID 0 on members of different sizes.
+/// The member with the first strip of a zone, in RAID 0 on members of different sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZoneRule {
-    /// On the member that the strip's number in the volume, modulo the zone's members, says (Linux before 3.14).
+    /// The strip's number in the volume, modulo the zone's members (Linux before 3.14).
     Original,
-    /// On the zone's first member (Linux from 3.14 on).
+    /// The zone's first member (Linux from 3.14 on).
     Alternate,
-    /// Not recorded: known only where both are the same.
+    /// Not recorded: usable only where both rules agree.
     Unrecorded,
 }
 
-/// A run of a volume's bytes: a shape over stretches of some of its members.
+/// A range of a volume's bytes: a shape over stretches of some of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
-    /// The level and its choices.
+    /// The level and layout.
     pub shape: Shape,
     /// The strip; where the level has none, any that divides `member_size`.
     pub strip: StripSize,
-    /// The shape's drives, in its order: which slot of the volume, and where in that member's data the stretch begins.
+    /// The shape's drives, in its order: the slot in the volume, and the offset of the stretch in
+    /// that member's data.
     pub members: Vec<(u16, ByteOffset)>,
-    /// How long the stretches are.
+    /// The length of each stretch.
     pub member_size: ByteCount,
-    /// Which of the shape's bytes are the volume's.
+    /// The range of the shape's bytes that belongs to the volume.
     pub within: ByteRange,
 }
 
 impl Section {
-    /// A section that is all of what the shape holds on stretches of that length.
+    /// A section of all bytes that the shape holds on stretches of that length.
     ///
     /// # Errors
-    /// When the shape cannot be on so many members, or not a stripe of it fits: a sentence.
+    /// When the shape does not support the number of members, or not one stripe fits: a sentence.
     pub fn new(
         shape: Shape,
         strip: StripSize,
@@ -75,16 +77,17 @@ impl Section {
     /// Its layout.
     ///
     /// # Errors
-    /// When the shape cannot be on so many members, or not a stripe of it fits: a sentence.
+    /// When the shape does not support the number of members, or not one stripe fits: a sentence.
     pub fn geometry(&self) -> Result<Geometry, String> {
         self.shape.geometry(self.strip, self.member_size).map_err(|error| error.context)
     }
 }
 
-/// The sections of a volume whose members give so many bytes each, by slot; `None` where the member is not known.
+/// The sections of a volume, by the bytes that each slot contributes; `None` where the member is
+/// unknown.
 ///
 /// # Errors
-/// When it cannot be expressed, or depends on the size of a member that is not known: a sentence.
+/// When the layout is unsupported, or depends on the size of an unknown member: a sentence.
 pub fn sections(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
     if usize::from(volume.slots) > MAX_DRIVES {
         return Err(format!("it has {} members; {MAX_DRIVES} are the most that can be served", volume.slots));
@@ -120,14 +123,14 @@ fn cut(sections: &mut Vec<Section>, capacity: ByteCount) -> Result<(), String> {
         return Ok(());
     }
     let held = ByteCount(capacity.0 - left.0);
-    Err(format!("its metadata say that it has {capacity}, and its members hold only {held} of them"))
+    Err(format!("its size is {capacity} by its metadata, but its members hold only {held}"))
 }
 
 fn strip_of(volume: &VolumeRecord) -> Result<Option<StripSize>, String> {
     volume.strip.map(StripSize::new).transpose().map_err(|error| error.to_string())
 }
 
-/// A strip for levels that have none: the largest that divides a length.
+/// A strip for levels without one: the largest that divides a length.
 fn dividing(length: ByteCount) -> StripSize {
     let divisor = 1 << length.0.trailing_zeros().clamp(StripSize::MIN.shift(), StripSize::MAX.shift());
     StripSize::new(ByteCount(divisor)).unwrap_or(StripSize::MIN)
@@ -136,7 +139,7 @@ fn dividing(length: ByteCount) -> StripSize {
 fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
     let smallest = || members.iter().flatten().min().copied();
     let Some(member_size) = volume.member_size.or_else(smallest) else {
-        return Err("no member is there that could tell how much of each is used".into());
+        return Err("all members that determine the used size are missing".into());
     };
     let strip = strip_of(volume)?.unwrap_or_else(|| dividing(member_size));
     let all: Vec<_> = (0..shape.drives.0).map(|slot| (slot, ByteOffset(0))).collect();
@@ -151,8 +154,8 @@ fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> 
     Ok(sections)
 }
 
-/// What is left over at the end of members that are no whole number of the smallest strips, where the level has no
-/// strip that would cut them: a section over the last 4 KiB, of which it is the end.
+/// The remainder at the end of members whose size is no multiple of the smallest strip, where the
+/// level has no strip: the end of a section over the last 4 KiB.
 fn last_bytes(shape: Shape, before: &Section, member_size: ByteCount) -> Result<Option<Section>, String> {
     let strip = StripSize::MIN;
     let left = member_size.saturating_sub(before.within.len);
@@ -166,8 +169,8 @@ fn last_bytes(shape: Shape, before: &Section, member_size: ByteCount) -> Result<
     Ok(Some(last))
 }
 
-/// What is stored in the last rows of copies that lie next to each other, where these rows are fewer than copies
-/// and so no whole stripe of RAID 1E: a section for each data strip.
+/// The last rows of adjacent copies, where there are fewer rows than copies and so no whole stripe
+/// of RAID 1E: a section for each data strip.
 fn last_strips(geometry: &Geometry, member_size: ByteCount) -> Result<Vec<Section>, String> {
     let (drives, copies) = (u64::from(geometry.drives().0), u64::from(geometry.copies()));
     let strip = geometry.strip();
@@ -189,14 +192,16 @@ fn last_strips(geometry: &Geometry, member_size: ByteCount) -> Result<Vec<Sectio
 
 fn all_known(members: &[Option<ByteCount>], unit: ByteCount) -> Result<Vec<ByteCount>, String> {
     let sizes: Option<Vec<ByteCount>> = members.iter().copied().collect();
-    let sizes = sizes.ok_or("where its bytes are depends on the size of members that are missing")?;
+    let sizes = sizes.ok_or("its layout depends on the size of missing members")?;
     Ok(sizes.into_iter().map(|size| size.align_down(unit)).collect())
 }
 
 fn linear(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
     let unit = volume.strip.unwrap_or(StripSize::MIN.bytes());
     if !unit.0.is_power_of_two() || unit < StripSize::MIN.bytes() {
-        return Err(format!("members are rounded down to {unit}, which is not a power of two from 4 KiB on"));
+        return Err(format!(
+            "members are rounded down to {unit}, which is not a power of two of at least 4 KiB"
+        ));
     }
     let sizes = all_known(members, unit)?;
     let sizes = (0..).zip(sizes).filter(|(_, size)| !size.is_zero());
@@ -209,7 +214,7 @@ fn zones(
     rule: ZoneRule,
     members: &[Option<ByteCount>],
 ) -> Result<Vec<Section>, String> {
-    let strip = strip_of(volume)?.ok_or("its metadata name no strip")?;
+    let strip = strip_of(volume)?.ok_or("its metadata have no strip")?;
     let sizes = all_known(members, strip.bytes())?;
     let mut ends = sizes.clone();
     ends.sort();
@@ -226,11 +231,9 @@ fn zones(
         match rule {
             ZoneRule::Original => there.rotate_left(turn),
             ZoneRule::Unrecorded if turn != 0 => {
-                return Err(
-                    "its members have different sizes, and which of Linux's two layouts of RAID 0 on \
-                            such members it has is not recorded"
-                        .into(),
-                );
+                return Err("its members have different sizes, and its metadata do not record \
+                     which of Linux's two layouts of RAID 0 it has"
+                    .into());
             }
             ZoneRule::Alternate | ZoneRule::Unrecorded => {}
         }

@@ -1,4 +1,4 @@
-//! What the members of a group make together: level, order, state, and where every strip is.
+//! The volumes that the members of a group form: level, order, state, and the place of every strip.
 
 use crate::image::{Image, REFERENCES, members, reference};
 use layout::Role;
@@ -6,12 +6,12 @@ use ondisk::ddf::{Drive, tell};
 use ondisk::foreign::{FoundVolume, Seen, Standing, State, reconcile};
 use units::{ByteCount, ByteOffset, DriveIndex};
 
-/// The volumes that these drives make, by name.
+/// The volumes of these drives, by name.
 pub fn volumes(images: &[&Image]) -> Vec<FoundVolume> {
     volumes_of(&images.iter().map(|image| image.drive()).collect::<Vec<_>>())
 }
 
-/// The same, of drives that have been read.
+/// The same for decoded drives.
 pub fn volumes_of(drives: &[Drive]) -> Vec<FoundVolume> {
     let mut seen = Vec::new();
     for (drive, told) in tell(&drives.iter().collect::<Vec<_>>()).into_iter().enumerate() {
@@ -62,7 +62,7 @@ fn every_reference_image_is_the_array_that_linux_md_made() {
         ("ddf-raid1-2", "vol0: raid1 - - 16 MiB of 16 MiB each, complete [0 1]"),
         ("ddf-raid10-3-n3", "vol0: raid1 - - 16 MiB of 16 MiB each, complete [0 2 1]"),
         ("ddf-raid10-4", "vol0: raid10 - 64 KiB 32 MiB of 16 MiB each, complete [0 2 1 3]"),
-        // The members hold 40 MiB; mdadm made 32 MiB of them.
+        // The members hold 40 MiB; mdadm made a volume of 32 MiB.
         ("ddf-raid10-5-n2", "vol0: raid1e near 64 KiB 32 MiB of 16 MiB each, complete [0 2 4 1 3]"),
         (
             "ddf-raid5-4-failed",
@@ -111,7 +111,8 @@ fn the_failed_member_and_the_spare_are_listed_and_not_used() {
     assert_eq!(spare.no_writing, Vec::<String>::new());
 }
 
-/// What a volume has at a place of a drive: the number of its 64 KiB, or none where that holds parity or nothing.
+/// The content of a volume at a place of a drive: the index of its 64 KiB, or `None` for parity and
+/// free space.
 pub fn strip_at(volume: &FoundVolume, drive: usize, at: u64) -> Option<u64> {
     let member = volume.members.iter().find(|member| member.drive == Some(drive))?;
     let offset = at.checked_sub(member.data.start.0).filter(|offset| *offset < member.data.len.0)?;
@@ -134,7 +135,7 @@ pub fn strip_at(volume: &FoundVolume, drive: usize, at: u64) -> Option<u64> {
     None
 }
 
-/// Where data were found on a member: 64 KiB after 64 KiB.
+/// The data found on a member, in units of 64 KiB.
 fn measured(line: &str) -> (usize, Vec<Option<u64>>) {
     let (drive, rest) = line.split_once(':').unwrap();
     let mut strips = Vec::new();

@@ -1,4 +1,4 @@
-//! What is read from the members of arrays that Linux md made, whole and damaged.
+//! Decodes the members of arrays that Linux md made, undamaged and damaged.
 
 use crate::arrays::volumes_of;
 use crate::image::{REFERENCES, members, reference};
@@ -55,7 +55,7 @@ fn a_failed_member_and_a_spare_are_told_in_the_physical_disk_records() {
     assert_eq!(spare.structure.parts().count(), 0);
 }
 
-/// Where the sections of the reference images are, from their header on: blocks.
+/// The sections of the reference images: blocks from their header on.
 const SECTIONS: [(Section, u64); 5] = [
     (Section::Controller, 1),
     (Section::Disks, 2),
@@ -158,7 +158,7 @@ fn an_update_that_was_cut_off_leaves_the_closed_copy_whatever_the_sequences_say(
     assert_eq!(with((1, 0), (1, 1)), (1, Sound, Open));
     // Sequences wrap around: one that is far ahead is behind.
     assert_eq!(with((0, 0), (u32::MAX - 5, 0)), (0, Sound, Behind));
-    // Both were open: something was written to both at once, which no protocol does; what there is, is told.
+    // Both copies are open: no protocol writes both at once; the condition is reported.
     assert_eq!(with((1, 1), (0, 1)), (1, Open, Open));
 }
 
@@ -169,20 +169,20 @@ fn a_drive_without_its_anchor_is_blank_until_it_is_searched() {
     image.write(ByteOffset(98303 * 512), &[0; 512]);
     let Look::Nothing(error) = image.look(Effort::Usual) else { panic!("it has no anchor") };
     assert_eq!(error.kind, ErrorKind::Blank);
-    let Look::Found(found) = image.look(Effort::Search) else { panic!("its headers are there") };
+    let Look::Found(found) = image.look(Effort::Search) else { panic!("no header found") };
     assert_eq!(found.anchor.kind, HeaderKind::Primary);
     assert_eq!(found.anchor.at, ByteOffset(65536 * 512));
     assert_eq!(found.structure, sound.structure);
     assert!(found.needs_repair());
-    // Without the primary one, the secondary one.
+    // Without the primary header, the secondary one is used.
     image.write(ByteOffset(65536 * 512), &[0; 512]);
-    let Look::Found(found) = image.look(Effort::Search) else { panic!("its secondary header is there") };
+    let Look::Found(found) = image.look(Effort::Search) else { panic!("no header found") };
     assert_eq!((found.anchor.kind, &found.structure), (HeaderKind::Secondary, &sound.structure));
-    // An anchor elsewhere, as PERC controllers have it.
+    // An anchor at another place, as on PERC controllers.
     let mut image = reference("ddf-raid10-4")[3].clone();
     image.write(ByteOffset(98303 * 512), &[0; 512]);
     image.write(ByteOffset(98100 * 512), &sound.structure.encode_header(HeaderKind::Anchor));
-    let Look::Found(found) = image.look(Effort::Search) else { panic!("its anchor is there") };
+    let Look::Found(found) = image.look(Effort::Search) else { panic!("no anchor found") };
     assert_eq!((found.anchor.kind, &found.structure), (HeaderKind::Anchor, &sound.structure));
 }
 

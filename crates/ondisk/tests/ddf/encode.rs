@@ -1,4 +1,5 @@
-//! What SoftROC writes comes back the same, whatever the level; what DDF has no words for is refused.
+//! Every level that SoftROC writes is decoded unchanged; layouts that DDF cannot describe are
+//! refused.
 
 use crate::arrays::volumes;
 use crate::image::Image;
@@ -9,7 +10,7 @@ use ondisk::ddf::{DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, T
 use ondisk::foreign::{Arrangement, State};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
-/// Every shape on a fair choice of drives.
+/// Every shape, on selected numbers of drives.
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     for level in Level::ALL {
@@ -36,7 +37,7 @@ fn geometry(shape: &Shape) -> Geometry {
     shape.geometry(StripSize::KIB_64, ByteCount(4 << 20)).unwrap()
 }
 
-/// Whether both put everything in the same place, with the same weight.
+/// Whether both have every strip in the same place, with the same coefficients.
 fn same_places(one: &Geometry, other: &Geometry) -> bool {
     let step = one.strip().bytes().0;
     let places = (0..one.member_size().0).step_by(step as usize);
@@ -98,7 +99,7 @@ fn the_payload_comes_back_and_says_when_others_have_changed_the_structure_since(
     let extras = Extras::of(drive.structure.vendor_log.as_ref().unwrap()).unwrap().unwrap();
     assert_eq!((extras.version, &extras.payload[..]), (1, &b"extras"[..]));
     assert_eq!(extras.sequence, drive.structure.header.sequence);
-    // Other software counts on, and leaves the log alone.
+    // Other software increments the sequence, and keeps the log.
     let mut theirs = drive.structure.clone();
     theirs.header.sequence += 1;
     let steps = update(drive.size, Some(&drive), &theirs).unwrap();
@@ -113,7 +114,7 @@ fn the_payload_comes_back_and_says_when_others_have_changed_the_structure_since(
 
 #[test]
 fn what_failed_is_stale_on_the_drive_that_does_not_know_it_yet() {
-    // Drive 2 went out; the others were told, it was not. Then it came back.
+    // Drive 2 failed; the other drives recorded this, drive 2 did not. Then it returned.
     let mut group = raid5();
     let mut images = images(&group);
     group.sequence += 1;
@@ -142,7 +143,11 @@ fn two_halves_that_were_used_without_one_another_are_told() {
         crate::made::apply(&mut images[index], &update(size_of(index), Some(&drive), &new).unwrap());
     }
     let found = &volumes(&images.iter().collect::<Vec<&Image>>())[0];
-    assert!(found.reasons.iter().any(|reason| reason.contains("without one another")), "{:?}", found.reasons);
+    assert!(
+        found.reasons.iter().any(|reason| reason.contains("were used separately")),
+        "{:?}",
+        found.reasons
+    );
 }
 
 #[test]
@@ -161,7 +166,7 @@ fn a_dedicated_spare_is_told_for_its_volume_and_comes_back() {
     assert_eq!(drive.structure.spare(), Some(&spare));
     let found = &volumes(&images.iter().collect::<Vec<&Image>>())[0];
     assert_eq!((found.others[0].drive, found.others[0].what), (4, "spare"));
-    // Of another volume it is none.
+    // It is no spare of another volume.
     let mut other = drive;
     for slot in &mut other.structure.slots {
         if let Slot::Spare(spare) = slot {

@@ -1,4 +1,4 @@
-//! Any bytes: nothing panics, nothing takes for ever, nothing takes much memory.
+//! Arbitrary bytes: no panic, no endless loop, bounded memory.
 
 use crate::image::{Image, REFERENCES, members};
 use crate::made::{images, raid5};
@@ -14,7 +14,7 @@ static WHOLE: LazyLock<Vec<Vec<Image>>> = LazyLock::new(|| {
     all
 });
 
-/// All that can be done with what was found.
+/// Uses everything that was found.
 fn use_it(images: &[Image]) {
     let looks = images.iter().map(|image| image.look(Effort::Usual));
     let drives: Vec<Drive> =
@@ -33,7 +33,7 @@ fn use_it(images: &[Image]) {
     let found = reconcile(&seen);
     assert!(found.len() <= seen.len());
     for drive in &drives {
-        // Either it can be written, or it is said why not.
+        // It is either written, or refused with an error.
         let _ = repair(drive);
         let mut next = drive.structure.clone();
         next.header.sequence = next.header.sequence.wrapping_add(1);
@@ -42,7 +42,7 @@ fn use_it(images: &[Image]) {
     }
 }
 
-/// Sets a byte of a drive; the CRC of what it is in is made right again, so that it is looked at.
+/// Sets a byte of a drive, and corrects the CRC of its section, so that the section is decoded.
 fn mutate(image: &mut Image, at: u64, value: u8, seals: bool) {
     let sections = [(0, 1), (1, 1), (2, 128), (130, 32), (162, 7), (169, 7), (617, 1), (618, 264)];
     let whole = |lba: u64| match image.size {
@@ -69,7 +69,7 @@ fn mutate(image: &mut Image, at: u64, value: u8, seals: bool) {
     image.write(range.start, &bytes);
 }
 
-/// Interesting places: headers, heads of sections, and anything in a copy.
+/// Interesting places: headers, heads of sections, and arbitrary places in a copy.
 fn place() -> impl Strategy<Value = u64> {
     let sector = prop_oneof![
         Just(98303_u64),

@@ -5,7 +5,7 @@ use ondisk::foreign::Glimpse;
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// A drive: what was never written reads as 0xFF. Some sectors cannot be read.
+/// A drive: unwritten sectors read as 0xFF. Some sectors are unreadable.
 #[derive(Clone)]
 pub struct Image {
     pub size: u64,
@@ -42,7 +42,7 @@ impl Image {
         }
     }
 
-    /// Flips bits of a byte.
+    /// Inverts bits of a byte.
     pub fn damage(&mut self, at: u64) {
         let sector = self.sectors.entry(at / 512).or_insert([0xFF; 512]);
         sector[(at % 512) as usize] ^= 0x41;
@@ -54,13 +54,13 @@ impl Image {
             match look(&glimpse, effort) {
                 Look::NotYet => {
                     let wanted = glimpse.wanted();
-                    assert!(!wanted.is_empty(), "it waits for nothing");
+                    assert!(!wanted.is_empty(), "no range is wanted");
                     wanted.into_iter().for_each(|range| glimpse.put(range, self.read(range)));
                 }
                 done => return done,
             }
         }
-        panic!("it never has enough")
+        panic!("the search does not end")
     }
 
     pub fn drive(&self) -> Drive {
@@ -88,7 +88,7 @@ pub fn members(text: &str) -> Vec<Image> {
         let lba: u64 = lba.parse().unwrap();
         let last = images.len() - 1;
         images[last].write(ByteOffset(lba * 512), &sector(rest));
-        // The other drives leave out what is the same in both copies.
+        // The files of the other drives leave out the sectors that are equal in both copies.
         if last > 0 && (65536..65536 + 618).contains(&lba) && lba != 65536 {
             images[last].write(ByteOffset((lba - 32768) * 512), &sector(rest));
         }
@@ -96,7 +96,7 @@ pub fn members(text: &str) -> Vec<Image> {
     images
 }
 
-/// Fills in what the primary and the secondary copy of the first drive have in common.
+/// Fills in the sectors that the copies of the first drive have in common.
 fn mirror_secondary(image: &mut Image) {
     for lba in 65536..65536 + 618 {
         if let (Some(sector), None) = (image.sectors.get(&lba).copied(), image.sectors.get(&(lba - 32768))) {
@@ -120,7 +120,7 @@ fn sector(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A reference image: its name, its members' metadata, and where their data are.
+/// A reference image: its name, its members' metadata, and the places of their data.
 pub struct Reference {
     pub name: &'static str,
     pub metadata: &'static str,

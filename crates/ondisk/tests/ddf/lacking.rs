@@ -1,5 +1,4 @@
-//! What is said of drives with bad blocks, of volumes on their way to another layout, and of an anchor that lies where none
-//! belongs.
+//! Notes on drives with bad blocks, on reshaping volumes, and on an anchor at a wrong place.
 
 use crate::arrays::volumes_of;
 use crate::image::Image;
@@ -55,7 +54,7 @@ fn a_bad_block_log_that_cannot_be_used_excludes_its_drive() {
     }
 }
 
-/// What was moved already was read by the layout from before.
+/// Regression: reshaped data were read with the old layout.
 #[test]
 fn a_volume_whose_layout_was_being_changed_is_not_read() {
     let mut drives = drives();
@@ -77,7 +76,7 @@ fn an_anchor_that_a_larger_drive_has_before_its_end_is_told() {
     let mut image = images(&raid5()).remove(0);
     image.size += 1 << 20;
     assert!(matches!(image.look(Effort::Usual), Look::Nothing(_)));
-    let Look::Found(drive) = image.look(Effort::Search) else { panic!("it is within what is searched") };
+    let Look::Found(drive) = image.look(Effort::Search) else { panic!("no anchor found") };
     let notes = tell(&[&drive]).remove(0).notes.join("; ");
     // The anchor is the last block of the smaller drive.
     assert!(notes.contains("holds its DDF anchor 1.00 MiB before its end"), "{notes}");

@@ -1,4 +1,4 @@
-//! Groups as SoftROC makes them, on drives in memory.
+//! Groups that SoftROC makes, on drives in memory.
 
 use crate::image::Image;
 use layout::{Level, Shape};
@@ -12,7 +12,7 @@ use units::{ByteCount, ByteOffset, DriveCount, SectorSize, StripSize};
 pub const VENDOR: [u8; 8] = *b"SoftROC ";
 pub const MEMBER_BYTES: u64 = 4 << 20;
 
-/// The size of drive `index`: they differ.
+/// The size of drive `index`: all differ.
 pub fn size_of(index: usize) -> ByteCount {
     ByteCount((32 << 20) + MEMBER_BYTES + 4096 * index as u64)
 }
@@ -43,7 +43,7 @@ fn disk(index: usize) -> DiskRecord {
     }
 }
 
-/// One volume of that shape on as many drives, in an order that is not theirs.
+/// One volume of that shape on the shape's number of drives, in a different order.
 pub fn group(shape: Shape) -> Group {
     let geometry = shape.geometry(StripSize::KIB_64, ByteCount(MEMBER_BYTES)).unwrap();
     let count = shape.drives.as_usize();
@@ -90,14 +90,14 @@ pub fn raid5() -> Group {
     group(Shape::new(Level::Raid5, DriveCount(4)))
 }
 
-/// Another drive for the group, which stands by.
+/// Adds a hot spare to the group.
 pub fn add_spare(group: &mut Group) {
     let kind = DiskKind(DiskKind::GLOBAL_SPARE | DiskKind::FORCED_GUID);
     let spare = DiskRecord { kind, ..disk(group.disks.len()) };
     group.disks.push(spare);
 }
 
-/// What drive `index` is to carry, with a payload.
+/// The structure of drive `index`, with a payload.
 pub fn structure(group: &Group, index: usize, payload: &[u8]) -> Structure {
     group.structure(&site(index), reference(index), Some((1, payload))).unwrap()
 }
@@ -110,7 +110,7 @@ pub fn apply(image: &mut Image, steps: &[Step]) {
     }
 }
 
-/// The drives of a group, freshly made.
+/// The drives of a new group.
 pub fn images(group: &Group) -> Vec<Image> {
     (0..group.disks.len())
         .map(|index| {

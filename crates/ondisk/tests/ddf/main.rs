@@ -1,4 +1,4 @@
-//! DDF: reference images, round trips, updates that are cut off, `mdadm` as a judge, mutated bytes.
+//! DDF: reference images, round trips, interrupted updates, `mdadm` as a reference, mutated bytes.
 
 mod arrays;
 mod decode;

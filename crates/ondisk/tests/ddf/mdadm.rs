@@ -1,6 +1,6 @@
-//! `mdadm --examine`, which reads plain files, judges what SoftROC writes.
+//! Checks SoftROC's structures with `mdadm --examine`, which reads plain files.
 
-// Another program judges files, and this is a test.
+// A test that runs another program on files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::made::{MEMBER_BYTES, add_spare, group, images, reference, size_of, structure};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use units::{ByteCount, ByteRange, DriveCount};
 
-/// What `mdadm` says of the drives of a group; `None` where it is not installed.
+/// The output of `mdadm` for the drives of a group; `None` where it is not installed.
 fn examined(name: &str, group: &Group, images: &[crate::image::Image]) -> Option<Vec<String>> {
     let mdadm = ["/sbin/mdadm", "/usr/sbin/mdadm"].into_iter().find(|path| PathBuf::from(path).exists());
     let Some(mdadm) = mdadm else {
@@ -25,7 +25,7 @@ fn examined(name: &str, group: &Group, images: &[crate::image::Image]) -> Option
         let path = directory.join(format!("drive{index}"));
         let file = File::create(&path).unwrap();
         file.set_len(image.size).unwrap();
-        // All but the copies and the anchor holds anything on a new drive: here zeroes.
+        // The rest of a new drive may hold any bytes: here zeros.
         let site = crate::made::site(index);
         let copy = ByteCount(1024 * 512);
         let places = [(site.primary(), copy), (site.secondary(), copy), (site.anchor(), ByteCount(512))];

@@ -1,4 +1,4 @@
-//! Updates that are cut off at any write.
+//! Updates that are interrupted at any write.
 
 use crate::image::Image;
 use crate::made::{apply, images, raid5, size_of, structure};
@@ -7,7 +7,7 @@ use ondisk::ddf::{
 };
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What is left of writes that were not flushed: each block of each, as `lands` says.
+/// The drive after a power cut: of each unflushed write, the blocks that `lands` selects.
 fn cut(before: &Image, pending: &[&Step], lands: &dyn Fn(usize, usize) -> bool) -> Image {
     let mut image = before.clone();
     for (write, step) in pending.iter().enumerate() {
@@ -21,7 +21,7 @@ fn cut(before: &Image, pending: &[&Step], lands: &dyn Fn(usize, usize) -> bool) 
     image
 }
 
-/// Every drive that a power cut in the middle of these steps can leave, of a fair choice.
+/// Drives after a power cut during these steps: a selection of all possible ones.
 fn after_cuts(start: &Image, steps: &[Step], check: &mut dyn FnMut(&Image, bool)) {
     let mut durable = start.clone();
     let mut pending: Vec<&Step> = Vec::new();
@@ -51,8 +51,8 @@ fn after_cuts(start: &Image, steps: &[Step], check: &mut dyn FnMut(&Image, bool)
     assert!(pending.is_empty(), "the last step is a flush");
 }
 
-/// The copy that Linux md takes: the primary, unless it is unsound, or the secondary has a higher sequence and is
-/// closed, or they have one and only the secondary is closed.
+/// The copy that Linux md uses: the primary, unless it is unsound, or the secondary is closed and
+/// has a higher sequence, or both have one sequence and only the secondary is closed.
 fn as_linux_md_chooses(image: &Image, places: &Structure) -> Structure {
     let header = |lba: u64, kind| {
         let block = image.read(ByteRange::new(ByteOffset(lba * 512), ByteCount(512))).unwrap();
@@ -68,7 +68,7 @@ fn as_linux_md_chooses(image: &Image, places: &Structure) -> Structure {
                 || other.sequence == one.sequence && one.is_open() && !other.is_open()
         }
     };
-    // The other copy is made unreadable, so that only the chosen one is left.
+    // The other copy is made unreadable, so that only the chosen one remains.
     let (chosen, spoilt) = match takes_secondary {
         true => (secondary, places.header.primary_lba),
         false => (primary, places.header.secondary_lba),
@@ -81,7 +81,7 @@ fn as_linux_md_chooses(image: &Image, places: &Structure) -> Structure {
     drive.structure
 }
 
-/// The next thing that the group has to say: a drive failed.
+/// The next change of the group: a drive failed.
 fn changed() -> (Structure, Structure, Image) {
     let mut group = raid5();
     let image = images(&group)[1].clone();
@@ -114,7 +114,7 @@ fn an_update_that_is_cut_off_anywhere_leaves_what_was_or_what_is_to_be() {
 #[test]
 fn a_repair_that_is_cut_off_anywhere_leaves_what_the_sound_copy_says() {
     let (old, new, image) = changed();
-    // What a cut update left, and what damage leaves.
+    // States after an interrupted update, and after damage.
     let mut left = Vec::new();
     let drive = image.drive();
     let steps = update(drive.size, Some(&drive), &new).unwrap();
@@ -164,7 +164,7 @@ fn an_update_beside_a_damaged_copy_never_touches_the_sound_one_first() {
 fn a_new_drive_is_a_member_only_when_all_of_its_structure_is_there() {
     let group = raid5();
     let new = structure(&group, 2, b"extras");
-    // On a blank drive, and on one that carried another group at the same places.
+    // On a blank drive, and on one with another group at the same places.
     let mut used = Image::blank(size_of(2).0);
     let mut other = group.clone();
     other.guid = crate::made::guid(0xAA, 9);
@@ -187,7 +187,7 @@ fn a_new_drive_is_a_member_only_when_all_of_its_structure_is_there() {
 fn a_drive_that_lost_its_anchor_keeps_a_whole_copy_while_it_is_repaired_or_changed() {
     let (old, new, mut image) = changed();
     image.write(ByteOffset(image.size - 512), &[0; 512]);
-    let Look::Found(drive) = image.look(Effort::Search) else { panic!("its headers are there") };
+    let Look::Found(drive) = image.look(Effort::Search) else { panic!("no header found") };
     for (steps, after) in
         [(repair(&drive).unwrap(), &old), (update(drive.size, Some(&drive), &new).unwrap(), &new)]
     {

@@ -1,4 +1,4 @@
-//! What other controllers do otherwise: byte order, checksums, blocks, places, levels.
+//! Deviations of other controllers: byte order, checksums, blocks, places, levels.
 
 use crate::arrays::{strip_at, volumes, volumes_of};
 use crate::image::Image;
@@ -41,7 +41,7 @@ fn adaptecs_anchor_is_found_before_the_end_and_its_unlimited_elements_are_bounde
     image.write(ByteOffset(last - 256 * 512), &anchor);
     let drive = image.drive();
     assert_eq!((drive.anchor.at, &drive.structure), (ByteOffset(last - 256 * 512), &new));
-    // And it stays there.
+    // The next update keeps the place.
     let mut next = new.clone();
     next.header.sequence += 1;
     apply(&mut image, &update(drive.size, Some(&drive), &next).unwrap());
@@ -75,7 +75,7 @@ fn drives_with_blocks_of_4096_bytes_are_read_whatever_the_blocks_they_are_read_w
     }
 }
 
-/// Drives whose records of the volume are changed.
+/// Drives with changed records of the volume.
 fn changed(shape: Shape, change: impl Fn(&mut VolumePart)) -> Vec<Drive> {
     let mut drives: Vec<Drive> = images(&group(shape)).iter().map(Image::drive).collect();
     for drive in &mut drives {
@@ -116,7 +116,7 @@ fn what_cannot_be_expressed_is_named_and_not_read() {
         ),
         ("raid1", read_as(pairs(), |part| part.secondary_level = 9), "secondary level 0x09"),
         ("raid10", read_as(pairs(), |part| part.blocks += u64::from(part.span) * 128), "different sizes"),
-        ("raid10", read_as(pairs(), |part| part.strip_shift += part.span), "not laid out alike"),
+        ("raid10", read_as(pairs(), |part| part.strip_shift += part.span), "different layouts"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.block_bytes = 4096), "blocks of 4096"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.strip_shift = 0xFF), "2^255 blocks"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.strip_shift = 20), "out of range"),
@@ -130,7 +130,7 @@ fn what_cannot_be_expressed_is_named_and_not_read() {
 
 #[test]
 fn levels_that_are_others_in_disguise_are_read_as_these() {
-    // RAID 5E: RAID 5 that leaves room at the end of every drive.
+    // RAID 5E: RAID 5 with free space at the end of every drive.
     let found = read_as(on(Level::Raid5, 4), |part| {
         (part.primary_level, part.volume_blocks) = (0x15, part.volume_blocks / 2);
     });
@@ -162,7 +162,8 @@ fn mirrored_stripes_are_read_with_each_mirror_in_its_place() {
     for (slot, (disk, _)) in original.iter().enumerate() {
         let drive = (0..4).find(|index| reference(*index) == *disk).unwrap();
         for row in 0..10 {
-            // Both stripes have strip 2·row on their first drive, and the one after it on their second.
+            // Both stripes have strip 2·row on their first drive, and the next strip on their
+            // second.
             let expected = 2 * row + slot as u64 % 2;
             assert_eq!(strip_at(&found, drive, row << 16), Some(expected), "slot {slot} row {row}");
         }
@@ -183,8 +184,8 @@ fn concatenations_are_read_one_after_the_other() {
 
 #[test]
 fn a_member_that_is_one_change_behind_is_current_unless_the_volume_went_on_without_it() {
-    // What a power cut between drives leaves; and what is left of a volume that lost a drive whose record nobody
-    // changed: there the one that is behind is the one that was lost.
+    // The state after a power cut between drives; and a volume that lost a drive without a record
+    // of it: there the drive that is behind is the lost one.
     for (condition, expected) in
         [(Condition::Optimal, Standing::Current), (Condition::Degraded, Standing::Stale)]
     {

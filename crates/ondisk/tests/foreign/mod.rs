@@ -1,4 +1,4 @@
-//! The metadata in `metadata.txt`: what is on the drives of arrays that outside programs made.
+//! The metadata in `metadata.txt`: from the drives of arrays that other programs made.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -12,7 +12,7 @@ pub struct Array {
     pub drives: Vec<Drive>,
 }
 
-/// One of its drives: what an outside program said of it, and its metadata.
+/// One of its drives: an outside program's description of it, and its metadata.
 #[derive(Clone)]
 pub struct Drive {
     pub name: String,
@@ -80,12 +80,13 @@ fn row_of(text: &str) -> Vec<u8> {
     }
 }
 
-/// Reads a drive as a program with a real one would: asks, gets zeroes where nothing is known, asks again.
+/// Reads a drive like a program with a real drive: reads the wanted ranges, with zeros where no
+/// bytes are known, until none is wanted.
 pub fn told(drive: &Drive) -> Told {
     asked(drive, read)
 }
 
-/// The same, of what a search of its end comes across.
+/// The same for the metadata that a search of its end finds.
 pub fn searched(drive: &Drive) -> Told {
     asked(drive, search)
 }
@@ -119,7 +120,7 @@ fn bytes(drive: &Drive, range: ByteRange) -> Vec<u8> {
     bytes
 }
 
-/// Writes the checksum of a superblock of version 1.x anew.
+/// Updates the checksum of a superblock of version 1.x.
 pub fn seal(drive: &mut Drive) {
     let bytes = &mut drive.parts[0].1;
     bytes[216..220].fill(0);
@@ -130,12 +131,12 @@ pub fn seal(drive: &mut Drive) {
     bytes[216..220].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// What all of these drives say.
+/// The records of all of these drives.
 pub fn seen(drives: &[Drive]) -> Vec<Seen> {
     seen_by(drives, told)
 }
 
-/// The same, asked in another way.
+/// The same, with another reader.
 pub fn seen_by(drives: &[Drive], told: fn(&Drive) -> Told) -> Vec<Seen> {
     let with_index = drives.iter().enumerate();
     with_index

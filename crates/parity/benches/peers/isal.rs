@@ -6,7 +6,7 @@ type Generate = unsafe extern "C" fn(c_int, c_int, *const *mut c_void) -> c_int;
 type InitTables = unsafe extern "C" fn(c_int, c_int, *const u8, *mut u8);
 type Encode = unsafe extern "C" fn(c_int, c_int, c_int, *const u8, *const *mut u8, *const *mut u8);
 
-/// `xor_gen` and `pq_gen` of one set of instructions, or those that it takes for this processor.
+/// `xor_gen` and `pq_gen` of one instruction set, or those that ISA-L selects for this processor.
 #[derive(Clone, Copy)]
 pub struct Forms {
     xor_gen: Generate,
@@ -14,16 +14,16 @@ pub struct Forms {
 }
 
 pub struct Isal {
-    /// Those that it takes for this processor.
+    /// The functions that ISA-L selects for this processor.
     pub best: Forms,
-    /// By the names of our kernels that have the same instructions; it has none of its own with GFNI.
+    /// Functions by the name of our kernel with the same instructions; ISA-L has none with GFNI.
     pub forms: Vec<(&'static str, Forms)>,
     init_tables: InitTables,
     encode: Encode,
 }
 
 impl Isal {
-    /// The library, or why there is none.
+    /// Loads the library, or returns why it cannot.
     pub fn load() -> Result<Isal, String> {
         // SAFETY: the name is a C string; loading the library runs nothing but its initialisers.
         let library = unsafe { libc::dlopen(c"libisal.so.2".as_ptr(), libc::RTLD_NOW) };
@@ -57,12 +57,12 @@ impl Isal {
         }
     }
 
-    /// Sources, then results, as the library takes them.
+    /// Pointers to sources, then results, as the library expects them.
     pub fn pointers(&self, sources: &[&[u8]], results: &[*mut u8]) -> Vec<*mut u8> {
         sources.iter().map(|source| source.as_ptr().cast_mut()).chain(results.iter().copied()).collect()
     }
 
-    /// The tables of P and Q over `width` sources.
+    /// The tables of P and Q for `width` sources.
     pub fn tables(&self, width: usize) -> Vec<u8> {
         let p = std::iter::repeat_n(1, width);
         let q = (0..width).map(parity::field::power);
@@ -93,7 +93,7 @@ impl Forms {
     }
 
     fn generate(function: Generate, len: usize, pointers: &[*mut u8]) {
-        // SAFETY: each pointer is to `len` bytes on a page boundary, the last ones to results.
+        // SAFETY: each pointer is to `len` bytes on a page boundary; the last ones are the results.
         let code = unsafe { function(pointers.len() as c_int, len as c_int, pointers.as_ptr().cast()) };
         assert_eq!(code, 0, "ISA-L takes the call");
     }

@@ -1,15 +1,16 @@
-//! Parity beside its peers, on one core: `cargo bench -p parity` (or `make bench-parity`, which installs the
-//! peer). Arguments: `--rounds N`, `--ms N` (per contender and round), and words that a row must contain.
+//! Compares parity with its peers, on one core: `cargo bench -p parity` (or `make bench-parity`,
+//! which installs the peer). Arguments: `--rounds N`, `--ms N` (per contender and round), and words
+//! that select rows.
 //!
-//! Every round runs every contender of a row once, in turn, so that a machine whose speed drifts does so for
-//! all. Shown are GB/s (10^9 bytes) of data, median and minimum–maximum over the rounds, and for ratios the
-//! median and spread of the rounds' own ratios.
+//! Each round runs every contender of a row once, in turn, so that speed drift of the machine
+//! affects all. The output is GB/s (10^9 bytes) of data, median and minimum–maximum over the
+//! rounds, and for ratios the median and spread of the rounds' ratios.
 //!
-//! Peers: Debian's ISA-L (`libisal2`), loaded at run time so that nothing else links it; and *touch*: a loop
-//! that only reads the sources and writes the results, the best of four forms (with and without prefetching,
-//! with ordinary and streaming stores).
+//! Peers: Debian's ISA-L (`libisal2`), loaded at run time so that nothing else links it; and
+//! *touch*: a loop that only reads the sources and writes the results, the best of four variants
+//! (with and without prefetching, with normal and streaming stores).
 
-#![allow(clippy::disallowed_methods)] // A benchmark looks at the clock.
+#![allow(clippy::disallowed_methods)] // A benchmark measures real time.
 
 mod isal;
 mod memory;
@@ -46,7 +47,7 @@ fn options() -> Options {
     options
 }
 
-/// A contender: its name, the bytes that count, and what it does.
+/// A contender: its name, the bytes that count, and its work.
 struct Contender<'a> {
     name: &'static str,
     bytes: usize,
@@ -58,7 +59,7 @@ impl<'a> Contender<'a> {
         Contender { name, bytes, run: Box::new(run) }
     }
 
-    /// GB/s over at least `slice`.
+    /// The throughput in GB/s over at least `slice`.
     fn measure(&mut self, slice: Duration) -> f64 {
         memory::clear_upper_halves();
         let (mut calls, mut batch) = (0, 1);
@@ -102,7 +103,7 @@ fn row(options: &Options, title: &str, mut contenders: Vec<Contender<'_>>) {
             speeds.push(contender.measure(options.slice));
         }
     }
-    // Forms of one contender share a name: the best of them, by median, stands for it.
+    // Variants of a contender share a name; the one with the best median represents it.
     let medians: Vec<f64> = speeds.iter().map(|speeds| spread(speeds.clone()).median).collect();
     let mut cells = Vec::new();
     for (i, contender) in contenders.iter().enumerate() {
@@ -135,8 +136,8 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     let sources: Vec<Source<'_>> =
         data.iter().enumerate().map(|(i, data)| Source::new(i as u8, data.bytes())).collect();
     let slices: Vec<&[u8]> = data.iter().map(Buffer::bytes).collect();
-    // Each contender has results of its own where it could matter which buffer is warm: it can't, as all run
-    // for many calls; so they share them, through pointers.
+    // Contenders share the result buffers, through pointers: all run for many calls, so that caches
+    // are equally warm.
     let (mut p, mut q) = (Buffer::filled(size, 0), Buffer::filled(size, 0));
     let (p, q) = (p.shared(), q.shared());
     let total = width * size;
@@ -173,8 +174,8 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     row(options, &name("P"), p_row);
     row(options, &name("P+Q"), pq_row);
 
-    // Bytes touched: an XOR reads a source, reads and writes the result; an update reads old and new, reads and
-    // writes P and Q.
+    // Bytes touched: an XOR reads a source, reads and writes the result. An update reads old and
+    // new, and reads and writes P and Q.
     let change = [Change::new(2, slices[0], slices[1])];
     let update = || parity::update(Some(p.bytes()), Some(q.bytes()), black_box(&change)).expect("an update");
     let in_place = || parity::xor_into(p.bytes(), black_box(slices[0]));
@@ -189,7 +190,7 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
         ],
     );
 
-    // Two data strips lost: the same number of strips is read as for generation.
+    // Two data strips lost: as many strips are read as for generation.
     let recover = || {
         let parity = Parity { p: Some(slices[0].into()), q: Some(slices[width - 1].into()) };
         let mut lost =
@@ -258,7 +259,7 @@ fn kernel_rows(options: &Options) {
     );
 }
 
-/// Each kernel beside ISA-L's of the same instructions, whatever this processor has besides.
+/// Compares each kernel with ISA-L's functions of the same instruction set.
 fn peer_rows(options: &Options, isal: &Isal, width: usize, size: usize) {
     let data: Vec<Buffer> = (0..width).map(|i| Buffer::filled(size, i as u8 + 1)).collect();
     let sources: Vec<Source<'_>> =

@@ -1,4 +1,4 @@
-//! Page-aligned buffers, and where the benchmark runs.
+//! Page-aligned buffers, and the core that the benchmark runs on.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -10,7 +10,7 @@ pub struct Buffer {
     len: usize,
 }
 
-/// The bytes of a [`Buffer`], for contenders that take turns with it.
+/// The bytes of a [`Buffer`], shared by contenders that run in turn.
 #[derive(Clone, Copy)]
 pub struct Shared {
     at: *mut u8,
@@ -50,11 +50,11 @@ impl Drop for Buffer {
 }
 
 impl Shared {
-    /// The bytes. Contenders run one after the other and keep no reference between calls.
+    /// The bytes. Contenders run in turn and keep no reference between calls.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes<'a>(self) -> &'a mut [u8] {
-        // SAFETY: the buffer outlives all rows made of it, and only one contender runs at a time, which asks
-        // for each buffer once per call.
+        // SAFETY: the buffer outlives all rows made of it. Only one contender runs at a time, and
+        // it gets each buffer once per call.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 
@@ -63,8 +63,7 @@ impl Shared {
     }
 }
 
-/// Keeps this thread on one core: the last of those that it may run on (`taskset`), away from what the system does on
-/// the first.
+/// Pins this thread to the last allowed core (`taskset`), away from system work on the first.
 pub fn pin_to_last_core() {
     // SAFETY: the sets are plain values, and their size is given.
     unsafe {
@@ -81,18 +80,18 @@ pub fn pin_to_last_core() {
     }
 }
 
-/// Clears the upper halves of the vector registers, which ISA-L's functions leave as they are. Where they are not clear,
-/// each instruction of a kernel with 16-byte registers has to wait for what its register held before: a state in which
-/// such a kernel never runs on the processors that it is made for.
+/// Clears the upper halves of the vector registers, which ISA-L's functions leave dirty. Otherwise
+/// each instruction of a kernel with 16-byte registers waits for the previous content of its
+/// register. On its target processors such a kernel never runs in that state.
 pub fn clear_upper_halves() {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx") {
-        // SAFETY: AVX is there, and no value is kept in an upper half across an instruction sequence of its own.
+        // SAFETY: AVX is available, and no code keeps a value in an upper half across calls.
         unsafe { std::arch::x86_64::_mm256_zeroupper() }
     }
 }
 
-/// The processor's name, as the kernel tells it.
+/// The processor's name and frequency.
 pub fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value = |name: &str| {

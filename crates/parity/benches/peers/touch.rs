@@ -1,6 +1,6 @@
-//! What memory gives at best: reads all sources, in the order that parity does, and writes the results.
+//! The memory limit: reads all sources, in the order of parity, and writes the results.
 
-/// A way to touch memory.
+/// A variant of touching memory.
 #[derive(Clone, Copy)]
 pub struct Form {
     prefetch: bool,
@@ -14,11 +14,11 @@ pub const FORMS: [Form; 4] = [
     Form { prefetch: true, stream: true },
 ];
 
-/// Reads every source and writes the OR of them to every result.
+/// Reads each source and writes the OR of all to each result.
 pub fn run(form: Form, sources: &[&[u8]], results: &mut [&mut [u8]]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the feature is there.
+        // SAFETY: the feature is available.
         return unsafe {
             match (form.prefetch, form.stream) {
                 (false, false) => avx512::<false, false>(sources, results),
@@ -57,8 +57,8 @@ unsafe fn avx512<const PREFETCH: bool, const STREAM: bool>(sources: &[&[u8]], re
     assert!(len.is_multiple_of(256) && sources.iter().all(|source| source.len() == len));
     for at in (0..len).step_by(256) {
         let mut any = [_mm512_setzero_si512(); 4];
-        // SAFETY: a column of 256 bytes ends within the slices, which lie on page boundaries; a prefetch may
-        // go anywhere.
+        // SAFETY: a column of 256 bytes ends within the slices, which are page-aligned; a prefetch
+        // may use any address.
         unsafe {
             for source in sources {
                 let from = source.as_ptr().add(at);

@@ -1,5 +1,6 @@
-//! 64 bytes at a time: with AVX-512 alone (`vpshufb` multiplies, Q by Horner's rule), and with GFNI, whose
-//! affine instruction multiplies by any constant at once, so that each strip gets its own weight.
+//! 64 bytes at a time: with AVX-512 alone (`vpshufb` multiplies, Q by Horner's rule), and with
+//! GFNI, whose affine instruction multiplies by any constant, so that each strip gets its own
+//! weight.
 
 use super::vector::Vector;
 use crate::field::{FIXED, MATRICES, NIBBLES, REDUCTION};
@@ -13,7 +14,7 @@ pub(super) struct Avx512;
 #[derive(Clone, Copy)]
 pub(super) struct Gfni;
 
-/// What the two have in common: all but the multiplications.
+/// The common part of both: all but the multiplications.
 macro_rules! common {
     () => {
         type Reg = __m512i;
@@ -22,67 +23,68 @@ macro_rules! common {
 
         #[inline(always)]
         fn zero(self) -> __m512i {
-            // SAFETY: `self` says that AVX-512 F is there.
+            // SAFETY: `self` proves that AVX-512 F is available.
             unsafe { _mm512_setzero_si512() }
         }
         #[inline(always)]
         fn splat(self, byte: u8) -> __m512i {
-            // SAFETY: `self` says that AVX-512 F is there.
+            // SAFETY: `self` proves that AVX-512 F is available.
             unsafe { _mm512_set1_epi8(byte as i8) }
         }
         #[inline(always)]
         unsafe fn load(self, from: *const u8) -> __m512i {
-            // SAFETY: the caller says that 64 bytes can be read.
+            // SAFETY: the caller guarantees that 64 bytes can be read.
             unsafe { _mm512_loadu_si512(from.cast()) }
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut u8, value: __m512i) {
-            // SAFETY: the caller says that 64 bytes can be written.
+            // SAFETY: the caller guarantees that 64 bytes can be written.
             unsafe { _mm512_storeu_si512(to.cast(), value) }
         }
         #[inline(always)]
         unsafe fn stream(self, to: *mut u8, value: __m512i) {
-            // SAFETY: the caller says that 64 aligned bytes can be written.
+            // SAFETY: the caller guarantees that 64 aligned bytes can be written.
             unsafe { _mm512_stream_si512(to.cast(), value) }
         }
         #[inline(always)]
         fn fence(self) {
-            // SAFETY: SSE is always there.
+            // SAFETY: x86-64 always has SSE.
             unsafe { _mm_sfence() }
         }
         #[inline(always)]
         fn prefetch(self, from: *const u8) {
-            // SAFETY: a prefetch of any address is no access.
+            // SAFETY: a prefetch may use any address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
         }
         #[inline(always)]
         fn xor(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: `self` says that AVX-512 F is there.
+            // SAFETY: `self` proves that AVX-512 F is available.
             unsafe { _mm512_xor_si512(a, b) }
         }
         #[inline(always)]
         fn xor3(self, a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-            // SAFETY: `self` says that AVX-512 F is there. 0x96 is the truth table of a ^ b ^ c.
+            // SAFETY: `self` proves that AVX-512 F is available. 0x96 is the truth table of a ^ b ^
+            // c.
             unsafe { _mm512_ternarylogic_epi64::<0x96>(a, b, c) }
         }
         #[inline(always)]
         fn or(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: `self` says that AVX-512 F is there.
+            // SAFETY: `self` proves that AVX-512 F is available.
             unsafe { _mm512_or_si512(a, b) }
         }
         #[inline(always)]
         fn is_zero(self, a: __m512i) -> bool {
-            // SAFETY: `self` says that AVX-512 F is there.
+            // SAFETY: `self` proves that AVX-512 F is available.
             unsafe { _mm512_test_epi64_mask(a, a) == 0 }
         }
         #[inline(always)]
         unsafe fn load_part(self, from: *const u8, count: usize) -> __m512i {
-            // SAFETY: `self` says that AVX-512 BW is there; bytes that the mask leaves out are not accessed.
+            // SAFETY: `self` proves that AVX-512 BW is available; masked bytes are not accessed.
             unsafe { _mm512_maskz_loadu_epi8(first(count), from.cast()) }
         }
         #[inline(always)]
         unsafe fn store_part(self, to: *mut u8, count: usize, value: __m512i) {
-            // SAFETY: `self` says that AVX-512 BW is there; bytes that the mask leaves out are not accessed.
+            // SAFETY: `self` proves that AVX-512 BW is available; masked bytes are not accessed.
             unsafe { _mm512_mask_storeu_epi8(to.cast(), first(count), value) }
         }
     };
@@ -102,7 +104,7 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     fn double(self, a: __m512i) -> __m512i {
-        // SAFETY: `self` says that AVX-512 BW is there.
+        // SAFETY: `self` proves that AVX-512 BW is available.
         unsafe {
             let carried = _mm512_maskz_mov_epi8(_mm512_movepi8_mask(a), _mm512_set1_epi8(0x1D));
             _mm512_xor_si512(_mm512_add_epi8(a, a), carried)
@@ -110,13 +112,13 @@ impl Vector for Avx512 {
     }
     #[inline(always)]
     fn double_apart(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` says that AVX-512 BW is there.
+        // SAFETY: `self` proves that AVX-512 BW is available.
         unsafe { self.xor3(_mm512_add_epi8(a, a), _mm512_shuffle_epi8(self.splat(REDUCTION), a), b) }
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> [__m512i; 2] {
         let table = NIBBLES[usize::from(constant)].0.as_ptr();
-        // SAFETY: `self` says that AVX-512 F is there, and the table has 32 bytes.
+        // SAFETY: `self` proves that AVX-512 F is available, and the table has 32 bytes.
         unsafe {
             [
                 _mm512_broadcast_i32x4(_mm_loadu_si128(table.cast())),
@@ -126,7 +128,7 @@ impl Vector for Avx512 {
     }
     #[inline(always)]
     fn multiply(self, a: __m512i, [low, high]: [__m512i; 2]) -> __m512i {
-        // SAFETY: `self` says that AVX-512 BW is there.
+        // SAFETY: `self` proves that AVX-512 BW is available.
         unsafe {
             let nibble = _mm512_set1_epi8(0x0F);
             let low = _mm512_shuffle_epi8(low, _mm512_and_si512(a, nibble));
@@ -147,12 +149,12 @@ impl Vector for Gfni {
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> __m512i {
-        // SAFETY: `self` says that AVX-512 F is there.
+        // SAFETY: `self` proves that AVX-512 F is available.
         unsafe { _mm512_set1_epi64(MATRICES[usize::from(constant)] as i64) }
     }
     #[inline(always)]
     fn multiply(self, a: __m512i, factor: __m512i) -> __m512i {
-        // SAFETY: `self` says that GFNI and AVX-512 F are there.
+        // SAFETY: `self` proves that GFNI and AVX-512 F are available.
         unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(a, factor) }
     }
 }

@@ -1,33 +1,35 @@
-//! The loops, once for all processors: each kernel is these, compiled with its own instructions.
+//! The loops for all processors: each kernel compiles them with its own instructions.
 //!
-//! A *column* is a few registers wide. For each column all strips are walked and the sums stay in registers,
-//! so that every source byte is read once and every result byte written once. The last bytes, fewer than a
-//! register, take the same way through partial loads and stores.
+//! A *column* is a few registers wide. For each column the loop reads all strips and keeps the sums
+//! in registers: each source byte is read once, and each result byte is written once. The last
+//! bytes, less than a register, use partial loads and stores.
 //!
-//! Q is summed in one of two ways: each summand times its own weight, where a multiplication is one
-//! instruction, or by Horner's rule, from the highest exponent down, doubling on the way.
+//! Q is summed in one of two ways. Where a multiplication is one instruction, each term is
+//! multiplied by its weight. Otherwise Horner's rule starts at the highest exponent and doubles the
+//! sum for each strip.
 
 use super::vector::Vector;
 use crate::field;
 use crate::sources::Term;
 
-/// What a kernel is to do. The pointers stand for slices that [`super::Kernel`] holds.
+/// The task of a kernel. The pointers are to slices that [`super::Kernel`] holds.
 pub(super) struct Job<'a> {
-    /// Where results go: one for a sum, P and Q (or two strips) for both.
+    /// The results: one for a sum, P and Q (or two strips) for both.
     pub out: [*mut u8; 2],
-    /// What the sums begin with: null for zeroes; may be `out` itself.
+    /// The initial values of the sums: null for zeroes; may be `out`.
     pub start: [*const u8; 2],
     /// Bytes in each strip.
     pub len: usize,
-    /// The summands, all of `len` bytes; from the highest exponent down where the kernel wants Horner's rule, but of a dense job.
+    /// The terms, all of `len` bytes. For Horner's rule they are sorted by descending exponent,
+    /// except in a dense job.
     pub terms: &'a [Term<'a>],
-    /// Write results past the caches; all `out` are then multiples of 64.
+    /// Write results with streaming stores; all `out` are then multiples of 64.
     pub stream: bool,
-    /// Where results are streamed: ask for the strips ahead of the loads.
+    /// With streaming stores: prefetch the strips.
     pub ahead: bool,
-    /// Two strips from P's and Q's sums, instead of the sums themselves.
+    /// Compute two strips from the sums of P and Q, instead of the sums.
     pub finish: Option<Finish>,
-    /// Exponents go up by one from term to term, from zero, and the sums begin with nothing: a whole stripe's.
+    /// Exponents are 0, 1, 2, …, and the sums start with zero: a whole stripe.
     pub dense: bool,
 }
 
@@ -39,26 +41,26 @@ pub(crate) struct Finish {
     pub add: bool,
 }
 
-/// How a column touches memory: whole registers; whole registers, results past the caches; the same, and strips are
-/// asked for ahead of the loads; or a part of a register.
+/// The memory access of a column: whole registers; whole registers with streaming stores; the same
+/// with prefetch; part of a register.
 const WHOLE: u8 = 0;
 const STREAM: u8 = 1;
 const AHEAD: u8 = 2;
 const PART: u8 = 3;
 
-/// How many bytes ahead of the loads strips are asked for: the processor's own prefetcher stops at the end of
-/// each 4 KiB page.
+/// The prefetch distance in bytes: the processor's own prefetcher stops at the end of each 4 KiB
+/// page.
 const AHEAD_BYTES: usize = 1024;
 
-/// Bytes of a cache line: one request brings as many, however narrow a register is.
+/// Bytes per cache line: the unit of a prefetch, for any register width.
 const LINE: usize = 64;
 
-/// Walks the strips column by column: wide ones, then single registers, then the rest.
+/// Processes the strips column by column: wide columns, then single registers, then the rest.
 macro_rules! walk {
     ($column:ident, $v:ident, $job:ident) => {{
         let width = V::WIDTH * C;
         let mut at = 0;
-        // SAFETY: each column ends within `len`; the rest is the caller's promise, passed on.
+        // SAFETY: each column ends within `len`; the caller guarantees the rest.
         unsafe {
             if $job.stream {
                 while $job.ahead && at + width <= $job.len {
@@ -105,8 +107,8 @@ pub(super) unsafe fn weigh<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
     walk!(weigh_column, v, job)
 }
 
-/// P and Q in one pass: out\[0\] = start\[0\] + Σ terms, out\[1\] = start\[1\] + Σ 2^exponent · term; or what
-/// `finish` makes of them.
+/// P and Q in one pass: out\[0\] = start\[0\] + Σ terms, out\[1\] = start\[1\] + Σ 2^exponent ·
+/// term; or the result of `finish` on them.
 ///
 /// # Safety
 /// As [`sum`].
@@ -146,13 +148,14 @@ pub(super) unsafe fn zero<V: Vector>(v: V, bytes: *const u8, len: usize) -> bool
 }
 
 /// # Safety
-/// As [`sum`], for the `C` registers (or `part` bytes) at `at`. This holds for all columns below.
+/// As [`sum`], for the `C` registers (or `part` bytes) at `at`. This applies to all columns below.
 #[inline(always)]
 unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(v: V, job: &Job<'_>, at: usize, part: usize) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let mut sum = begin::<V, C, MODE>(v, job.start[0], at, part);
-        // Four strips a turn, so that turns are few: of seven a processor does not always foretell the last one.
+        // Four strips per iteration: with few iterations, the processor predicts the last one
+        // better.
         let (fours, others) = job.terms.as_chunks::<4>();
         for [a, b, c, d] in fours {
             add_two::<V, C, MODE>(v, &mut sum, [a, b], at, part);
@@ -180,7 +183,7 @@ unsafe fn add_two<V: Vector, const C: usize, const MODE: u8>(
     at: usize,
     part: usize,
 ) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     let [a, b] =
         unsafe { [read::<V, C, MODE>(v, terms[0], at, part), read::<V, C, MODE>(v, terms[1], at, part)] };
     for i in 0..C {
@@ -197,7 +200,7 @@ unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
     at: usize,
     part: usize,
 ) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let start = begin::<V, C, MODE>(v, job.start[0], at, part);
         let mut sum = [v.zero(); C];
@@ -237,7 +240,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
     at: usize,
     part: usize,
 ) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let mut p = begin::<V, C, MODE>(v, job.start[0], at, part);
         let mut q;
@@ -292,7 +295,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
     }
 }
 
-/// P and Q of a whole stripe by Horner's rule: each strip doubles what was summed before.
+/// P and Q of a whole stripe by Horner's rule: each strip doubles the sum before it is added.
 ///
 /// # Safety
 /// As [`sum_column`].
@@ -305,9 +308,9 @@ unsafe fn dense_column<V: Vector, const C: usize, const MODE: u8>(
 ) {
     let apart = v.splat(V::APART);
     let (mut p, mut q) = ([v.zero(); C], [apart; C]);
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
-        // Several strips a turn, as in `sum_column`: as many as there are registers for.
+        // Several strips per iteration, as in `sum_column`, limited by the registers.
         let (lower, fours) = if V::XOR3 { job.terms.as_rchunks::<4>() } else { (job.terms, &[][..]) };
         for [a, b, c, d] in fours.iter().rev() {
             dense_two::<V, C, MODE>(v, &mut p, &mut q, [c, d], at, part);
@@ -328,7 +331,7 @@ unsafe fn dense_column<V: Vector, const C: usize, const MODE: u8>(
     }
 }
 
-/// Two neighbours, the higher one second.
+/// Two adjacent terms, the one with the higher exponent second.
 ///
 /// # Safety
 /// As [`sum_column`].
@@ -341,7 +344,7 @@ unsafe fn dense_two<V: Vector, const C: usize, const MODE: u8>(
     at: usize,
     part: usize,
 ) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if V::XOR3 {
             let high = read::<V, C, MODE>(v, high, at, part);
@@ -368,7 +371,7 @@ unsafe fn dense_one<V: Vector, const C: usize, const MODE: u8>(
     at: usize,
     part: usize,
 ) {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     let a = unsafe { read::<V, C, MODE>(v, term, at, part) };
     for i in 0..C {
         p[i] = v.xor(p[i], a[i]);
@@ -376,7 +379,7 @@ unsafe fn dense_one<V: Vector, const C: usize, const MODE: u8>(
     }
 }
 
-/// Multiplies with `2^exponent`.
+/// Multiplies by `2^exponent`.
 #[inline(always)]
 fn raise<V: Vector, const C: usize>(v: V, sum: &mut [V::Reg; C], exponent: u8) {
     match exponent {
@@ -395,7 +398,7 @@ fn raise<V: Vector, const C: usize>(v: V, sum: &mut [V::Reg; C], exponent: u8) {
     }
 }
 
-/// What a sum begins with: a column of `start`, or zeroes where that is null.
+/// The initial value of a sum: a column of `start`, or zeroes if that is null.
 ///
 /// # Safety
 /// As [`sum_column`].
@@ -408,7 +411,7 @@ unsafe fn begin<V: Vector, const C: usize, const MODE: u8>(
 ) -> [V::Reg; C] {
     let mut sum = [v.zero(); C];
     if !start.is_null() {
-        // SAFETY: the caller says that a start that is not null can be read here.
+        // SAFETY: the caller guarantees that a start that is not null can be read here.
         unsafe {
             for (i, reg) in sum.iter_mut().enumerate() {
                 *reg = load::<V, MODE>(v, start.add(at + i * V::WIDTH), part);
@@ -428,7 +431,7 @@ unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
     part: usize,
 ) -> [V::Reg; C] {
     let mut regs = [v.zero(); C];
-    // SAFETY: the caller says that the term can be read here; a prefetch may go anywhere.
+    // SAFETY: the caller guarantees that the term can be read here; a prefetch may use any address.
     unsafe {
         let from = term.bytes.as_ptr().add(at);
         for (i, reg) in regs.iter_mut().enumerate() {
@@ -445,7 +448,7 @@ unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
 /// As [`sum_column`].
 #[inline(always)]
 unsafe fn load<V: Vector, const MODE: u8>(v: V, from: *const u8, part: usize) -> V::Reg {
-    // SAFETY: the caller says that a register, or `part` bytes of one, can be read here.
+    // SAFETY: the caller guarantees that a register, or `part` bytes of one, can be read here.
     unsafe { if MODE == PART { v.load_part(from, part) } else { v.load(from) } }
 }
 
@@ -459,8 +462,8 @@ unsafe fn write<V: Vector, const C: usize, const MODE: u8>(
     part: usize,
     regs: [V::Reg; C],
 ) {
-    // SAFETY: the caller says that a column, or `part` bytes of a register, can be written here; what is
-    // streamed to is aligned, since `out` and the columns are.
+    // SAFETY: the caller guarantees that a column, or `part` bytes of a register, can be written
+    // here. Streamed results are aligned, since `out` and the columns are.
     unsafe {
         for (i, reg) in regs.into_iter().enumerate() {
             let to = out.add(at + i * V::WIDTH);

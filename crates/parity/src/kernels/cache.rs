@@ -1,13 +1,13 @@
-//! How much the second-level cache holds, which decides how results are written.
+//! The size of the L2 cache, which decides how results are written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the processor doesn't say: what most cores have at least.
+/// The default if the processor does not report it: the minimum of most cores.
 const USUAL_BYTES: usize = 1 << 20;
 
-/// Results are written past the caches when a call reads and writes at least this many bytes: three quarters of
-/// the second-level cache. Beyond that they would push sources out of it, and each line of them would be
-/// read from memory before it is written; below, they are better kept where their reader finds them.
+/// Results are written with streaming stores if a call reads and writes at least this many bytes:
+/// three quarters of the L2 cache. Above that, results would evict sources, and each line would be
+/// read before it is written. Below, results are better kept in the cache for their reader.
 #[inline]
 pub(super) fn stream_from_bytes() -> usize {
     static FROM: AtomicUsize = AtomicUsize::new(0);

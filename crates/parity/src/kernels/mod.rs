@@ -1,18 +1,18 @@
-//! The kernels: the same loops for different processors, chosen once, at run time.
+//! The kernels: the same loops for different processors, selected once at run time.
 //!
-//! | name | wants | Q |
+//! | name | requires | Q |
 //! | --- | --- | --- |
-//! | `gfni` | AVX-512 F and BW, GFNI | each strip times its weight, one instruction; of many strips by Horner's rule |
+//! | `gfni` | AVX-512 F and BW, GFNI | each strip times its weight; Horner's rule for many strips |
 //! | `avx512` | AVX-512 F and BW | Horner's rule |
 //! | `avx2` | AVX2 | Horner's rule |
 //! | `ssse3` | SSSE3 | Horner's rule |
 //! | `portable` | nothing | Horner's rule, in 64-bit words |
 //!
-//! `SOFTROC_PARITY` set to one of the names takes that one, for tests and measurements.
+//! `SOFTROC_PARITY` selects a kernel by name, for tests and measurements.
 //!
-//! Where `unsafe` is: the kernels work on pointers, without bounds checks in the loops. [`Kernel`]'s methods
-//! are safe: they take slices, hold their lengths together, and only hand out kernels that this processor
-//! can run.
+//! Unsafe code: the kernels use pointers, without bounds checks in the loops. [`Kernel`]'s methods
+//! are safe: they take slices, check their lengths, and only kernels that this processor supports
+//! are available.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -32,19 +32,19 @@ use crate::sources::Term;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// From how many bytes on, read and written by a call, its strips are asked for ahead of the loads: so many come
-/// from memory (9 % faster there; from a third-level cache it would cost 5 %).
+/// Calls that read and write at least this many bytes prefetch their strips: these come from memory
+/// (9 % faster; from an L3 cache it would cost 5 %).
 const AHEAD_FROM_BYTES: usize = 32 << 20;
 
-/// Streamed results must lie on whole cache lines.
+/// Streamed results must be aligned to cache lines.
 const STREAM_ALIGNMENT: usize = 64;
 
-/// One implementation of the loops, that this processor can run.
+/// An implementation of the loops that this processor supports.
 pub struct Kernel {
     name: &'static str,
-    /// Terms are to come from the highest exponent down.
+    /// Whether terms must be sorted by descending exponent.
     horner: bool,
-    /// From how many strips on P and Q of a whole stripe go by Horner's rule without gaps.
+    /// The number of strips from which P and Q of a whole stripe use Horner's rule without gaps.
     dense_from: usize,
     runs_here: fn() -> bool,
     sum: unsafe fn(&Job<'_>),
@@ -53,37 +53,37 @@ pub struct Kernel {
     zero: unsafe fn(*const u8, usize) -> bool,
 }
 
-/// Makes the functions of a kernel from the bodies: `#[target_feature]` on a wrapper lets everything that is
-/// inlined into it use the instructions. `columns` are so many registers wide; `of_sums` says how wide those without weights
-/// are, which take fewer registers.
+/// Creates the functions of a kernel from the bodies: `#[target_feature]` on a wrapper enables the
+/// instructions for everything inlined into it. `columns` is the column width in registers;
+/// `of_sums` is the width without weights, which needs fewer registers.
 macro_rules! kernel {
     ($vector:expr, columns: $columns:literal, of_sums: $of_sums:literal $(, feature: $feature:literal)?) => {
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
         pub(in crate::kernels) unsafe fn sum(job: &$crate::kernels::body::Job<'_>) {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { $crate::kernels::body::sum::<_, $of_sums>($vector, job) }
         }
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
         pub(in crate::kernels) unsafe fn weigh(job: &$crate::kernels::body::Job<'_>) {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { $crate::kernels::body::weigh::<_, $columns>($vector, job) }
         }
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
         pub(in crate::kernels) unsafe fn both(job: &$crate::kernels::body::Job<'_>) {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { $crate::kernels::body::both::<_, $columns>($vector, job) }
         }
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
         pub(in crate::kernels) unsafe fn zero(bytes: *const u8, len: usize) -> bool {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { $crate::kernels::body::zero($vector, bytes, len) }
         }
     };
@@ -107,11 +107,11 @@ macro_rules! row {
     }};
 }
 
-/// So many lines of one offset within their pages a first-level cache holds. More strips than that push the weights out that each
-/// column multiplies with (14 × 64 KiB on an AMD EPYC: 38 GB/s, without weights 74).
+/// The number of lines at one page offset that an L1 cache stores. More strips evict the weights of
+/// each column (14 × 64 KiB on an AMD EPYC: 38 GB/s, without weights 74).
 const FIRST_LEVEL_WAYS: usize = 8;
 
-/// All kernels of this architecture, the fastest first.
+/// All kernels of this architecture, fastest first.
 static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     row!("gfni", avx512::gfni, horner: false, dense_from: FIRST_LEVEL_WAYS + 1, || {
@@ -130,7 +130,7 @@ static KERNELS: &[Kernel] = &[
     row!("portable", portable, horner: true, dense_from: 0, || true),
 ];
 
-/// The kernels that this processor can run, the fastest first.
+/// The kernels that this processor supports, fastest first.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     KERNELS.iter().filter(|kernel| (kernel.runs_here)())
 }
@@ -149,7 +149,7 @@ fn choice() -> &'static Choice {
 }
 
 fn choose(wanted: Option<String>) -> Choice {
-    // The last kernel in the table runs everywhere, so there is always a first.
+    // The last kernel in the table is portable, so there is always a first.
     let best = kernels().next().unwrap_or(&KERNELS[KERNELS.len() - 1]);
     match wanted.filter(|name| !name.is_empty()) {
         None => Choice { kernel: best, refused: None },
@@ -160,27 +160,27 @@ fn choose(wanted: Option<String>) -> Choice {
     }
 }
 
-/// The kernel that the functions of this crate use: the fastest, or the one that `SOFTROC_PARITY` names.
+/// The kernel used by the functions of this crate: the fastest, or the one in `SOFTROC_PARITY`.
 pub fn chosen() -> &'static Kernel {
     choice().kernel
 }
 
-/// The name of the kernel that runs.
+/// The name of the selected kernel.
 pub fn kernel_name() -> &'static str {
     chosen().name
 }
 
-/// What `SOFTROC_PARITY` asked for in vain: no kernel has that name, or this processor can't run it.
+/// The rejected value of `SOFTROC_PARITY`: unknown, or not supported by this processor.
 pub fn refused_kernel() -> Option<&'static str> {
     choice().refused.as_deref()
 }
 
-/// What a sum begins with.
+/// The initial value of a sum.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
     /// Zeroes.
     Zero,
-    /// What the result's place holds.
+    /// The current content of the result.
     Kept,
     /// These bytes.
     Bytes(&'a [u8]),
@@ -193,7 +193,7 @@ impl<'a> From<Option<&'a [u8]>> for Start<'a> {
 }
 
 impl Kernel {
-    /// Its name, as `SOFTROC_PARITY` takes it.
+    /// Its name, for `SOFTROC_PARITY`.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -202,12 +202,12 @@ impl Kernel {
     #[inline]
     pub(crate) fn sum(&self, out: &mut [u8], start: Start<'_>, terms: &[Term<'_>]) {
         let job = job([&mut *out], [start], terms, None);
-        // SAFETY: `job` has checked the lengths and what may be streamed; `out` is borrowed mutably, so no
-        // term overlaps it; only kernels that run here are handed out.
+        // SAFETY: `job` has checked lengths and alignment; `out` is borrowed mutably, so no term
+        // overlaps it; only supported kernels are available.
         unsafe { (self.sum)(&job) }
     }
 
-    /// out = start + Σ 2^exponent · term. The terms may be sorted.
+    /// out = start + Σ 2^exponent · term. The terms may be reordered.
     #[inline]
     pub(crate) fn weigh(&self, out: &mut [u8], start: Start<'_>, terms: &mut [Term<'_>]) {
         self.sort(terms);
@@ -216,8 +216,8 @@ impl Kernel {
         unsafe { (self.weigh)(&job) }
     }
 
-    /// P = start + Σ terms and Q = start + Σ 2^exponent · term, or what `finish` makes of them. The terms may
-    /// be sorted.
+    /// P = start + Σ terms and Q = start + Σ 2^exponent · term, or the result of `finish` on them.
+    /// The terms may be reordered.
     #[inline]
     pub(crate) fn both(
         &self,
@@ -238,9 +238,9 @@ impl Kernel {
         unsafe { (self.both)(&job) }
     }
 
-    /// Whether every byte is zero.
+    /// Whether all bytes are zero.
     pub fn is_zero(&self, bytes: &[u8]) -> bool {
-        // SAFETY: the slice can be read; only kernels that run here are handed out.
+        // SAFETY: the slice can be read; only supported kernels are available.
         unsafe { (self.zero)(bytes.as_ptr(), bytes.len()) }
     }
 
@@ -258,10 +258,10 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// A job over these slices: pointers, once the lengths are known to be equal.
+/// Creates a job from slices of equal length.
 ///
 /// # Panics
-/// When they are not: the callers in this crate have checked.
+/// When the lengths differ; the callers in this crate check them.
 #[inline]
 fn job<'a, const N: usize>(
     out: [&'a mut [u8]; N],
@@ -286,7 +286,7 @@ fn job<'a, const N: usize>(
         job.out[i] = out.as_mut_ptr();
         match start {
             Start::Zero => {}
-            // What has just been read is in the cache: writing past it would gain nothing.
+            // The result has just been read into the cache: a streaming store would gain nothing.
             Start::Kept => (job.start[i], job.stream) = (job.out[i], false),
             Start::Bytes(bytes) => {
                 assert_eq!(bytes.len(), len, "a start of a different length");
@@ -299,7 +299,7 @@ fn job<'a, const N: usize>(
     job
 }
 
-/// Whether exponents go up by one from term to term, from zero.
+/// Whether the exponents are 0, 1, 2, ….
 #[inline]
 fn is_dense(terms: &[Term<'_>]) -> bool {
     let counted = terms.iter().zip(0..);
@@ -319,7 +319,7 @@ mod tests {
         let choice = choose(Some("abacus".into()));
         assert_eq!(choice.kernel.name(), choose(None).kernel.name());
         assert_eq!(choice.refused.as_deref(), Some("abacus"));
-        assert_eq!(choose(Some(String::new())).refused, None, "an empty variable asks for nothing");
+        assert_eq!(choose(Some(String::new())).refused, None, "an empty variable selects nothing");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Eight bytes at a time, in 64-bit words: for every processor. The words come in groups, of which the
-//! compiler makes what vector instructions the target always has (SSE2, NEON).
+//! Eight bytes at a time, in 64-bit words, for all processors. The compiler turns groups of words
+//! into the vector instructions that the target always has (SSE2, NEON).
 
 use super::vector::Vector;
 
@@ -28,12 +28,13 @@ impl Vector for Portable {
     }
     #[inline(always)]
     unsafe fn load(self, from: *const u8) -> Self::Reg {
-        // SAFETY: the caller says that so many bytes can be read; the type has no invalid values.
+        // SAFETY: the caller guarantees that these bytes can be read; the type has no invalid
+        // values.
         unsafe { from.cast::<Self::Reg>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut u8, value: Self::Reg) {
-        // SAFETY: the caller says that so many bytes can be written.
+        // SAFETY: the caller guarantees that these bytes can be written.
         unsafe { to.cast::<Self::Reg>().write_unaligned(value) }
     }
     #[inline(always)]
@@ -51,7 +52,7 @@ impl Vector for Portable {
     #[inline(always)]
     fn double(self, a: Self::Reg) -> Self::Reg {
         a.map(|word| {
-            // 0x1D where the byte's high bit falls off: 0xFF there (0x100 - 1, the borrow stays in the
+            // 0x1D for each byte with a carry: first 0xFF (0x100 - 1, the borrow stays in the
             // byte), then masked.
             let high = word >> 7 & LOW_BITS;
             let carried = (high << 8).wrapping_sub(high) & (LOW_BITS * 0x1D);

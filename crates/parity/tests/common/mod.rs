@@ -1,9 +1,9 @@
-//! Strips of chosen lengths and alignments, and parity computed one byte at a time.
-#![allow(dead_code)] // Each test takes what it needs.
+//! Strips of selected lengths and alignments, and parity computed byte by byte.
+#![allow(dead_code)] // Each test uses a part.
 
 use parity::field::{multiply, power};
 
-/// Cheap deterministic bytes.
+/// Cheap deterministic random bytes.
 pub struct Random(u64);
 
 impl Random {
@@ -29,12 +29,12 @@ impl Random {
     }
 }
 
-/// What stands before and after every strip; results must leave it alone.
+/// The guard bytes before and after each strip, which results must not change.
 const GUARD: u8 = 0xA5;
 const LINE: usize = 64;
 
-/// `len` bytes that begin `alignment` bytes after a cache line, with guards before them, and after them the end
-/// of the allocation: an address sanitizer sees every access beyond.
+/// `len` bytes that start `alignment` bytes after a cache line, after guard bytes. They end at the
+/// end of the allocation, so that an address sanitizer detects every access beyond.
 pub struct Placed {
     room: *mut u8,
     at: usize,
@@ -43,7 +43,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Room for a result: more guards after it, so that writing beyond shows without a sanitizer too.
+    /// A buffer for a result: more guards after it detect writes beyond without a sanitizer.
     pub fn new(len: usize, alignment: usize) -> Placed {
         Placed::with_guard(len, alignment, LINE)
     }
@@ -53,7 +53,7 @@ impl Placed {
         // SAFETY: the layout is not empty.
         placed.room = unsafe { std::alloc::alloc(placed.layout()) };
         assert!(!placed.room.is_null());
-        // SAFETY: so many bytes have just been allocated.
+        // SAFETY: these bytes have just been allocated.
         unsafe { placed.room.write_bytes(GUARD, placed.layout().size()) };
         placed
     }
@@ -62,14 +62,14 @@ impl Placed {
         std::alloc::Layout::from_size_align(self.at + self.len + self.guard, LINE).unwrap()
     }
 
-    /// A source of random bytes, that ends where its memory ends.
+    /// A source of random bytes that ends where its memory ends.
     pub fn random(len: usize, alignment: usize, random: &mut Random) -> Placed {
         let mut placed = Placed::with_guard(len, alignment, 0);
         random.fill(placed.bytes_mut());
         placed
     }
 
-    /// The same bytes at another alignment, as room for results.
+    /// The same bytes at another alignment, as a buffer for results.
     pub fn clone_at(&self, alignment: usize) -> Placed {
         let mut clone = Placed::new(self.len, alignment);
         clone.bytes_mut().copy_from_slice(self.bytes());
@@ -90,7 +90,7 @@ impl Placed {
         unsafe { std::slice::from_raw_parts_mut(self.room.add(self.at), self.len) }
     }
 
-    /// That nothing around the strip has changed.
+    /// Checks that the bytes around the strip are unchanged.
     pub fn check_guards(&self) {
         let (before, after) = (&self.whole()[..self.at], &self.whole()[self.at + self.len..]);
         assert!(before.iter().chain(after).all(|byte| *byte == GUARD), "written beyond the strip");
@@ -104,7 +104,7 @@ impl Drop for Placed {
     }
 }
 
-/// P and Q, a byte at a time.
+/// P and Q, byte by byte.
 pub fn naive(data: &[(u8, &[u8])], len: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut p, mut q) = (vec![0; len], vec![0; len]);
     for (exponent, strip) in data {
@@ -117,7 +117,8 @@ pub fn naive(data: &[(u8, &[u8])], len: usize) -> (Vec<u8>, Vec<u8>) {
     (p, q)
 }
 
-/// Exponents for `count` strips: as md numbers them, as DDF does (with holes for P and Q), from above, and any.
+/// Exponents for `count` strips: md's numbering, DDF's (with gaps for P and Q), descending, and
+/// random.
 pub fn exponents(count: usize, way: usize, random: &mut Random) -> Vec<u8> {
     match way % 4 {
         _ if count > 250 => (0..count as u8).collect(),

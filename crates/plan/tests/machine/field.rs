@@ -16,7 +16,7 @@ pub fn power(exponent: u8) -> u8 {
     (0..exponent).fold(1, |power, _| multiply(power, 2))
 }
 
-/// What gives 1 with an element that is not zero.
+/// The inverse of an element that is not zero.
 pub fn inverse(element: u8) -> u8 {
     // The order of the field's units is 255: the 254th power.
     (0..254).fold(1, |power, _| multiply(power, element))

@@ -1,10 +1,10 @@
-//! What drives can be able to do.
+//! Combinations of drive faults.
 
 use layout::Geometry;
 use plan::Health;
 use units::{DriveIndex, DriveSet};
 
-/// What one drive can do, in all combinations.
+/// The states of one drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Can {
     pub read: bool,
@@ -18,7 +18,7 @@ pub const CAN: [Can; 4] = [
     Can { read: true, write: false },
 ];
 
-/// Health in which each drive can do what `can` says.
+/// The health in which each drive is in the state given by `can`.
 pub fn health_of(can: &[Can], parity_trusted: bool) -> Health {
     let set = |which: fn(&Can) -> bool| {
         (0..).zip(can).filter(|(_, can)| which(can)).map(|(drive, _)| DriveIndex(drive)).collect()
@@ -26,12 +26,12 @@ pub fn health_of(can: &[Can], parity_trusted: bool) -> Health {
     Health { readable: set(|can| can.read), writable: set(|can| can.write), parity_trusted, relocated: None }
 }
 
-/// Drives that cannot do everything.
+/// Drives with any fault.
 pub fn faulty(geometry: &Geometry, health: &Health) -> DriveSet {
     DriveSet::first(geometry.drives()).minus(&health.readable.intersection(&health.writable))
 }
 
-/// Every drive working, and every choice of at most `most` drives, each in each way unable.
+/// All drives working, and every choice of at most `most` drives with every kind of fault.
 pub fn with_faults(geometry: &Geometry, most: usize, parity_trusted: bool) -> Vec<Health> {
     let drives = geometry.drives().as_usize();
     let mut all = vec![vec![CAN[0]; drives]];

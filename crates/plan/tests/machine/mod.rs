@@ -1,7 +1,7 @@
-//! A machine that executes plans over byte arrays, beside a plain model of what they should do.
+//! Executes plans over byte arrays, and compares the result with a reference model.
 //!
-//! One byte stands for a *unit* of 1 KiB, so that every range of a stripe with strips of 4 KiB can be tried.
-//! What a drive cannot give is scribbled over, so that a plan that uses it computes nonsense.
+//! One byte stands for a *unit* of 1 KiB, so that every range of a stripe with strips of 4 KiB can
+//! be tried. Unreadable cells are filled with garbage, so that a plan that uses them fails.
 #![allow(dead_code)]
 
 pub mod field;
@@ -27,12 +27,12 @@ pub fn units(bytes: u64) -> usize {
     (bytes / UNIT) as usize
 }
 
-/// Whether everything is tried, rather than a sample.
+/// Whether all cases are tried rather than a sample.
 pub fn all() -> bool {
     std::env::var("PLAN_TESTS").is_ok_and(|tests| tests == "all")
 }
 
-/// All levels in all shapes on that many drives.
+/// All levels in all shapes on this number of drives.
 pub fn geometries(drives: u16) -> Vec<Geometry> {
     let mut all = Vec::new();
     for level in Level::ALL {
@@ -59,14 +59,14 @@ pub fn geometries(drives: u16) -> Vec<Geometry> {
     all
 }
 
-/// Whether a layout is arranged as its level is by default.
+/// Whether a layout is the level's default.
 pub fn is_default(geometry: &Geometry) -> bool {
     Shape { parity: None, mirrors: None, ..geometry.shape() }
         .geometry(geometry.strip(), geometry.member_size())
         .is_ok_and(|default| default == *geometry)
 }
 
-/// The stripes of a layout to try: of its default arrangement all until it repeats, of the others one.
+/// The stripes to try: all until a default layout repeats, one of another layout.
 pub fn stripes(geometry: &Geometry) -> Vec<StripeIndex> {
     let is_default = is_default(geometry);
     let width = u64::from(geometry.drives_per_stripe().0 * geometry.stripes_per_row());
@@ -92,16 +92,16 @@ pub fn ranges(geometry: &Geometry) -> Vec<ByteRange> {
     (0..end).flat_map(|s| (s + 1..=end).map(move |e| range(s, e))).collect()
 }
 
-/// What a compare or a check comes to.
+/// The result of a compare or a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// All agrees.
+pub enum CheckResult {
+    /// Everything is consistent.
     Right,
-    /// Not all does; perhaps with the one strip that explains it.
+    /// Inconsistent; perhaps with the one strip that explains it.
     Wrong(Option<Role>),
 }
 
-/// One stripe: what its data truly is, and what is on the drives.
+/// One stripe: its intended data, and the content of the drives.
 #[derive(Clone)]
 pub struct Machine {
     pub geometry: Geometry,
@@ -152,7 +152,7 @@ impl Machine {
         self.place(Role::Data { index: DataIndex(strip as u16), copy: CopyIndex(copy) })
     }
 
-    /// Drive, first unit and role of P and Q, as far as there are.
+    /// Drive, first unit and role of P and Q, if present.
     pub fn parities(&self) -> Vec<(usize, usize, Role)> {
         let all = [(0, Role::P), (1, Role::Q)];
         let has = all.into_iter().filter(|(n, _)| self.map.parity_cell(ParityIndex(*n)).is_some());
@@ -163,7 +163,7 @@ impl Machine {
         power(self.map.q_exponent(DataIndex(strip as u16)))
     }
 
-    /// What a role must hold in a column.
+    /// The intended content of a role in a column.
     pub fn true_value(&self, role: Role, column: usize) -> u8 {
         let data = |strip: usize| self.truth[strip * STRIP + column];
         match role {
@@ -176,7 +176,8 @@ impl Machine {
         }
     }
 
-    /// Whether a copy of a strip can be read and counts: where copies may differ only the first that can.
+    /// Whether a copy of a strip is readable and counts: where copies may differ, only the first
+    /// readable one.
     pub fn counts(&self, health: &Health, strip: usize, copy: u16) -> bool {
         let readable = |copy| health.readable.contains(DriveIndex(self.data_at(strip, copy).0 as u16));
         readable(copy) && (health.parity_trusted || !(0..copy).any(readable))
@@ -188,7 +189,7 @@ impl Machine {
         self.drives[drive][first..first + STRIP].iter_mut().for_each(|unit| *unit ^= with);
     }
 
-    /// Spoils what the drives cannot give, and redundancy where it is not to be trusted.
+    /// Fills unreadable cells, and untrusted redundancy, with garbage.
     pub fn spoil(&mut self, health: &Health) {
         for (cell, role) in self.map.cells() {
             let is_good = match role {
@@ -203,7 +204,7 @@ impl Machine {
         }
     }
 
-    /// The strips of which something was handed over; what was not is nonsense.
+    /// The content of the cached strips; other columns are garbage.
     fn cached_strips(&self, plan: &Plan) -> Vec<(Role, Vec<u8>)> {
         let Request::WriteExtents { cached, .. } = plan.request() else { return vec![] };
         let mut strips: Vec<(Role, Vec<u8>)> = Vec::new();
@@ -220,8 +221,8 @@ impl Machine {
         strips
     }
 
-    /// Carries out a plan; gives the comparisons' results. The host's buffer is `host`.
-    pub fn execute(&mut self, plan: &Plan, host: &mut [u8]) -> Vec<Found> {
+    /// Executes a plan, and returns the results of its comparisons. `host`: the host's buffer.
+    pub fn execute(&mut self, plan: &Plan, host: &mut [u8]) -> Vec<CheckResult> {
         shape::check(plan, self);
         plan.check();
         let mut memory = Memory {
@@ -277,14 +278,14 @@ impl Memory<'_> {
             Source::Scratch { slot, at } => (&self.scratch[usize::from(slot.0)][..], at),
             Source::Cached { role, at } => {
                 let strip = self.cached.iter().find(|(other, _)| *other == role);
-                (&strip.expect("only what was handed over is taken").1[..], at)
+                (&strip.expect("the strip is cached").1[..], at)
             }
             Source::Zero => return vec![0; len],
         };
         buffer[units(at.0)..][..len].to_vec()
     }
 
-    fn compute(&mut self, plan: &Plan, compute: &plan::Compute) -> Option<Found> {
+    fn compute(&mut self, plan: &Plan, compute: &plan::Compute) -> Option<CheckResult> {
         let len = units(compute.len.0);
         let terms: Vec<(Role, u8, Vec<u8>)> = plan
             .terms(compute)
@@ -329,8 +330,8 @@ impl Memory<'_> {
                 None
             }
             ComputeKind::Compare => Some(match odd_one(&terms) {
-                _ if terms.windows(2).all(|pair| pair[0].2 == pair[1].2) => Found::Right,
-                odd => Found::Wrong(odd),
+                _ if terms.windows(2).all(|pair| pair[0].2 == pair[1].2) => CheckResult::Right,
+                odd => CheckResult::Wrong(odd),
             }),
             ComputeKind::Check => {
                 let left = |i: usize| {
@@ -352,10 +353,10 @@ impl Memory<'_> {
                         .map(|(role, ..)| *role),
                 };
                 Some(match wrong.first() {
-                    None => Found::Right,
+                    None => CheckResult::Right,
                     Some(first) => {
                         let named = culprit(first);
-                        Found::Wrong(named.filter(|_| wrong.iter().all(|it| culprit(it) == named)))
+                        CheckResult::Wrong(named.filter(|_| wrong.iter().all(|it| culprit(it) == named)))
                     }
                 })
             }
@@ -363,7 +364,7 @@ impl Memory<'_> {
     }
 }
 
-/// Of three and more copies the one that differs from all others, which agree.
+/// Of three or more copies, the one that differs from all others, which are equal.
 fn odd_one(terms: &[(Role, u8, Vec<u8>)]) -> Option<Role> {
     let others_agree = |odd: usize| {
         let others: Vec<_> = (0..terms.len()).filter(|i| *i != odd).map(|i| &terms[i].2).collect();
@@ -373,7 +374,7 @@ fn odd_one(terms: &[(Role, u8, Vec<u8>)]) -> Option<Role> {
     odd.next().map(|i| terms[i].0)
 }
 
-/// One column of what is lost, from P's and Q's sums of what is left and what is given of P and Q.
+/// One column of lost strips, from the syndromes of the remaining strips and the given P and Q.
 fn recover(lost: [Option<Lost>; 2], sums: [u8; 2], given: [Option<u8>; 2]) -> Vec<(Lost, u8)> {
     let is_data = |lost: &Lost| matches!(lost.role, Role::Data { .. });
     let data: Vec<Lost> = lost.into_iter().flatten().filter(is_data).collect();

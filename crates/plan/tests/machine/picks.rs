@@ -5,7 +5,7 @@ use layout::{CopyIndex, DataIndex, Geometry, Role};
 use plan::Cached;
 use units::{ByteOffset, ByteRange};
 
-/// A source of picks: the same for the same seed.
+/// A random generator with a seed.
 pub struct Picks(u64);
 
 impl Picks {
@@ -23,7 +23,7 @@ impl Picks {
         ((x ^ x >> 31) % end as u64) as usize
     }
 
-    /// The runs of the units in which `is_in` holds, some of them cut in two.
+    /// The runs of units that satisfy `is_in`, some of them cut in two.
     fn runs(&mut self, end: usize, is_in: impl Fn(usize) -> bool) -> Vec<ByteRange> {
         let mut runs: Vec<ByteRange> = Vec::new();
         for unit in (0..end).filter(|unit| is_in(*unit)) {
@@ -36,7 +36,7 @@ impl Picks {
         runs
     }
 
-    /// Extents of a stripe: a rectangle, units here and there, or many of them. There is always one.
+    /// Extents of a stripe: a rectangle, single units, or many units. Never empty.
     pub fn extents(&mut self, geometry: &Geometry) -> Vec<ByteRange> {
         let end = units(geometry.stripe_bytes().0);
         let strips = end / STRIP;
@@ -61,7 +61,7 @@ impl Picks {
         self.runs(end, |unit| written[unit])
     }
 
-    /// Columns of some strips, parity among them; sometimes none.
+    /// Cached columns of some strips, parity among them; may be empty.
     pub fn cached(&mut self, geometry: &Geometry) -> Vec<Cached> {
         let most = self.below(4);
         let data = (0..geometry.data_strips())

@@ -1,4 +1,4 @@
-//! What holds for every plan, whatever it is for.
+//! Invariants of every plan.
 
 use super::{Machine, units};
 use layout::Role;
@@ -9,7 +9,7 @@ use units::{ByteCount, ByteOffset, DriveIndex};
 pub fn check(plan: &Plan, machine: &Machine) {
     let geometry = plan.geometry();
     let steps: Vec<Step> = plan.steps().collect();
-    // Each extent more may add two bands, and what is cached too.
+    // Each further extent may add two bands, and so may each cached range.
     let more = match plan.request() {
         Request::WriteExtents { extents, cached } => 2 * (extents.len() + cached.len() - 1),
         _ => 0,
@@ -29,7 +29,7 @@ pub fn check(plan: &Plan, machine: &Machine) {
     let writes = plan.writes().iter().map(|write| (write.drive, write.offset, write.len, write.role));
     check_ios(writes.collect());
     for (slot, read) in (0..).map(ReadSlot).zip(plan.reads()) {
-        assert!(plan.health().readable.contains(read.drive), "reads what can be read\n{plan:#?}");
+        assert!(plan.health().readable.contains(read.drive), "reads readable drives\n{plan:#?}");
         let cell = machine.map.cell_of(read.role).unwrap();
         assert_eq!((cell.drive, cell.offset + read.within), (read.drive, read.offset), "{plan:#?}");
         assert!(read.within.0 + read.len.0 <= geometry.strip().bytes().0);
@@ -44,7 +44,7 @@ pub fn check(plan: &Plan, machine: &Machine) {
     }
     for write in plan.writes() {
         let copied = matches!(plan.request(), Request::Copy { drive, .. } if drive == write.drive);
-        assert!(copied || plan.health().writable.contains(write.drive), "writes what can be written");
+        assert!(copied || plan.health().writable.contains(write.drive), "writes writable drives");
         let home = geometry.stripe_map(plan.stripe());
         let cells = [Some(machine.map), copied.then_some(home)];
         let there = cells.iter().flatten().filter_map(|map| map.cell_of(write.role));
@@ -59,7 +59,7 @@ pub fn check(plan: &Plan, machine: &Machine) {
     }
 }
 
-/// No two overlap on one drive, and none of one cell touch.
+/// No two I/Os overlap on a drive, and none of a cell are adjacent.
 fn check_ios(mut ios: Vec<(DriveIndex, ByteOffset, ByteCount, Role)>) {
     ios.sort_unstable_by_key(|(drive, offset, ..)| (drive.0, offset.0));
     for pair in ios.windows(2) {
@@ -70,7 +70,7 @@ fn check_ios(mut ios: Vec<(DriveIndex, ByteOffset, ByteCount, Role)>) {
     assert!(ios.iter().all(|(_, _, len, _)| len.0 > 0));
 }
 
-/// A computation knows the strips apart that it takes; updates pair what was with what is to be.
+/// The strips of a computation are distinct; updates pair old and new content.
 fn check_computes(plan: &Plan) {
     for compute in plan.computes() {
         let terms = plan.terms(compute);

@@ -1,10 +1,10 @@
-//! What the drives must hold after a write, by a plain model.
+//! Content of the drives after a write, by a reference model.
 
 use super::{Machine, STRIP, units};
 use plan::{Health, Plan};
 use units::{ByteRange, DriveIndex};
 
-/// What of a stripe can be read or recovered, strip by strip: the plain model.
+/// The strips of a stripe that can be read or recovered, by a reference model.
 pub struct Reach {
     pub strips: Vec<bool>,
 }
@@ -17,13 +17,13 @@ impl Reach {
         let readable = |drive: usize| health.readable.contains(DriveIndex(drive as u16));
         let parities = machine.parities().iter().filter(|(drive, ..)| readable(*drive)).count();
         let missing = direct.iter().filter(|direct| !**direct).count();
-        // Any so many lost strips follow from as many parity strips and all others.
+        // Lost strips can be recovered from as many parity strips and all others.
         let recoverable = health.parity_trusted && missing <= parities;
         Reach { strips: direct.iter().map(|direct| *direct || recoverable).collect() }
     }
 }
 
-/// Carries out a plan that writes extents (one, for one range), and checks what the drives hold then.
+/// Executes a plan that writes extents (or one range), and checks the drives.
 pub fn check_write(before: &Machine, plan: &Plan, zeroes: bool, extents: &[ByteRange], health: &Health) {
     let mut machine = before.clone();
     let mut host: Vec<u8> =
@@ -40,9 +40,9 @@ pub fn check_write(before: &Machine, plan: &Plan, zeroes: bool, extents: &[ByteR
     }
 }
 
-/// One column after a write. A cell is *good* when it can be read from now on and holds the truth. Each byte
-/// written, and each byte that could be had before, must be in a good cell, or follow from as many good parity strips
-/// as there are data strips without a good cell.
+/// One column after a write. A cell is *good* when it is readable and holds the right content. Each
+/// byte that was written or available before must be in a good cell, or follow from as many good
+/// parity strips as there are data strips without a good cell.
 fn check_column(
     before: &Machine,
     after: &Machine,
@@ -70,7 +70,7 @@ fn check_column(
                     if requested(strip) { written } else { before.counts(health, strip, *copy) && !written };
                 let value = after.drives[drive][first + column];
                 assert!(!good || value == after.truth[strip * STRIP + column], "good cells hold the truth");
-                assert!(!written || good, "only what is asked for is written");
+                assert!(!written || good, "only requested strips are written");
                 good
             });
             good_copies.count() > 0
@@ -80,7 +80,7 @@ fn check_column(
     let good_parities = after.parities().into_iter().filter(|(drive, first, role)| {
         let written = was_written(*drive, first + column);
         let writable = health.writable.contains(DriveIndex(*drive as u16));
-        // What can be written, and is deemed right, would be wrong when it is read again.
+        // Writable parity that counts as right would be wrong when it is read again.
         let deemed_good = health.parity_trusted && writable;
         assert!(written || !any_requested || !deemed_good, "{role} follows the data\n{plan:#?}");
         let good = written || !any_requested && health.parity_trusted && readable(*drive);

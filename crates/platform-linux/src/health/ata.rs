@@ -1,14 +1,14 @@
-//! What ATA devices tell: the SMART return status, device statistics, and a few SMART attributes.
+//! Health of ATA devices: the SMART return status, device statistics, and a few SMART attributes.
 //!
-//! | asked | standard |
+//! | command | standard |
 //! | --- | --- |
-//! | SMART RETURN STATUS | ATA8-ACS: LBA(23:8) comes back as C24Fh, or 2CF4h when a threshold is exceeded |
-//! | device statistics, log 04h | ACS-4: values with a bit each for "supported" and "valid" |
-//! | SMART READ DATA | ATA/ATAPI-5; the attributes in it are the vendor's own |
-//! | ATA PASS-THROUGH (16) and what it answers | SAT-3 |
+//! | SMART RETURN STATUS | ATA8-ACS: LBA(23:8) is C24Fh, or 2CF4h if a threshold is exceeded |
+//! | device statistics, log 04h | ACS-4: values with "supported" and "valid" bits |
+//! | SMART READ DATA | ATA/ATAPI-5; the attributes are vendor-specific |
+//! | ATA PASS-THROUGH (16) and its sense data | SAT-3 |
 //!
-//! Device statistics go before attributes. Of the attributes only those are used that mean the same on the drives
-//! named here; the others stay unknown.
+//! Device statistics take precedence over attributes. Only attributes with one meaning on the
+//! listed drives are used; the others stay unknown.
 
 use super::{Answer, Command, Refusal, int_le};
 use platform::{DriveHealth, HealthSource};
@@ -19,22 +19,23 @@ type Page = [u8; PAGE_BYTES];
 const ATA_PASS_THROUGH_16: u8 = 0x85;
 const PROTOCOL_NO_DATA: u8 = 3;
 const PROTOCOL_PIO_IN: u8 = 4;
-/// Byte 2 of the pass-through: the registers come back in any case.
+/// Byte 2 of the pass-through: always return the registers.
 const CHECK_CONDITION: u8 = 0x20;
-/// Byte 2: from the device (bit 3), in blocks (bit 2), as many as the count field says (bits 1:0).
+/// Byte 2: from the device (bit 3), in blocks (bit 2), length in the count field (bits 1:0).
 const FROM_DEVICE_BY_COUNT: u8 = 0x0E;
 
 const READ_LOG_EXT: u8 = 0x2F;
 const SMART: u8 = 0xB0;
 const SMART_READ_DATA: u8 = 0xD0;
 const SMART_RETURN_STATUS: u8 = 0xDA;
-/// What LBA(15:8) and LBA(23:16) of every SMART command hold, and come back as from a device that is well.
+/// LBA(15:8) and LBA(23:16) of every SMART command; a healthy device returns them unchanged.
 const SMART_SIGNATURE: (u8, u8) = (0x4F, 0xC2);
 const THRESHOLD_EXCEEDED: (u8, u8) = (0xF4, 0x2C);
 
 const DEVICE_STATISTICS_LOG: u8 = 0x04;
 
-/// The attribute that counts down from 100 as the flash is used up, for drives whose vendors document it.
+/// The attribute that counts down from 100 with the wear of the flash, for drives with such
+/// documentation.
 const REMAINING_LIFE: [(&str, u8); 6] = [
     ("INTEL SSD", 233),
     ("SAMSUNG", 177),
@@ -44,7 +45,7 @@ const REMAINING_LIFE: [(&str, u8); 6] = [
     ("Crucial_CT", 202),
 ];
 
-/// Asks an ATA device of that model, with logical sectors of that many bytes.
+/// Queries an ATA device of that model, with logical sectors of that many bytes.
 pub(super) fn ask(command: &mut Command<'_>, model: &str, sector_bytes: u64) -> Result<DriveHealth, Refusal> {
     let status = command(&smart(PROTOCOL_NO_DATA, CHECK_CONDITION, SMART_RETURN_STATUS), &mut [])?;
     let mut health =
@@ -72,7 +73,7 @@ fn is_whole(answer: &Answer) -> bool {
     answer.status == 0 && answer.len == PAGE_BYTES
 }
 
-/// A SMART command, passed through.
+/// A SMART command in a pass-through.
 fn smart(protocol: u8, flags: u8, feature: u8) -> [u8; 16] {
     let mut command = [0; 16];
     command[0] = ATA_PASS_THROUGH_16;
@@ -98,25 +99,26 @@ fn read_statistics(number: u8) -> [u8; 16] {
     command
 }
 
-/// A page of the statistics, if the device has it and it says to be that page.
+/// A page of the statistics, if the device has it and returns that page.
 fn statistics_page(command: &mut Command<'_>, number: u8) -> Result<Option<Page>, Refusal> {
     let mut page = [0; PAGE_BYTES];
     let answer = command(&read_statistics(number), &mut page)?;
-    // Bytes 0–1 are the revision, which is not zero; byte 2 is the number.
+    // Bytes 0–1 are the revision, not zero; byte 2 is the page number.
     let is_it = is_whole(&answer) && page[..2] != [0, 0] && page[2] == number;
     Ok(is_it.then_some(page))
 }
 
-/// What the registers say after SMART RETURN STATUS, in descriptor or fixed sense data.
+/// The registers after SMART RETURN STATUS, from descriptor or fixed sense data.
 fn return_status(sense: &[u8]) -> Option<bool> {
     let signature = match sense.first()? & 0x7F {
-        // The ATA status return descriptor: 09h, 0Ch; its byte 13 is the status, bytes 9 and 11 the LBA.
+        // The ATA status return descriptor (09h, 0Ch): byte 13 is the status, 9 and 11 the LBA.
         0x72 => {
             let descriptor = sense.get(8..22).filter(|bytes| bytes[..2] == [0x09, 0x0C])?;
             let failed = descriptor[13] & 1 != 0;
             (!failed).then_some((descriptor[9], descriptor[11]))?
         }
-        // Byte 4 is the status, bytes 9 to 11 are the low three of the LBA; the sense code says that it is this.
+        // Byte 4 is the status, bytes 9 to 11 are the low LBA; the sense code identifies the
+        // format.
         0x70 => {
             let fixed = sense.get(..14).filter(|bytes| bytes[12..14] == [0x00, 0x1D])?;
             let failed = fixed[4] & 1 != 0;
@@ -131,12 +133,13 @@ fn return_status(sense: &[u8]) -> Option<bool> {
     }
 }
 
-/// Page 0 lists the pages: how many in byte 8, then their numbers.
+/// Page 0 lists the supported pages: their number in byte 8, then the page numbers.
 fn supported_pages(page: &Page) -> Vec<u8> {
     page[9..].iter().copied().take(usize::from(page[8])).collect()
 }
 
-/// A statistic of `len` bytes at `at`, if byte 7 of its eight has it supported (bit 7) and valid (bit 6).
+/// A statistic of `len` bytes at `at`, if byte 7 of its eight is supported (bit 7) and valid (bit
+/// 6).
 fn statistic(page: &Page, at: usize, len: usize) -> Option<u64> {
     let field = page.get(at..at + 8)?;
     let valid = field[7] & 0xC0 == 0xC0;
@@ -163,26 +166,27 @@ struct Attribute {
     raw: u64,
 }
 
-/// Thirty attributes of twelve bytes from byte 2 on: number, flags (2), value, worst, raw (6), reserved.
+/// The attributes: thirty of twelve bytes from byte 2: number, flags (2), value, worst, raw (6),
+/// reserved.
 fn attribute(data: &Page, number: u8) -> Option<Attribute> {
     let mut entries = data[2..362].chunks_exact(12);
     let entry = entries.find(|entry| entry[0] == number && number != 0)?;
     Some(Attribute { value: entry[3], raw: int_le(&entry[5..11]) as u64 })
 }
 
-/// Takes what device statistics have not told, and attributes tell in one way.
+/// Adds values that device statistics do not report and attributes define unambiguously.
 fn take_attributes(health: &mut DriveHealth, data: &Page, model: &str) {
-    // All 512 bytes add up to zero.
+    // The checksum: all 512 bytes add up to zero.
     if data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) != 0 || data[..2] == [0, 0] {
         return;
     }
     if health.reallocated_sectors.is_none() {
-        // Some vendors keep other things in the upper bytes: then it is not known what the lower ones are.
+        // Some vendors use the upper bytes for other data: then the lower ones are ambiguous.
         health.reallocated_sectors =
             attribute(data, 5).map(|sectors| sectors.raw).filter(|raw| *raw <= u64::from(u16::MAX));
     }
     if health.temperature_c.is_none() {
-        // The lowest byte; the others keep extremes.
+        // The lowest byte; the others hold extremes.
         let temperature = attribute(data, 194).or_else(|| attribute(data, 190));
         health.temperature_c = temperature.map(|temperature| i16::from(temperature.raw as u8 as i8));
     }
@@ -229,7 +233,7 @@ mod tests {
         data
     }
 
-    /// A device that answers with these pages and attributes, and aborts everything else.
+    /// A device that returns these pages and attributes, and aborts all other commands.
     fn device(
         sense: Vec<u8>,
         statistics: Vec<Page>,
@@ -280,7 +284,7 @@ mod tests {
             page(5, &[(8, 0xFB, 0xC0)]),
             page(7, &[(8, 17, 0xC8)]),
         ];
-        // Attributes that would say something else.
+        // Attributes with other values.
         let data =
             attributes(&[(5, 100, [7, 0, 0, 0, 0, 0]), (194, 60, [40, 0, 20, 0, 60, 0]), (177, 50, [0; 6])]);
         let mut device = device(descriptor_sense(0x50, 0x4F, 0xC2), statistics, Some(data));
@@ -306,7 +310,7 @@ mod tests {
             page(1, &[(16, 4321, 0x80), (24, 9, 0x40)]),
             page(3, &[(32, 11, 0xC0)]),
             page(4, &[(8, 2, 0xC0)]),
-            // A page that is another one.
+            // A page with another number.
             page(5, &[(8, 30, 0xC0)]),
         ];
         let health = ask(&mut device(Vec::new(), statistics, None), "", 512).unwrap();
@@ -334,7 +338,11 @@ mod tests {
         assert_eq!(crucial.predicted_failure, Some(true));
         assert_eq!((crucial.wear_percent, crucial.temperature_c), (Some(17), Some(30)));
         assert_eq!((crucial.reallocated_sectors, crucial.power_on_hours), (Some(0), None));
-        assert_eq!(asked("KINGSTON SV300S37A120G", data).wear_percent, None, "whose attribute 202 is that?");
+        assert_eq!(
+            asked("KINGSTON SV300S37A120G", data).wear_percent,
+            None,
+            "attribute 202 is not defined for this model"
+        );
         let mut damaged = data;
         damaged[100] ^= 1;
         let health = asked("Crucial_CT275MX300SSD1", damaged);

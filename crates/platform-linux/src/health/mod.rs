@@ -1,7 +1,7 @@
-//! What a block device tells of its health: asked for with commands of its own kind.
+//! Health queries of block devices, with commands of their protocol.
 //!
-//! Everything here blocks and runs on a worker thread. The formats are read by pure functions over bytes; asking
-//! takes a function that carries a command out, so that a device can be played by a test.
+//! All functions block and run on a worker thread. Pure functions parse the formats. A query takes
+//! a function that sends commands, so that tests can emulate a device.
 
 mod ata;
 mod nvme;
@@ -12,34 +12,34 @@ use crate::sysfs::Interface;
 use platform::{DriveHealth, HealthSource, IoError, IoErrorKind};
 use std::os::fd::OwnedFd;
 
-/// Why a command was not carried out.
+/// Why a command was not performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
-    /// The kernel does not let this process send it.
+    /// The kernel does not permit this process to send it.
     Denied,
-    /// The device, or its driver, does not know it.
+    /// The device or its driver does not support it.
     Unknown,
-    /// The device did not answer.
+    /// The device did not respond.
     Failed(IoError),
 }
 
-/// What came back of a SCSI command.
+/// The answer to a SCSI command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Answer {
-    /// The SCSI status: zero is good, two is "check condition" with sense data.
+    /// The SCSI status: 0 is good, 2 is "check condition" with sense data.
     status: u8,
     sense: Vec<u8>,
-    /// How many bytes of data came.
+    /// The number of data bytes received.
     len: usize,
 }
 
-/// Carries out a SCSI command that transfers data to us, or none.
+/// Sends a SCSI command that reads data, or none.
 type Command<'a> = dyn FnMut(&[u8], &mut [u8]) -> Result<Answer, Refusal> + 'a;
 
-/// Asks a device for its health. One that cannot tell is unknown, which is no error.
+/// Queries a device's health. An unsupported query gives an unknown health, which is no error.
 ///
 /// # Errors
-/// When the device does not answer.
+/// If the device does not respond.
 pub(crate) fn ask(
     fd: &OwnedFd,
     interface: Interface,
@@ -62,10 +62,11 @@ pub(crate) fn ask(
     }
 }
 
-/// Switches the volatile write cache of an NVMe device. The kernel flushes one that has such a cache whether it is on or not.
+/// Switches the volatile write cache of an NVMe device. The kernel flushes a device with such a
+/// cache even while it is off.
 ///
 /// # Errors
-/// `NotSupported` where it has none, or does not let it be switched; why it could not be asked.
+/// `NotSupported` if the device has none, or cannot switch it; otherwise why the command failed.
 pub(crate) fn switch_nvme_cache(fd: &OwnedFd, on: bool) -> Result<(), IoError> {
     pass_through::nvme_set_write_cache(fd, on).map_err(|refusal| match refusal {
         Refusal::Denied => IoError { kind: IoErrorKind::NotSupported, errno: libc::EPERM },
@@ -74,7 +75,7 @@ pub(crate) fn switch_nvme_cache(fd: &OwnedFd, on: bool) -> Result<(), IoError> {
     })
 }
 
-/// What an error number of the kernel means for a command.
+/// The meaning of a kernel error number for a command.
 fn refusal_of(errno: i32) -> Refusal {
     match errno {
         libc::EPERM | libc::EACCES => Refusal::Denied,
@@ -87,12 +88,12 @@ fn gone() -> Refusal {
     Refusal::Failed(IoError::new(IoErrorKind::Gone))
 }
 
-/// An unsigned number, lowest byte first, of at most 16 bytes.
+/// An unsigned little-endian number of at most 16 bytes.
 fn int_le(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }
 
-/// An unsigned number, highest byte first.
+/// An unsigned big-endian number.
 fn int_be(bytes: &[u8]) -> u64 {
     bytes
         .iter()

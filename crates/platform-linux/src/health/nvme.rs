@@ -1,4 +1,5 @@
-//! The SMART / Health Information log page of NVMe: NVM Express Base Specification 2.0, section 5.16.1.3.
+//! The SMART / Health Information log page of NVMe: NVM Express Base Specification 2.0, section
+//! 5.16.1.3.
 
 use super::{Refusal, int_le};
 use platform::{DriveHealth, HealthSource};
@@ -6,16 +7,17 @@ use platform::{DriveHealth, HealthSource};
 /// The page's length in bytes.
 pub(super) const LOG_BYTES: usize = 512;
 
-/// Data are counted in units of 1000 blocks of 512 bytes.
+/// Data is counted in units of 1000 blocks of 512 bytes.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
 
-/// Warnings that foretell the end: spare used up (bit 0), reliability degraded (2), read-only (3), the backup of
-/// volatile memory failed (4). The others are the temperature (1) and the persistent memory region (5).
+/// Warnings that predict a failure: spare used up (bit 0), reliability degraded (2), read-only (3),
+/// volatile memory backup failed (4). The others are temperature (1) and persistent memory region
+/// (5).
 const FAILURE_WARNINGS: u8 = 0b0001_1101;
 
 const ZERO_CELSIUS_K: i32 = 273;
 
-/// Asks for the page through `get_log_page`.
+/// Reads the page through `get_log_page`.
 pub(super) fn ask(
     get_log_page: impl FnOnce(&mut [u8; LOG_BYTES]) -> Result<(), Refusal>,
 ) -> Result<DriveHealth, Refusal> {

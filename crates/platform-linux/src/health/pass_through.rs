@@ -1,11 +1,12 @@
-//! Commands to devices through the kernel: `NVME_IOCTL_ADMIN_CMD` (linux/nvme_ioctl.h) and `SG_IO` (scsi/sg.h).
+//! Device commands through the kernel: `NVME_IOCTL_ADMIN_CMD` (linux/nvme_ioctl.h) and `SG_IO`
+//! (scsi/sg.h).
 
 use super::nvme::LOG_BYTES;
 use super::{Answer, Refusal, gone, refusal_of};
 use platform::{IoError, IoErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// How long a device may take for one command: below the time limit of an operation, several fit in it.
+/// The time limit of a command, so that several fit into the time limit of an operation.
 const TIME_LIMIT_MS: u32 = 5000;
 
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`.
@@ -49,19 +50,21 @@ pub(super) fn nvme_health_log(fd: &OwnedFd, log: &mut [u8; LOG_BYTES]) -> Result
         timeout_ms: TIME_LIMIT_MS,
         ..NvmeCommand::default()
     };
-    // SAFETY: the address and the length are the log's, which lives through the call.
+    // SAFETY: the address and the length are those of `log`, which outlives the call.
     unsafe { nvme_admin(fd, &mut command) }
 }
 
-/// Has an NVMe controller carry out an admin command.
+/// Sends an admin command to an NVMe controller.
 ///
 /// # Errors
-/// [`Refusal::Unknown`] if the device gave a status: it has no such page, or feature.
+/// [`Refusal::Unknown`] if the device returns a status: it does not support the page or the
+/// feature.
 ///
 /// # Safety
-/// What the command's address and length name may be written until this returns.
+/// The memory at the command's address, of its length, must be writable until this returns.
 unsafe fn nvme_admin(fd: &OwnedFd, command: &mut NvmeCommand) -> Result<(), Refusal> {
-    // SAFETY: the structure is as the kernel has it, and lives through the call; the caller answers for what it points to.
+    // SAFETY: the structure has the kernel's layout and outlives the call; the caller ensures the
+    // memory it points to.
     let status =
         unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, std::ptr::from_mut(command)) };
     match status {
@@ -71,8 +74,9 @@ unsafe fn nvme_admin(fd: &OwnedFd, command: &mut NvmeCommand) -> Result<(), Refu
     }
 }
 
-/// Set Features (opcode 09h) of the volatile write cache (feature 06h; NVM Express Base Specification 2.0, section 5.27.1.4): bit 0 of
-/// double word 11 enables it. It is not saved over a reset of the controller.
+/// Set Features (opcode 09h) of the volatile write cache (feature 06h; NVM Express Base
+/// Specification 2.0, section 5.27.1.4): bit 0 of double word 11 enables it. Not saved across
+/// controller resets.
 pub(super) fn nvme_set_write_cache(fd: &OwnedFd, on: bool) -> Result<(), Refusal> {
     let mut command = NvmeCommand {
         opcode: 0x09,
@@ -81,7 +85,7 @@ pub(super) fn nvme_set_write_cache(fd: &OwnedFd, on: bool) -> Result<(), Refusal
         timeout_ms: TIME_LIMIT_MS,
         ..NvmeCommand::default()
     };
-    // SAFETY: it has no data.
+    // SAFETY: the command has no data.
     unsafe { nvme_admin(fd, &mut command) }
 }
 
@@ -115,12 +119,12 @@ struct SgIo {
 const SG_DXFER_NONE: i32 = -1;
 const SG_DXFER_FROM_DEV: i32 = -3;
 
-/// Host adapter results (`DID_*`): no connection, a bad target, the transport lost.
+/// Host adapter results (`DID_*`): no connection, bad target, transport lost.
 const HOST_GONE: [u16; 4] = [0x01, 0x04, 0x0f, 0x11];
-/// The bus was busy, the command timed out or was aborted.
+/// Bus busy, command timed out or aborted.
 const HOST_TIMED_OUT: [u16; 3] = [0x02, 0x03, 0x05];
 
-/// Carries out a SCSI command that fills `data`.
+/// Sends a SCSI command that reads into `data`.
 pub(super) fn scsi(fd: &OwnedFd, command: &[u8], data: &mut [u8]) -> Result<Answer, Refusal> {
     let mut sense = [0u8; 64];
     let mut header = SgIo {
@@ -147,7 +151,8 @@ pub(super) fn scsi(fd: &OwnedFd, command: &[u8], data: &mut [u8]) -> Result<Answ
         duration_ms: 0,
         info: 0,
     };
-    // SAFETY: the structure is as the kernel has it, and everything it points to lives through the call.
+    // SAFETY: the structure has the kernel's layout; it and all memory it points to outlive the
+    // call.
     if unsafe { libc::ioctl(fd.as_raw_fd(), SG_IO as _, &raw mut header) } != 0 {
         return Err(refusal_of(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)));
     }
@@ -157,7 +162,7 @@ pub(super) fn scsi(fd: &OwnedFd, command: &[u8], data: &mut [u8]) -> Result<Answ
         status if HOST_TIMED_OUT.contains(&status) => {
             return Err(Refusal::Failed(IoError::new(IoErrorKind::TimedOut)));
         }
-        // The adapter could not carry this command out: some cannot pass ATA commands on.
+        // The adapter did not perform the command: some do not support ATA pass-through.
         _ => return Err(Refusal::Unknown),
     }
     let missing = usize::try_from(header.resid).unwrap_or(0);

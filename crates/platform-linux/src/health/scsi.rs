@@ -1,14 +1,15 @@
-//! What SCSI devices tell in log pages.
+//! Health of SCSI devices, from log pages.
 //!
-//! | page | standard | tells |
+//! | page | standard | content |
 //! | --- | --- | --- |
-//! | 03h, 02h: error counters | SPC-4 | errors of reads and writes that were not corrected (parameter 6) |
+//! | 03h, 02h: error counters | SPC-4 | uncorrected read and write errors (parameter 6) |
 //! | 0Dh: temperature | SPC-4 | the temperature (parameter 0) |
 //! | 11h: solid state media | SBC-3 | used endurance (parameter 1) |
-//! | 15h: background scan results | SBC-3 | minutes under power (parameter 0) |
+//! | 15h: background scan results | SBC-3 | power-on minutes (parameter 0) |
 //! | 2Fh: informational exceptions | SPC-4 | additional sense code 5Dh predicts failure (parameter 0) |
 //!
-//! Mode page 1Ch (SPC-4, informational exceptions control) says whether informational exceptions are watched for at all.
+//! Mode page 1Ch (SPC-4, informational exceptions control) says whether the device monitors
+//! informational exceptions at all.
 
 use super::{Command, Refusal, int_be};
 use platform::{DriveHealth, HealthSource};
@@ -30,10 +31,10 @@ const INFORMATIONAL_EXCEPTIONS_CONTROL: u8 = 0x1C;
 
 /// FAILURE PREDICTION THRESHOLD EXCEEDED.
 const FAILURE_PREDICTED: u8 = 0x5D;
-/// FAILURE PREDICTION THRESHOLD EXCEEDED (FALSE): an order to test the report.
+/// FAILURE PREDICTION THRESHOLD EXCEEDED (FALSE): a test of the report.
 const FAILURE_PREDICTION_TEST: u8 = 0xFF;
 
-/// Asks a SCSI device.
+/// Queries a SCSI device.
 pub(super) fn ask(command: &mut Command<'_>) -> Result<DriveHealth, Refusal> {
     let mut health = DriveHealth::default();
     if let Some(page) = log_page(command, INFORMATIONAL_EXCEPTIONS)? {
@@ -76,7 +77,7 @@ fn log_page(command: &mut Command<'_>, number: u8) -> Result<Option<Vec<u8>>, Re
     Ok(is_it.then(|| page[..len.min(page.len())].to_vec()))
 }
 
-/// The data of a parameter: each has its code (2), a control byte, the length of its data, and its data.
+/// The data of a parameter. Each has its code (2), a control byte, its data length, and its data.
 fn parameter(mut page: &[u8], code: u16) -> Option<&[u8]> {
     while let [high, low, _, len, rest @ ..] = page {
         let data = rest.get(..usize::from(*len))?;
@@ -88,25 +89,25 @@ fn parameter(mut page: &[u8], code: u16) -> Option<&[u8]> {
     None
 }
 
-/// What parameter 0 of the informational exceptions says: its additional sense code and qualifier come first.
+/// The failure prediction: parameter 0 starts with the additional sense code and qualifier.
 fn prediction(data: &[u8], watched: bool) -> Option<bool> {
     match data {
         [FAILURE_PREDICTED, FAILURE_PREDICTION_TEST, ..] => watched.then_some(false),
         [FAILURE_PREDICTED, _, ..] => Some(true),
-        // Nothing is reported: of a device that does not watch, that says nothing.
+        // No exception reported, which is only meaningful if the device monitors them.
         [_, _, ..] => watched.then_some(false),
         _ => None,
     }
 }
 
-/// Whether the device watches for exceptions: not with DEXCPT (bit 3 of byte 2) set. A device without the page
-/// reports what it reports.
+/// Whether the device monitors exceptions: not if DEXCPT (bit 3 of byte 2) is set. Without the page
+/// its reports count.
 fn exceptions_are_watched(command: &mut Command<'_>) -> Result<bool, Refusal> {
     let mut data = [0; 64];
     let asked = [MODE_SENSE_6, NO_DESCRIPTORS, INFORMATIONAL_EXCEPTIONS_CONTROL, 0, data.len() as u8, 0];
     let answer = command(&asked, &mut data)?;
     let came = data.get(..answer.len).unwrap_or(&data);
-    // Four bytes of header, then block descriptors of the length in byte 3, should there be any.
+    // A header of four bytes, then block descriptors of the length in byte 3.
     let descriptors = came.get(3).map_or(0, |len| usize::from(*len));
     Ok(match came.get(4 + descriptors..) {
         Some([code, _, flags, ..])
@@ -135,7 +136,7 @@ mod tests {
         page
     }
 
-    /// A device with these log pages, and with that byte 2 in its exceptions control page.
+    /// A device with these log pages, and this byte 2 in its exceptions control page.
     fn device(
         pages: Vec<Vec<u8>>,
         control: Option<u8>,

@@ -1,10 +1,6 @@
-//! What the tests of this world share.
+//! Common parts of the tests of this platform.
 #![allow(dead_code, reason = "not every test file uses all of it")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests look at the world from outside"
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
 
 use platform::{Env, IoOutcome, IoRequest, Member};
 use platform_linux::{Settings, Shard};
@@ -14,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::ByteCount;
 
-/// A directory of one test's own, removed with it.
+/// A directory for one test, removed when dropped.
 pub struct TestDir(PathBuf);
 
 impl TestDir {
@@ -48,7 +44,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// `None`, with the reason printed, where this machine lets us have none.
+    /// `None`, with the reason printed, if this computer permits none.
     pub fn new(options: &[&str]) -> Option<Loop> {
         let dir = TestDir::new();
         let file = dir.file("backing");
@@ -75,21 +71,21 @@ impl Drop for Loop {
     }
 }
 
-/// Runs a test's body on a shard of its own.
+/// Runs a test's body on a shard.
 pub fn on_a_shard<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Env) -> F) -> T {
     let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
     let future = body(shard.env().clone());
     shard.run(future)
 }
 
-/// Makes a file drive of that size and attaches it.
+/// Creates a file drive of that size and attaches it.
 pub async fn file_drive(env: &Env, path: &str, size: u64) -> Member {
     env.world().create_drive(path, ByteCount(size)).await.unwrap();
     let source = env.world().open_drive(path).await.unwrap();
     Member::new(env, source.attach(env).unwrap())
 }
 
-/// One request, to its end.
+/// Performs one request.
 pub async fn one(drive: &Member, request: IoRequest) -> IoOutcome {
     drive.start(request).await
 }

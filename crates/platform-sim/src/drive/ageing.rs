@@ -1,9 +1,8 @@
-//! Faults that come by themselves: over time, and with a drive's own writes.
+//! Spontaneous faults: over time, and with a drive's own writes.
 //!
-//! What comes over time comes when somebody looks: before an operation takes effect, and before a test looks
-//! inside, everything whose time has passed is laid down, in the order of its time. So nothing keeps a
-//! simulation going that is otherwise idle, and what a drive holds at an instant does not depend on who looked
-//! before.
+//! Faults over time are applied when the drive is used: before an operation takes effect, and
+//! before a test inspects it, in the order of their times. So they do not keep an idle simulation
+//! running, and a drive's content at an instant does not depend on earlier inspections.
 
 use super::content::{Content, Written};
 use super::faults::{Fault, bytes_of};
@@ -15,7 +14,7 @@ use platform::Instant;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Something that happens again and again, at random times around a mean.
+/// A recurring event, at random intervals around a mean.
 struct Recurring {
     rng: Rng,
     every: Option<Duration>,
@@ -27,7 +26,7 @@ impl Recurring {
         Recurring { rng, every: None, next: Instant::default() }
     }
 
-    /// From `now` on, that often.
+    /// Restarts with this mean interval, from `now`.
     fn restart(&mut self, every: Option<Duration>, now: Instant) {
         self.every = every;
         self.draw_next(now);
@@ -40,18 +39,18 @@ impl Recurring {
         }
     }
 
-    /// When it happens next, if that is by `now`.
+    /// The next occurrence, if it is not after `now`.
     fn due(&self, now: Instant) -> Option<Instant> {
         (self.every.is_some() && self.next <= now).then_some(self.next)
     }
 }
 
-/// A way for a write to go wrong without anybody being told.
+/// A write error that is not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stray {
-    /// It is not carried out.
+    /// The write has no effect.
     Lost,
-    /// It is carried out somewhere else.
+    /// The write goes to another address.
     Misdirected,
 }
 
@@ -64,14 +63,14 @@ impl Stray {
     }
 }
 
-/// The next `count` writes that touch `within` go wrong.
-pub(super) struct StrayOrder {
+/// An injected fault: the next `count` writes that touch `within` go wrong.
+pub(super) struct InjectedStray {
     pub stray: Stray,
     pub within: Option<ByteRange>,
     pub count: u64,
 }
 
-/// See the [module](self).
+/// A drive's spontaneous faults. See the [module](self).
 pub(super) struct Ageing {
     faults: DriveFaults,
     unreadable: Recurring,
@@ -80,7 +79,7 @@ pub(super) struct Ageing {
     slow_until: Instant,
     strays: Rng,
     unwritable_key: u64,
-    pub orders: Vec<StrayOrder>,
+    pub orders: Vec<InjectedStray>,
     pub strayed: Vec<StrayWrite>,
 }
 
@@ -101,7 +100,7 @@ impl Ageing {
         ageing
     }
 
-    /// Other faults from `now` on; what there is stays.
+    /// Replaces the fault settings from `now`; existing faults stay.
     pub fn set(&mut self, faults: DriveFaults, now: Instant) {
         self.faults = faults;
         self.unreadable.restart(faults.unreadable_every, now);
@@ -110,7 +109,7 @@ impl Ageing {
         self.slow_until = now;
     }
 
-    /// Lays down what has come by `now`. Gives the names of what came, for the trace.
+    /// Applies all faults up to `now`. Returns their names for the trace.
     pub fn come(&mut self, options: &DriveOptions, content: &mut Content, now: Instant) -> Vec<&'static str> {
         let mut came = Vec::new();
         loop {
@@ -139,7 +138,7 @@ impl Ageing {
         came
     }
 
-    /// How many times as long operations take that start at `now`, after [`Ageing::come`].
+    /// The factor on the duration of operations that start at `now`, after [`Ageing::come`].
     pub fn slowness(&self, now: Instant) -> u32 {
         if now < self.slow_until { self.faults.slow_times.max(1) } else { 1 }
     }
@@ -148,7 +147,7 @@ impl Ageing {
         self.faults.within.is_none_or(|within| within.overlaps(range))
     }
 
-    /// Whether some block of `range` cannot be written: always the same blocks.
+    /// Whether `range` contains an unwritable block; the set of these blocks is constant.
     pub fn is_unwritable(&self, options: &DriveOptions, range: ByteRange) -> bool {
         let one_in = self.faults.unwritable_one_in;
         if one_in == 0 || !self.concerns(range) {
@@ -163,9 +162,9 @@ impl Ageing {
         })
     }
 
-    /// What becomes of a write request over `range` that the drive is about to carry out.
+    /// The error of a write request over `range`, if it goes wrong.
     pub fn stray(&mut self, range: ByteRange) -> Option<Stray> {
-        let fits = |order: &StrayOrder| order.within.is_none_or(|within| within.overlaps(range));
+        let fits = |order: &InjectedStray| order.within.is_none_or(|within| within.overlaps(range));
         if let Some(at) = self.orders.iter().position(fits) {
             let order = &mut self.orders[at];
             order.count -= 1;
@@ -186,13 +185,13 @@ impl Ageing {
         }
     }
 
-    /// Where a write goes that misses its place: anywhere but there. `None` where there is no room.
+    /// A random address for a misdirected write, outside `range`. `None` if there is no space.
     fn elsewhere(&mut self, options: &DriveOptions, range: ByteRange) -> Option<ByteOffset> {
         let sector = options.logical_sector.bytes().0;
         let space = self.faults.within.unwrap_or(ByteRange::new(ByteOffset(0), options.size));
         let (low, high) = (space.start.0.div_ceil(sector), space.end().0.min(options.size.0) / sector);
         let (first, count) = (range.start.0 / sector, range.len.0 / sector);
-        // The starts that leave the range alone: those below it, then those above it.
+        // The start addresses that avoid the range: those below it, then those above it.
         let below = (first + 1).saturating_sub(count).saturating_sub(low);
         let above_from = (first + count).max(low);
         let above = (high + 1).saturating_sub(count).saturating_sub(above_from);
@@ -204,8 +203,8 @@ impl Ageing {
         Some(ByteOffset(start * sector))
     }
 
-    /// Carries a write out that goes wrong: the drive acknowledges it, its place says what it said before, and
-    /// a misdirected one makes another place say its bytes.
+    /// Performs a write that goes wrong. The drive acknowledges it, and its range reads as before;
+    /// a misdirected one changes another range.
     pub fn carry_out(&mut self, options: &DriveOptions, content: &mut Content, stray: Stray, write: Written) {
         let place = match stray {
             Stray::Lost => None,
@@ -222,7 +221,7 @@ impl Ageing {
     }
 }
 
-/// Some sectors of a drive.
+/// A random run of sectors.
 fn draw_run(faults: &DriveFaults, options: &DriveOptions, rng: &mut Rng) -> ByteRange {
     let sector = options.logical_sector.bytes().0;
     let whole = ByteRange::new(ByteOffset(0), options.size);

@@ -1,4 +1,4 @@
-//! A simulated drive as a process has it open.
+//! Simulated drives as processes open them.
 
 use super::{DriveCell, Lease, Presence, not_found};
 use crate::core::{Core, SimId};
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// A drive that a process opened.
+/// A drive opened by a process.
 pub(super) struct Source {
     pub sim: SimId,
     pub drive: String,
@@ -42,7 +42,7 @@ impl DriveCell {
         Ok(self.source(core, name, process, lease))
     }
 
-    /// Whether it is what it was when it was opened.
+    /// Whether the drive is unchanged since it was opened.
     fn look(&self) -> std::result::Result<(), IoError> {
         let state = self.state.borrow();
         match (state.presence, state.cut) {
@@ -52,14 +52,14 @@ impl DriveCell {
         }
     }
 
-    /// Whether it is there, and not held by a process.
+    /// Whether it is present and not held by a process.
     fn check_free(&self, name: &str, process: u64, holder: Option<u64>) -> platform::Result<()> {
         if self.state.borrow().presence != Presence::Present {
             return Err(not_found(name));
         }
         let Some(other) = holder else { return Ok(()) };
         let holder = match other == process {
-            true => "in use by this very process".to_owned(),
+            true => "in use by this process".to_owned(),
             false => format!("held by another controller (process {other})"),
         };
         Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")))
@@ -81,8 +81,8 @@ impl DriveCell {
     }
 }
 
-/// Another door to a drive: with a lock and an identity of its own, as two exports of one storage have them. Nothing but what lies on it tells that it
-/// is the same.
+/// A second access to a drive, with a lock and an identity of its own, like two exports of one
+/// storage. Only the content shows that it is the same drive.
 pub(crate) struct Twin {
     drive: Rc<DriveCell>,
     lease: RefCell<(Weak<Lease>, u64)>,
@@ -136,7 +136,7 @@ impl DriveSource for Source {
             return Err(not_found(&self.info.name));
         };
         match &mut cell.state.borrow_mut().attachments {
-            Some(0) => return Err(Error::new(ErrorKind::System, "the drive can be attached no more")),
+            Some(0) => return Err(Error::new(ErrorKind::System, "the drive cannot be attached again")),
             Some(left) => *left -= 1,
             None => {}
         }

@@ -1,11 +1,13 @@
-//! Sparse memory: what a drive holds, as runs of what was written, shared by images until one side writes.
+//! Sparse memory: a drive's content as runs of written data, which images share until one side
+//! writes.
 //!
-//! Bytes are kept as the writes brought them: a write moves no bytes, and what a drive holds now and what a power cut would
-//! leave it share them. A chunk is the unit that images share.
+//! Bytes are kept in the buffers of the writes: a write copies none, and the current and the
+//! durable content share them. Images share whole chunks.
 //!
 //! # Invariants
-//! - The runs of a chunk are sorted, not empty, within the chunk, and don't overlap. Between them nothing is written.
-//! - No chunk is without runs.
+//! - The runs of a chunk are sorted, not empty, within the chunk, and do not overlap. The gaps
+//!   between them are unwritten.
+//! - Each chunk has a run.
 
 use crate::options::Unwritten;
 use platform::sync::split_mix;
@@ -18,44 +20,44 @@ use units::{ByteCount, ByteRange};
 
 const CHUNK: u64 = 64 << 10;
 
-/// What is written somewhere.
+/// The content of a write.
 #[derive(Clone, Debug)]
 pub(crate) enum Fill {
     /// These bytes.
     Bytes(Arc<Vec<u8>>),
-    /// Zeroes, taking no space.
+    /// Zeros without space.
     Hole,
-    /// Zeroes, taking space.
+    /// Zeros with allocated space.
     Zeroes,
     /// Noise.
     Noise(u64),
-    /// A length without bytes: the content stays what it is.
+    /// Data-less: the content stays unchanged.
     Hollow,
 }
 
-/// A part of a chunk, and what was written there.
+/// A part of a chunk and its content.
 #[derive(Clone)]
 struct Run {
     start: u32,
     end: u32,
     fill: Fill,
-    /// Where the run begins in the bytes of its fill.
+    /// The run's offset in the bytes of its fill.
     skip: u32,
 }
 
 impl Run {
-    /// What of it is before `end`, if anything.
+    /// The part before `end`, if any.
     fn before(&self, end: u32) -> Option<Run> {
         (self.start < end).then(|| Run { end: self.end.min(end), ..self.clone() })
     }
 
-    /// What of it is from `start` on, if anything.
+    /// The part from `start`, if any.
     fn from(&self, start: u32) -> Option<Run> {
         let cut = start.saturating_sub(self.start);
         (self.end > start).then(|| Run { start: self.start + cut, skip: self.skip + cut, ..self.clone() })
     }
 
-    /// Whether `next` goes on where this run ends, in place and in content.
+    /// Whether `next` continues this run, in address and content.
     fn goes_on_in(&self, next: &Run) -> bool {
         let same = match (&self.fill, &next.fill) {
             (Fill::Bytes(one), Fill::Bytes(other)) => {
@@ -76,9 +78,10 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Takes `new`, or nothing, in the place of whatever is at `within`. Neighbours that go on in each other become one.
+    /// Replaces the content of `within` by `new`, or by nothing. Merges adjacent runs of equal
+    /// content.
     fn put(&mut self, within: Range<u32>, new: Option<Run>) {
-        // Neighbours that only touch are looked at too.
+        // With adjacent runs, which may merge.
         let first = self.runs.partition_point(|run| run.end < within.start);
         let past = first + self.runs[first..].partition_point(|run| run.start <= within.end);
         let met = &self.runs[first..past];
@@ -94,7 +97,7 @@ impl Chunk {
         self.runs.splice(first..past, put);
     }
 
-    /// The parts of `within`, in order, with what was written there: `None` where nothing was.
+    /// The parts of `within`, in order, with their content; `None` for unwritten parts.
     fn parts(&self, within: Range<u32>) -> impl Iterator<Item = (Range<u32>, Option<&Run>)> {
         let first = self.runs.partition_point(|run| run.end <= within.start);
         let (mut at, mut index) = (within.start, first);
@@ -116,7 +119,7 @@ impl Chunk {
     }
 }
 
-/// The noise of a key at a byte address: a function of both.
+/// The noise of a key at a byte address, which determine it.
 fn noise(key: u64, start: u64, target: &mut [u8]) {
     let (mut at, mut rest) = (start, target);
     while !rest.is_empty() {
@@ -137,7 +140,8 @@ pub(crate) struct Chunks {
     key: u64,
 }
 
-/// The parts of a range within chunks: chunk number, where in the chunk, and how far from the range's start.
+/// The parts of a range per chunk: chunk number, range in the chunk, and offset from the range's
+/// start.
 fn parts(range: ByteRange) -> impl Iterator<Item = (u64, Range<u32>, usize)> {
     let (start, end) = (range.start.0, range.end().0);
     let first = start / CHUNK;
@@ -162,7 +166,7 @@ impl Chunks {
         }
     }
 
-    /// Reads from `start` on, as much as `target` takes.
+    /// Reads from `start` into `target`.
     pub fn read(&self, start: u64, target: &mut [u8]) {
         let range = ByteRange::new(units::ByteOffset(start), ByteCount::of(target));
         for (number, within, at) in parts(range) {
@@ -187,13 +191,13 @@ impl Chunks {
                 }
                 Some((Fill::Hole | Fill::Zeroes, _)) => target.fill(0),
                 Some((Fill::Noise(key), _)) => noise(*key, address, target),
-                // A hollow write leaves no run.
+                // A data-less write leaves no run.
                 Some((Fill::Hollow, _)) | None => self.fill_unwritten(address, target),
             }
         }
     }
 
-    /// Writes part of a fill to `range`; `skip`: how far into the fill's bytes the range begins.
+    /// Writes part of a fill to `range`; `skip`: the offset in the fill's bytes.
     pub fn write(&mut self, range: ByteRange, fill: &Fill, skip: usize) {
         if matches!(fill, Fill::Hollow) {
             return;
@@ -211,7 +215,7 @@ impl Chunks {
             });
             let chunk = self.map.entry(number).or_default();
             if within.len() as u64 == CHUNK {
-                // Nothing of what was there is left, so nothing of it need be copied.
+                // The write replaces the whole chunk, so nothing needs a copy.
                 *chunk = Arc::new(Chunk { runs: run.into_iter().collect() });
             } else {
                 Arc::make_mut(chunk).put(within, run);
@@ -222,7 +226,7 @@ impl Chunks {
         }
     }
 
-    /// Which parts of a range are written. What reads as noise before it is written counts as data.
+    /// The written parts of a range. Unwritten parts that read as noise count as data.
     pub fn status(&self, range: ByteRange) -> Vec<StatusExtent> {
         let mut extents: Vec<StatusExtent> = Vec::new();
         let mut add = |len: u64, status| match extents.last_mut() {
@@ -294,7 +298,8 @@ mod tests {
         assert_eq!(before, after);
     }
 
-    /// Random writes of every kind against an array of bytes: what is read, and what counts as written.
+    /// Random writes of every kind, compared with an array of bytes: the data, and the written
+    /// parts.
     #[test]
     fn runs_hold_what_a_plain_array_would() {
         const SIZE: u64 = 3 * CHUNK;

@@ -1,17 +1,19 @@
-//! What a drive holds: durable content, a volatile cache before it, and faults laid over both.
+//! A drive's content: durable data, a volatile cache, and an overlay of faults.
 //!
 //! # Fault model and invariants
-//! - A completed write goes to `current`, which reads see, and unless it was durable also to the `log` of
-//!   unflushed writes. A flush applies, in order, the log as it stood when the flush *started*.
-//! - `durable` holds everything flushed and everything written durably. A durable write is kept in the log
-//!   too while older writes wait there, so that flushing those cannot undo it.
-//! - The cache is bounded: what does not fit is written back, oldest first.
-//! - A durable write that its process or its drive did not live to see returned may be in the cache alone.
-//! - A power cut leaves each sector with its durable value or with *any one* of its unflushed versions: those
-//!   in the log after the last durable one, and those of writes still in flight. Sectors are never torn.
-//! - Faults (unreadable sectors, rot, what lost and misdirected writes left) lie over the content and never
-//!   change it: what is true and what the drive says are never confused. Rewriting a sector lifts its fault, as
-//!   durably as the write is. What a misdirected write put in the wrong place is durable at once.
+//! - A completed write goes to `current`, from which reads are served, and, unless durable, to the
+//!   `log` of unflushed writes. A flush applies the log, in order, as it was when the flush
+//!   *started*.
+//! - `durable` holds all flushed and durable writes. A durable write stays in the log while older
+//!   writes are there, so that flushing them does not undo it.
+//! - The cache is bounded: on overflow the oldest writes are written back.
+//! - A durable write whose process or drive ended before completion may be in the cache only.
+//! - A power cut leaves each sector with its durable value or *any one* of its unflushed versions:
+//!   those in the log after the last durable one, and those of writes in flight. Sectors are never
+//!   torn.
+//! - Faults (unreadable sectors, rot, lost and misdirected writes) are an overlay: the true content
+//!   and the returned data stay separate. Rewriting a sector removes its fault, as durably as the
+//!   write. The misplaced data of a misdirected write is durable at once.
 
 use super::chunks::{Chunks, Fill};
 use super::faults::{Fault, FaultKind, Layer};
@@ -22,42 +24,44 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use units::{ByteOffset, ByteRange};
 
-/// A write as the cache keeps it.
+/// A write in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub range: ByteRange,
     pub fill: Fill,
-    /// A power cut can no longer take it back.
+    /// It survives a power cut.
     pub durable: bool,
-    /// The drive acknowledges it and says ever after what it said before.
+    /// The drive acknowledges it, and its range reads as before.
     pub lost: bool,
 }
 
-/// How much of the volatile cache a power cut takes.
+/// How much of the volatile cache a power cut loses.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
-    /// All of it.
+    /// The whole cache.
     Everything,
-    /// Nothing of what was completed; writes in flight do not land.
+    /// No completed write; writes in flight are lost.
     InFlight,
-    /// Nothing: even writes in flight land.
+    /// Nothing: even writes in flight take effect.
     Nothing,
-    /// Each version after the first lost one is lost; this many of 256 survive the draw.
+    /// In each sector, the first lost version and all later ones; each survives with probability
+    /// n/256.
     Sectors(u64),
-    /// Whole writes, this many of 256 survive.
+    /// Whole writes; each survives with probability n/256.
     Writes(u64),
 }
 
-/// The memory of a drive, and the faults over it. A clone is an image that shares what neither side changes.
+/// A drive's content with its faults. A clone is an image that shares unchanged data.
 #[derive(Clone)]
 pub(crate) struct Content {
     current: Layer,
-    /// `None`: every completed write is durable, and `current` is all there is.
+    /// `None`: every completed write is durable, and only `current` is used.
     durable: Option<Layer>,
     log: VecDeque<Written>,
-    /// How many writes have left the log since the beginning: marks are counted from there.
+    /// The number of writes that have left the log: marks are positions counted from the first
+    /// write.
     log_start: u64,
-    /// Bytes of the writes in the log, and how many the cache holds before it writes back by itself.
+    /// Bytes in the log, and the limit above which the cache writes back.
     log_bytes: u64,
     cache_bytes: u64,
 }
@@ -76,7 +80,7 @@ impl Content {
         }
     }
 
-    /// Takes a completed write.
+    /// Records a completed write.
     pub fn write(&mut self, write: Written) {
         self.current.take(&write, write.range);
         let Some(durable) = &mut self.durable else { return };
@@ -92,12 +96,12 @@ impl Content {
         }
     }
 
-    /// A mark of everything completed by now, for a flush that starts.
+    /// The position of a starting flush: it covers all writes completed so far.
     pub fn mark(&self) -> u64 {
         self.log_start + self.log.len() as u64
     }
 
-    /// Makes everything before `mark` durable.
+    /// Makes all writes before `mark` durable.
     pub fn flush(&mut self, mark: u64) {
         let Some(durable) = &mut self.durable else { return };
         while self.log_start < mark
@@ -107,7 +111,7 @@ impl Content {
             self.log_bytes -= write.range.len.0;
             durable.take(&write, write.range);
         }
-        // What was written durably since must not be undone by what was flushed just now.
+        // The flush must not undo later durable writes.
         for write in self.log.iter().filter(|write| write.durable) {
             durable.repeat(write);
         }
@@ -117,42 +121,42 @@ impl Content {
         }
     }
 
-    /// Whether reading `range` meets a medium error.
+    /// Whether a read of `range` is a medium error.
     pub fn is_unreadable(&self, range: ByteRange) -> bool {
         self.current.is_unreadable(range)
     }
 
-    /// Whether any sector, now or after a power cut, cannot be read that a write may leave so.
+    /// Whether a sector, now or after a power cut, stays unreadable after writes.
     pub fn has_stuck(&self) -> bool {
         std::iter::once(&self.current).chain(&self.durable).any(Layer::has_stuck)
     }
 
-    /// Reads what the drive says is there, rot and all. Unreadable sectors are the caller's business.
+    /// Reads as the drive would, rot included. The caller handles unreadable sectors.
     pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
         self.current.read(start, target);
     }
 
-    /// The truth that a power cut cannot change.
+    /// Reads the true content that survives a power cut.
     pub fn read_durable(&self, start: ByteOffset, target: &mut [u8]) {
         self.durable.as_ref().unwrap_or(&self.current).truth.read(start.0, target);
     }
 
-    /// The truth as of the last completed write.
+    /// Reads the true content after the last completed write.
     pub fn read_true(&self, start: ByteOffset, target: &mut [u8]) {
         self.current.truth.read(start.0, target);
     }
 
-    /// What lies over the content now.
+    /// The current faults.
     pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
         self.current.faults()
     }
 
-    /// Whether `range` holds something that a power cut may take back.
+    /// Whether a power cut may change `range`.
     pub fn is_unflushed(&self, range: ByteRange) -> bool {
         self.log.iter().any(|write| !write.durable && write.range.overlaps(range))
     }
 
-    /// How many completed writes wait for a flush.
+    /// The number of completed, unflushed writes.
     pub fn unflushed_writes(&self) -> usize {
         self.log.iter().filter(|write| !write.durable).count()
     }
@@ -165,28 +169,28 @@ impl Content {
         std::iter::once(&mut self.current).chain(&mut self.durable)
     }
 
-    /// Lays a fault over a range, until it is rewritten.
+    /// Adds a fault to a range, until it is rewritten.
     pub fn lay(&mut self, range: ByteRange, fault: &Fault) {
         self.layers().for_each(|layer| layer.lay(range, fault));
     }
 
-    /// Makes what is from `start` on read as `bytes`, until it is rewritten.
+    /// Makes the bytes from `start` read as `bytes`, until they are rewritten.
     pub fn put_instead(&mut self, start: ByteOffset, bytes: &[u8]) {
         self.layers().for_each(|layer| layer.put_instead(start, bytes));
     }
 
-    /// Lifts every fault of a range.
+    /// Removes all faults of a range.
     pub fn heal(&mut self, range: ByteRange) {
         self.layers().for_each(|layer| layer.lift(range));
     }
 
-    /// Lifts what makes a range unreadable.
+    /// Removes medium errors of a range.
     pub fn heal_unreadable(&mut self, range: ByteRange) {
         self.layers().for_each(|layer| layer.lift_unreadable(range));
     }
 
-    /// Lands any sectors of writes whose drive or process died under way, in any order. A durable one may have come as far
-    /// as the cache.
+    /// Applies random sectors, in random order, of writes whose drive or process ended before
+    /// completion. A durable one may reach only the cache.
     pub fn land_some(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {
         rng.shuffle(&mut in_flight);
         for mut write in in_flight {
@@ -217,7 +221,7 @@ impl Content {
         Written { range, fill, durable: write.durable, lost: write.lost }
     }
 
-    /// Cuts the power: the module's comment says what is left.
+    /// Cuts the power: the module's header defines the result.
     pub fn power_cut(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {
         let loss = match rng.below(8) {
             0 => Loss::Everything,
@@ -262,14 +266,14 @@ impl Content {
         }
     }
 
-    /// The versions that each sector may be left with besides its durable value: indexes into `writes`.
+    /// The possible versions of each sector besides its durable value: indexes into `writes`.
     fn versions(&self, writes: &[Written], completed: usize) -> BTreeMap<u64, SmallVec<[u32; 4]>> {
         let mut versions: BTreeMap<u64, SmallVec<[u32; 4]>> = BTreeMap::new();
         for (index, write) in writes.iter().enumerate() {
             for sector in self.current.sectors(write.range) {
                 let list = versions.entry(sector).or_default();
                 if write.durable && index < completed {
-                    // It is in the durable content already, and what is older is gone.
+                    // It is in the durable content already; older versions are obsolete.
                     list.clear();
                 } else {
                     list.push(index as u32);

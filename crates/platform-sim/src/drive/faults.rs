@@ -1,4 +1,4 @@
-//! What is wrong with what a drive says: faults that lie over its content and never change it.
+//! Faults of a drive: an overlay on its true content, which they never change.
 
 use super::chunks::{Chunks, Fill};
 use super::content::Written;
@@ -7,26 +7,26 @@ use std::ops::Range;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What is wrong with a sector.
+/// A fault of a sector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// Reading it is a medium error.
+    /// A read is a medium error.
     Unreadable,
-    /// The same, and writes are taken without repairing it: so many more, or (`None`) all of them.
+    /// The same, and writes succeed without repairing it: that many more, or (`None`) all.
     Stuck(Option<u32>),
-    /// Each byte reads as itself exclusive-or this, without an error.
+    /// Each byte reads as its exclusive or with this value, without an error.
     Rot(u8),
-    /// It reads as these bytes, without an error: what a lost write left there, or what a misdirected one
-    /// put there.
+    /// It reads as these bytes, without an error: the old data after a lost write, or data of a
+    /// misdirected write.
     Instead(Arc<[u8]>),
 }
 
-/// What a test is told of a fault.
+/// The kind of a fault, for tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// Reading is a medium error.
+    /// A read is a medium error.
     Unreadable,
-    /// It reads as something else than what was written, without an error.
+    /// A read returns wrong data without an error.
     Silent,
 }
 
@@ -35,7 +35,7 @@ impl Fault {
         self.kind() == FaultKind::Unreadable
     }
 
-    /// What is left of it after a write. `None`: nothing.
+    /// The fault after a write. `None`: repaired.
     fn written(&self) -> Option<Fault> {
         match self {
             Fault::Stuck(None) => Some(Fault::Stuck(None)),
@@ -52,8 +52,7 @@ impl Fault {
     }
 }
 
-/// One state of a drive, the one that reads see or the one that a power cut leaves: the truth, and the faults
-/// over it by sector number.
+/// One state of a drive, current or durable: the true content, and the faults by sector number.
 #[derive(Clone)]
 pub(crate) struct Layer {
     sector: u64,
@@ -74,7 +73,7 @@ impl Layer {
         ByteRange::new(ByteOffset(sector * self.sector), ByteCount(self.sector))
     }
 
-    /// Takes a write, or one of its sectors: what was wrong there is so no more, unless the write is lost.
+    /// Applies a write, or one of its sectors: repairs the faults there, unless the write is lost.
     pub fn take(&mut self, write: &Written, part: ByteRange) {
         let skip = (part.start - write.range.start).as_usize();
         if !write.lost {
@@ -91,7 +90,7 @@ impl Layer {
         }
     }
 
-    /// The truth of a write alone, where its faults are known already.
+    /// Applies only the content of a write whose faults are recorded already.
     pub fn repeat(&mut self, write: &Written) {
         if write.lost {
             self.take(write, write.range);
@@ -100,7 +99,7 @@ impl Layer {
         }
     }
 
-    /// Makes sectors read as `bytes`, whatever they hold.
+    /// Makes sectors read as `bytes`, without changing the true content.
     pub fn put_instead(&mut self, start: ByteOffset, bytes: &[u8]) {
         let first = start.0 / self.sector;
         for (index, bytes) in bytes.chunks_exact(self.sector as usize).enumerate() {
@@ -108,7 +107,7 @@ impl Layer {
         }
     }
 
-    /// A sector reads as `bytes` from now on: a fault only where that is not the truth.
+    /// Sets the data that a sector returns: a fault only if it differs from the true content.
     fn set_said(&mut self, sector: u64, bytes: Arc<[u8]>) {
         let mut truth = vec![0; self.sector as usize];
         self.truth.read(sector * self.sector, &mut truth);
@@ -125,7 +124,7 @@ impl Layer {
         }
     }
 
-    /// Sectors were written: most faults end with that.
+    /// Removes the faults that end with a write of these sectors.
     fn rewrite(&mut self, range: ByteRange) {
         if !self.faults.is_empty() {
             let sectors = self.sectors(range);
@@ -150,19 +149,19 @@ impl Layer {
         }
     }
 
-    /// Lifts medium errors, and no other faults.
+    /// Removes medium errors, and no other faults.
     pub fn lift_unreadable(&mut self, range: ByteRange) {
         let sectors = self.sectors(range);
         self.faults.retain(|sector, fault| !(sectors.contains(sector) && fault.is_unreadable()));
     }
 
-    /// Whether reading `range` meets a medium error.
+    /// Whether a read of `range` is a medium error.
     pub fn is_unreadable(&self, range: ByteRange) -> bool {
         !self.faults.is_empty()
             && self.faults.range(self.sectors(range)).any(|(_, fault)| fault.is_unreadable())
     }
 
-    /// Whether any sector cannot be read that a write may leave so.
+    /// Whether a sector stays unreadable after writes.
     pub fn has_stuck(&self) -> bool {
         self.faults.values().any(|fault| matches!(fault, Fault::Stuck(_)))
     }
@@ -173,7 +172,7 @@ impl Layer {
         bytes
     }
 
-    /// What the drive says is there. Unreadable sectors are the caller's business.
+    /// Reads as the drive would. The caller handles unreadable sectors.
     pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
         self.truth.read(start.0, target);
         if self.faults.is_empty() {
@@ -196,7 +195,7 @@ impl Layer {
         }
     }
 
-    /// Every fault, neighbours of one kind together, in the order of their place.
+    /// All faults in order of address; adjacent ones of one kind are merged.
     pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
         let mut runs: Vec<(ByteRange, FaultKind)> = Vec::new();
         for (sector, fault) in &self.faults {
@@ -210,7 +209,7 @@ impl Layer {
     }
 }
 
-/// The bytes of a write, where it has any to misdirect.
+/// The bytes of a write, unless it is data-less.
 pub(crate) fn bytes_of(write: &Written) -> Option<Arc<[u8]>> {
     match &write.fill {
         Fill::Bytes(bytes) => Some(bytes.as_slice().into()),

@@ -1,9 +1,9 @@
-//! A simulated drive from the outside: what a test does to it, and what it really holds.
+//! Control of a simulated drive by tests: faults, and inspection of its content.
 
-use super::ageing::{Stray, StrayOrder};
+use super::ageing::{InjectedStray, Stray};
 use super::content::Content;
 use super::faults::{Fault, FaultKind};
-use super::{DriveCell, Ordered, Pacer, Presence, State};
+use super::{DriveCell, InjectedFailure, Pacer, Presence, State};
 use crate::core::{Action, Core};
 use crate::options::DriveFaults;
 use crate::trace::TraceEvent;
@@ -14,26 +14,26 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What a drive has done so far. Operations count when they return.
+/// A drive's counters. Operations count when they return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DriveStats {
-    /// Operations it was given.
+    /// Operations started.
     pub started: u64,
     /// Reads returned.
     pub reads: u64,
-    /// Writes, zeroes included, returned.
+    /// Writes returned, zeroing included.
     pub writes: u64,
     /// Flushes returned.
     pub flushes: u64,
     /// Trims returned.
     pub trims: u64,
-    /// Writes that were lost or misdirected, and acknowledged.
+    /// Acknowledged writes that were lost or misdirected.
     pub strayed: u64,
-    /// Operations that failed, of whatever kind.
+    /// Failed operations of all kinds.
     pub failed: u64,
-    /// Bytes asked for by reads.
+    /// Bytes requested by reads.
     pub read_bytes: u64,
-    /// Bytes given by writes.
+    /// Bytes of writes.
     pub written_bytes: u64,
 }
 
@@ -58,24 +58,24 @@ impl DriveStats {
     }
 }
 
-/// A write that was acknowledged and not carried out in its place.
+/// An acknowledged write that was lost or misdirected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StrayWrite {
-    /// Its place, which says what it said before.
+    /// Its range, which reads as before.
     pub missed: ByteRange,
-    /// Where it was carried out instead, if anywhere.
+    /// The range that was written instead, if any.
     pub landed: Option<ByteRange>,
 }
 
-/// What a drive held at some time: content, cache and faults. Cheap: it shares what did not change since.
-/// It may go to another simulation, on another thread.
+/// A drive's state at a point in time: content, cache and faults. Cheap: it shares unchanged data.
+/// It may move to another simulation, on another thread.
 #[derive(Clone)]
 pub struct DriveImage {
     content: Content,
     size: ByteCount,
-    /// How long it is for whoever opens it.
+    /// Its length for processes that open it.
     length: ByteCount,
-    /// So much is left of a file that was truncated.
+    /// The remaining length of a truncated file.
     cut: Option<ByteCount>,
 }
 
@@ -85,7 +85,7 @@ impl DriveImage {
         self.size
     }
 
-    /// The truth at `start` as of the last completed write. Panics past the end.
+    /// The true content at `start` after the last completed write. Panics past the end.
     pub fn read(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
         let mut bytes = vec![0; len.as_usize()];
         self.content.read_true(start, &mut bytes);
@@ -93,7 +93,7 @@ impl DriveImage {
     }
 }
 
-/// A simulated drive, for tests: does things to it that nobody above the seam can, and looks inside.
+/// A simulated drive, for tests: injects faults and inspects the content.
 #[derive(Clone)]
 pub struct SimDrive {
     pub(crate) core: Rc<Core>,
@@ -111,24 +111,24 @@ impl SimDrive {
         self.cell.options.size
     }
 
-    /// How long it is for whoever opens it from now on, as [`set_length`](Self::set_length) left it.
+    /// Its length for later opens, as set by [`set_length`](Self::set_length).
     pub fn length(&self) -> ByteCount {
         self.cell.state.borrow().length
     }
 
-    /// What it has done so far.
+    /// Its counters.
     pub fn stats(&self) -> DriveStats {
         self.cell.state.borrow().stats
     }
 
-    /// Its state, with everything come that comes by itself.
+    /// Its state, with all spontaneous faults up to now.
     fn state(&self) -> RefMut<'_, State> {
         let mut state = self.cell.state.borrow_mut();
         state.age(&self.core, &self.cell);
         state
     }
 
-    /// How many operations it has not returned.
+    /// The number of operations it has not returned.
     pub fn in_flight(&self) -> usize {
         let state = self.cell.state.borrow();
         state.slots.len() - state.free.len()
@@ -138,23 +138,23 @@ impl SimDrive {
         self.core.trace(TraceEvent::Drive { drive: &self.cell.name, name });
     }
 
-    // What it holds.
+    // Inspection.
 
-    /// The truth of `len` bytes that a power cut cannot change. Faults do not show.
+    /// `len` bytes of true content that survive a power cut. Faults are not visible.
     pub fn read_durable(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
         let mut bytes = vec![0; len.as_usize()];
         self.cell.state.borrow().content.read_durable(start, &mut bytes);
         bytes
     }
 
-    /// The truth of `len` bytes as of the last completed write. Faults do not show.
+    /// `len` bytes of true content after the last completed write. Faults are not visible.
     pub fn read_true(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
         let mut bytes = vec![0; len.as_usize()];
         self.cell.state.borrow().content.read_true(start, &mut bytes);
         bytes
     }
 
-    /// What a read would return now, without latency: `None` is a medium error; rot shows.
+    /// The result of a read now, without latency: `None` is a medium error; rot is visible.
     pub fn peek(&self, start: ByteOffset, len: ByteCount) -> Option<Vec<u8>> {
         let state = self.state();
         if state.content.is_unreadable(ByteRange::new(start, len)) {
@@ -165,7 +165,7 @@ impl SimDrive {
         Some(bytes)
     }
 
-    /// Puts `bytes` on the drive at once and durably, as if they had always been there.
+    /// Sets the true, durable content to `bytes` at once.
     pub fn poke(&self, start: ByteOffset, bytes: &[u8]) {
         let range = ByteRange::new(start, ByteCount::of(bytes));
         assert!(range.end().0 <= self.size().0, "{range:?} is past the end of {}", self.name());
@@ -175,62 +175,62 @@ impl SimDrive {
         self.state().content.write(super::Written { range, fill, durable: true, lost: false });
     }
 
-    /// The faults that lie over what it holds now, neighbouring sectors of one kind together.
+    /// The current faults; adjacent sectors of one kind are merged.
     pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
         self.state().content.faults()
     }
 
-    /// Whether `range` holds something that a power cut may take back.
+    /// Whether a power cut may change `range`.
     pub fn is_unflushed(&self, range: ByteRange) -> bool {
         self.cell.state.borrow().content.is_unflushed(range)
     }
 
-    /// How many completed writes wait for a flush.
+    /// The number of completed, unflushed writes.
     pub fn unflushed_writes(&self) -> usize {
         self.cell.state.borrow().content.unflushed_writes()
     }
 
-    /// What it holds now, to be kept or put into another simulation.
+    /// An image of its current state, for later or for another simulation.
     pub fn snapshot(&self) -> DriveImage {
         let state = self.state();
         DriveImage { content: state.content.clone(), size: self.size(), length: state.length, cut: state.cut }
     }
 
-    /// Makes it hold what `image` holds, which must be of a drive of the same nature.
+    /// Replaces its content by `image`, which must be of a drive with the same options.
     pub fn restore(&self, image: &DriveImage) {
         assert_eq!(image.size, self.size(), "an image fits a drive of its own size");
         let mut state = self.cell.state.borrow_mut();
         (state.content, state.length, state.cut) = (image.content.clone(), image.length, image.cut);
     }
 
-    // What is done to it.
+    // Fault injection.
 
-    /// Cuts its power alone: operations in flight return as gone, the cache is lost as a power cut loses it.
-    /// It is back at once; whoever has it open keeps it.
+    /// Cuts only this drive's power: operations in flight return as gone, and the cache is lost as
+    /// in any power cut. Power returns at once; open handles stay valid.
     pub fn power_cut(&self) {
         self.note("power cut");
         self.cell.power_cut(&self.core);
     }
 
-    /// It dies for good: everything returns as gone, what was in flight may have landed.
+    /// Fails permanently: all operations return as gone; those in flight may have taken effect.
     pub fn fail_now(&self) {
         self.note("fails");
         self.depart(Presence::Failed);
     }
 
-    /// It is pulled out with its content, cache included. Attachments from before stay dead.
+    /// Removes it with its content, cache included. Earlier attachments stay unusable.
     pub fn vanish(&self) {
         self.note("vanishes");
         self.depart(Presence::Away);
     }
 
-    /// From now on it can be attached so many times, and then no more; `None`: as often as one likes.
+    /// Limits the number of further attachments; `None`: unlimited.
     pub fn allow_attachments(&self, count: Option<u64>) {
         self.note("can be attached so often");
         self.cell.state.borrow_mut().attachments = count;
     }
 
-    /// Its file is deleted. Whoever has it open goes on as if nothing were, until he looks; nobody opens it again.
+    /// Deletes its file. Open handles work until they check the path; it cannot be opened again.
     pub fn delete_file(&self) {
         self.note("file deleted");
         self.cell.state.borrow_mut().presence = Presence::Deleted;
@@ -241,13 +241,15 @@ impl SimDrive {
         self.cell.state.borrow().presence == Presence::Deleted
     }
 
-    /// Its file is truncated: what lies past `len`, a multiple of 4096 bytes, is gone, and so is its end.
+    /// Truncates its file to `len`, a multiple of 4096 bytes: later data is lost, and the drive is
+    /// shorter.
     pub fn truncate_file(&self, len: ByteCount) {
         self.note("file truncated");
         self.cell.state.borrow_mut().cut = Some(len.align_down(ByteCount(4096)));
     }
 
-    /// Its file is made longer or, before anybody used it, shorter: whoever opens it from now on has so much of it, which is no more than it was made with.
+    /// Lengthens its file or, before its first use, shortens it, up to its original size. Later
+    /// opens see the new length.
     pub fn set_length(&self, len: ByteCount) {
         self.note("has another length");
         self.cell.state.borrow_mut().length = len.min(self.size()).align_down(ByteCount(4096));
@@ -261,31 +263,31 @@ impl SimDrive {
         state.lease = Weak::new();
     }
 
-    /// It comes back (even from death: somebody repaired it), to be opened again.
+    /// Reconnects it, even after a permanent failure (repaired), so that it can be opened again.
     pub fn come_back(&self) {
         self.note("comes back");
         let mut state = self.cell.state.borrow_mut();
         (state.presence, state.cut) = (Presence::Present, None);
     }
 
-    /// Whether it is there, with all that it held.
+    /// Whether it is present with all its content.
     pub fn is_present(&self) -> bool {
         let state = self.cell.state.borrow();
         state.presence == Presence::Present && state.cut.is_none()
     }
 
-    /// Whether it is there, though it may be a file that was truncated, and is a smaller drive for whoever opens it now.
+    /// Whether it can be opened. It may be a truncated file, which is a smaller drive.
     pub fn can_be_opened(&self) -> bool {
         self.cell.state.borrow().presence == Presence::Present
     }
 
-    /// Keeps operations that are due until [`SimDrive::release`]: their waiters see time limits pass.
+    /// Holds completed operations until [`SimDrive::release`]: their waiters may time out.
     pub fn hold(&self) {
         self.note("holds");
         self.cell.state.borrow_mut().holding = true;
     }
 
-    /// Lets go of what was held, each after a new latency.
+    /// Releases held operations, each after a new latency.
     pub fn release(&self) {
         self.note("lets go");
         let mut state = self.cell.state.borrow_mut();
@@ -297,22 +299,22 @@ impl SimDrive {
         }
     }
 
-    /// The next `count` operations take `longer` more.
+    /// Delays the next `count` operations by `longer`.
     pub fn stall_next(&self, count: u64, longer: Duration) {
         self.note("stalls");
         self.cell.state.borrow_mut().stalls = (count, longer);
     }
 
-    /// The next `count` operations that return fail with `kind`; with `operation` ("read", "write", "flush",
-    /// ...), only those.
+    /// Fails the next `count` operations with `kind`; with `operation` ("read", "write", "flush",
+    /// ...) only those.
     pub fn fail_next(&self, count: u64, operation: Option<&'static str>, kind: IoErrorKind) {
         self.note("will fail operations");
         if count > 0 {
-            self.cell.state.borrow_mut().ordered.push(Ordered { operation, kind, count });
+            self.cell.state.borrow_mut().ordered.push(InjectedFailure { operation, kind, count });
         }
     }
 
-    /// Failures that were ordered and have not happened yet will not happen, nor will writes go astray that were to.
+    /// Cancels injected failures and stray writes that have not happened yet.
     pub fn cancel_failures(&self) {
         self.note("will fail nothing");
         let mut state = self.cell.state.borrow_mut();
@@ -320,25 +322,26 @@ impl SimDrive {
         state.ageing.orders.clear();
     }
 
-    /// The sectors of `range` cannot be read until they are rewritten.
+    /// Makes sectors unreadable until they are rewritten.
     pub fn make_unreadable(&self, range: ByteRange) {
         self.note("medium error");
         self.state().content.lay(range, &Fault::Unreadable);
     }
 
-    /// The sectors of `range` cannot be read, and writes to them are acknowledged without repairing them: so many more of each, or
-    /// (`None`) all of them.
+    /// Makes sectors unreadable; writes to them are acknowledged without a repair: that many more
+    /// of each, or (`None`) all.
     pub fn make_stuck(&self, range: ByteRange, writes: Option<u32>) {
         self.note("medium error that writes do not repair");
         self.state().content.lay(range, &Fault::Stuck(writes));
     }
 
-    /// Whether it has sectors that [`SimDrive::make_stuck`] left unreadable, now or after a power cut.
+    /// Whether sectors that [`SimDrive::make_stuck`] made unreadable are left, now or after a power
+    /// cut.
     pub fn has_stuck_sectors(&self) -> bool {
         self.cell.state.borrow().content.has_stuck()
     }
 
-    /// The sectors of `range` read as something else, without an error, until they are rewritten.
+    /// Makes sectors read as wrong data, without an error, until they are rewritten.
     pub fn rot(&self, range: ByteRange) {
         self.note("rots");
         let mut state = self.state();
@@ -346,50 +349,50 @@ impl SimDrive {
         state.content.lay(range, &Fault::Rot(mask));
     }
 
-    /// Lifts medium errors and rot of `range`: the truth was there all the time.
+    /// Removes medium errors and rot of `range`: the true content was never changed.
     pub fn heal(&self, range: ByteRange) {
         self.note("heals");
         self.state().content.heal(range);
     }
 
-    /// Lifts medium errors of `range`; what reads as something else goes on doing so.
+    /// Removes medium errors of `range`; wrong data stays.
     pub fn heal_unreadable(&self, range: ByteRange) {
         self.note("heals medium errors");
         self.state().content.heal_unreadable(range);
     }
 
-    /// The writes that went astray since this was last asked.
+    /// Takes the stray writes since the last call.
     pub fn take_strays(&self) -> Vec<StrayWrite> {
         std::mem::take(&mut self.cell.state.borrow_mut().ageing.strayed)
     }
 
-    /// Writes that touch `range` fail with a medium error, until [`SimDrive::clear_write_errors`].
+    /// Fails writes that touch `range` with a medium error, until [`SimDrive::clear_write_errors`].
     pub fn refuse_writes(&self, range: ByteRange) {
         self.note("write error");
         self.cell.state.borrow_mut().write_errors.push(range);
     }
 
-    /// Writes succeed everywhere again.
+    /// Removes all injected write errors.
     pub fn clear_write_errors(&self) {
         self.note("no write errors");
         self.cell.state.borrow_mut().write_errors.clear();
     }
 
-    /// The next `count` writes (those that touch `within`, if given) are acknowledged and not carried out: their
-    /// place reads as before. What is true has changed all the same.
+    /// Loses the next `count` writes (that touch `within`, if given): they are acknowledged, and
+    /// their range reads as before. The true content still changes.
     pub fn lose_writes(&self, count: u64, within: Option<ByteRange>) {
         self.note("will lose writes");
         self.order_strays(Stray::Lost, count, within);
     }
 
-    /// The next `count` writes (those that touch `within`, if given) are acknowledged and land somewhere else:
-    /// their place reads as before, and some other place reads as what they wrote.
+    /// Misdirects the next `count` writes (that touch `within`, if given): they are acknowledged,
+    /// their range reads as before, and another range reads as their data.
     pub fn misdirect_writes(&self, count: u64, within: Option<ByteRange>) {
         self.note("will misdirect writes");
         self.order_strays(Stray::Misdirected, count, within);
     }
 
-    /// Writes land where they belong again; what went astray by now stays so.
+    /// Ends lost and misdirected writes; earlier ones stay.
     pub fn keep_writes(&self) {
         self.note("loses and misdirects no more writes");
         self.cell.state.borrow_mut().ageing.orders.clear();
@@ -397,36 +400,35 @@ impl SimDrive {
 
     fn order_strays(&self, stray: Stray, count: u64, within: Option<ByteRange>) {
         if count > 0 {
-            self.cell.state.borrow_mut().ageing.orders.push(StrayOrder { stray, within, count });
+            self.cell.state.borrow_mut().ageing.orders.push(InjectedStray { stray, within, count });
         }
     }
 
-    /// Other faults come by themselves from now on; those there are stay, but for blocks that could not be
-    /// written.
+    /// Sets the rates of spontaneous faults. Existing faults stay, except unwritable blocks.
     pub fn set_faults(&self, faults: DriveFaults) {
         self.note("ages otherwise");
         self.state().ageing.set(faults, self.core.now());
     }
 
-    /// Every operation takes so many times as long from now on; one is as usual.
+    /// Multiplies the duration of operations from now on; 1 is normal.
     pub fn slow_down(&self, times: u32) {
         self.note("slows down or not");
         self.cell.state.borrow_mut().slowness = times.max(1);
     }
 
-    /// How long operations take is said by somebody else from now on.
+    /// Sets a model of the duration of operations.
     pub fn pace_by(&self, pacer: Rc<dyn Pacer>) {
         self.note("is paced by a model");
         self.cell.state.borrow_mut().pacer = Some(pacer);
     }
 
-    /// What it tells of its health from now on; `None`: nothing.
+    /// Sets its reported health from now on; `None`: not reported.
     pub fn set_health(&self, health: Option<HealthScript>) {
         self.note("tells another health");
         self.cell.state.borrow_mut().health = health;
     }
 
-    /// Whether its light is on.
+    /// Whether its locate light is on.
     pub fn is_located(&self) -> bool {
         self.cell.state.borrow().located
     }
@@ -436,13 +438,13 @@ impl SimDrive {
         self.cell.state.borrow().has_cache
     }
 
-    /// A drive that lies: flushes succeed and do nothing. To prove that tests notice.
+    /// A defective drive: flushes succeed without effect. Proves that tests detect it.
     pub fn ignore_flush(&self, ignore: bool) {
         self.note("ignores flushes or not");
         self.cell.state.borrow_mut().ignore_flush = ignore;
     }
 
-    /// A drive that lies: durable writes (FUA) are merely cached. To prove that tests notice.
+    /// A defective drive: durable writes (FUA) are only cached. Proves that tests detect it.
     pub fn ignore_durable(&self, ignore: bool) {
         self.note("ignores FUA or not");
         self.cell.state.borrow_mut().ignore_durable = ignore;

@@ -1,9 +1,9 @@
 //! Simulated drives.
 //!
-//! An operation takes effect when it *completes*: writes in flight are on the drive not at all, and overlapping
-//! ones apply in the order of their completion, which latencies drawn from the seed make arbitrary. What is in
-//! flight when the power, the process or the drive dies may have landed, sector by sector; see
-//! [`content`] for what a power cut leaves.
+//! An operation takes effect when it *completes*. Writes in flight are not visible, and overlapping
+//! ones apply in the order of completion, which is random by the latencies from the seed.
+//! Operations in flight when the power, the process or the drive fails may have taken effect, per
+//! sector; [`content`] defines the result of a power cut.
 
 mod ageing;
 mod attach;
@@ -36,21 +36,21 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What reads of failed operations find in their buffers: nobody must look at it.
+/// The content of buffers after failed reads, which callers must not use.
 const POISON: u8 = 0xDB;
 
-/// The lock against a second controller: held as long as a source or an attachment holds this.
+/// The lock against a second controller: held as long as a source or an attachment has this.
 struct Lease;
 
-/// Whether a drive answers.
+/// Whether a drive responds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Present,
-    /// Pulled out; may come back.
+    /// Removed; may return.
     Away,
-    /// Dead for good.
+    /// Permanently failed.
     Failed,
-    /// Its file was deleted: whoever has it open goes on writing what nobody will find again.
+    /// Its file was deleted: open handles write to a file that cannot be opened again.
     Deleted,
 }
 
@@ -59,9 +59,9 @@ struct Operation {
     request: IoRequest,
     completion: Completion,
     process: u64,
-    /// Whether its attachment is from before the drive last departed: it meets nobody.
+    /// Whether its attachment is older than the drive's last removal, and so unusable.
     stale: bool,
-    /// For a flush: what it covers.
+    /// For a flush: the position up to which it covers the log.
     mark: u64,
 }
 
@@ -70,8 +70,8 @@ struct Slot {
     operation: Option<Operation>,
 }
 
-/// A failure that was ordered: the next `count` operations that match fail.
-struct Ordered {
+/// An injected failure: the next `count` matching operations fail.
+struct InjectedFailure {
     operation: Option<&'static str>,
     kind: IoErrorKind,
     count: u64,
@@ -80,35 +80,35 @@ struct Ordered {
 struct State {
     content: Content,
     presence: Presence,
-    /// Its file was truncated to so many bytes.
+    /// The length after a truncation of its file.
     cut: Option<ByteCount>,
-    /// How long it is to whoever opens it.
+    /// The length for processes that open it.
     length: ByteCount,
-    /// Counts departures: attachments from before one stay dead.
+    /// The number of removals: attachments from before one stay unusable.
     epoch: u64,
-    /// How many shards can attach it still; `None`: as many as like.
+    /// The number of attachments left; `None`: unlimited.
     attachments: Option<u64>,
     lease: Weak<Lease>,
-    /// Which process has the lease, if any.
+    /// The process that has the lease, if any.
     lease_of: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// While set, operations that are due are kept in `kept` and not returned.
+    /// While set, due operations are held in `kept` and not returned.
     holding: bool,
     kept: Vec<(u32, u32)>,
-    /// The next so many operations take so much longer.
+    /// The number of next operations to delay, and the delay.
     stalls: (u64, Duration),
-    ordered: Vec<Ordered>,
+    ordered: Vec<InjectedFailure>,
     write_errors: Vec<ByteRange>,
     ageing: Ageing,
-    /// Operations take so many times as long.
+    /// The factor on the duration of operations.
     slowness: u32,
-    /// Who says how long operations take, in place of the options' latency.
+    /// The model of the duration of operations, replacing the options' latency.
     pacer: Option<Rc<dyn Pacer>>,
     health: Option<HealthScript>,
-    /// Whether its light is on.
+    /// Whether its locate light is on.
     located: bool,
-    /// Whether its write cache is on: until its power goes, if it is off.
+    /// Whether its write cache is on; switching it off lasts until a power cut.
     has_cache: bool,
     ignore_flush: bool,
     ignore_durable: bool,
@@ -118,10 +118,11 @@ struct State {
     stats: DriveStats,
 }
 
-/// A simulated drive, whoever has it open.
+/// A simulated drive, shared by all its handles.
 pub(crate) struct DriveCell {
     pub name: String,
-    /// How many drives had that name before: a file that was removed and made again under its name is another drive.
+    /// The number of earlier drives of that name: a file that was removed and created again is
+    /// another drive.
     incarnation: u64,
     options: DriveOptions,
     state: RefCell<State>,
@@ -187,7 +188,7 @@ impl DriveCell {
         }
     }
 
-    /// Lets go of all that it holds.
+    /// Drops all its content.
     pub fn empty(&self) {
         let mut state = self.state.borrow_mut();
         state.content = Content::new(&self.options, 0);
@@ -226,7 +227,7 @@ impl DriveCell {
             delay += state.stalls.1;
         }
         let paced = state.pacer.clone().map(|pacer| (pacer, pace::hollow(&request)));
-        // A drive that has gone says so, but an operation sent to it is an operation: it returns later, too.
+        // An operation of a removed drive fails, but later, like any completion.
         let stale = epoch != state.epoch;
         let index = state.free.pop().unwrap_or_else(|| {
             state.slots.push(Slot { generation: 0, operation: None });
@@ -243,7 +244,7 @@ impl DriveCell {
         }
     }
 
-    /// An operation's time has come.
+    /// Handles an operation that is due.
     pub fn due(self: &Rc<Self>, core: &Core, index: u32, generation: u32) {
         let (completion, outcome) = {
             let mut state = self.state.borrow_mut();
@@ -267,8 +268,8 @@ impl DriveCell {
         completion.complete(outcome);
     }
 
-    /// Ends what is in flight of `process` (of everybody, if `None`): some of it lands. The operations return
-    /// to whoever still waits, as gone.
+    /// Interrupts operations in flight of `process` (of all processes, if `None`): some take
+    /// effect. They return as gone.
     fn interrupt(&self, core: &Core, process: Option<u64>) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -285,13 +286,14 @@ impl DriveCell {
         return_gone(dying);
     }
 
-    /// The process died: what it had in flight may or may not land; the cache keeps what it has.
+    /// Handles the end of a process: its operations in flight may or may not take effect; the cache
+    /// is unchanged.
     pub fn process_died(&self, core: &Core, process: u64) {
         self.interrupt(core, Some(process));
         self.break_lease(process);
     }
 
-    /// Ends the lock that `process` has, whoever still holds a piece of it.
+    /// Ends the lock of `process`, even if handles to it are left.
     pub fn break_lease(&self, process: u64) {
         let mut state = self.state.borrow_mut();
         if state.lease_of == process {
@@ -299,7 +301,7 @@ impl DriveCell {
         }
     }
 
-    /// The power went: see [`content`].
+    /// Handles a power cut: see [`content`].
     pub fn power_cut(&self, core: &Core) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -313,8 +315,8 @@ impl DriveCell {
     }
 }
 
-/// Returns operations as gone. Completing wakes tasks, and calls nobody but who starts nothing
-/// ([`platform::OnReturn`]), so a drive may be borrowed meanwhile.
+/// Returns operations as gone. Completing wakes tasks and calls only code that starts no operation
+/// ([`platform::OnReturn`]), so that a drive may be borrowed meanwhile.
 fn return_gone(operations: Vec<Operation>) {
     for operation in operations {
         let gone = Err(IoError::new(IoErrorKind::Gone));
@@ -326,7 +328,7 @@ pub(crate) fn not_found(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("drive file {name} does not exist"))
 }
 
-/// What a request that was carried out came to.
+/// The result of a performed request.
 #[derive(Default)]
 struct Done {
     bytes: u64,
@@ -361,14 +363,14 @@ impl State {
         Some(operation)
     }
 
-    /// Lets come what comes by itself by now.
+    /// Applies spontaneous faults up to now.
     fn age(&mut self, core: &Core, drive: &DriveCell) {
         for name in self.ageing.come(&drive.options, &mut self.content, core.now()) {
             core.trace(TraceEvent::Drive { drive: &drive.name, name });
         }
     }
 
-    /// What a request is refused or fails for before it does anything.
+    /// The error of a request that is refused or fails before it takes effect.
     fn refusal(&mut self, options: &DriveOptions, stale: bool, request: &IoRequest) -> Option<IoErrorKind> {
         let is_gone = !matches!(self.presence, Presence::Present | Presence::Deleted) || stale;
         if is_gone {
@@ -444,7 +446,7 @@ impl State {
         self.health.as_ref().map(|script| script.at(now, written)).unwrap_or_default()
     }
 
-    /// Carries out a write, unless it goes astray.
+    /// Performs a write, unless it is lost or misdirected.
     fn write(&mut self, core: &Core, drive: &DriveCell, request: &IoRequest) {
         let options = &drive.options;
         let writes = self.writes(options, request);
@@ -470,7 +472,7 @@ impl State {
         }
     }
 
-    /// A request as the writes it makes of the content.
+    /// The writes to the content that a request makes.
     fn writes(&mut self, options: &DriveOptions, request: &IoRequest) -> SmallVec<[Written; 1]> {
         let range = request.range();
         let (has_cache, lies) = (self.has_cache, self.ignore_durable);
@@ -513,7 +515,7 @@ impl State {
         written
     }
 
-    /// The writes of operations that will not finish.
+    /// The writes of operations that will not complete.
     fn unfinished_writes(&mut self, options: &DriveOptions, operations: &[Operation]) -> Vec<Written> {
         let present = matches!(self.presence, Presence::Present | Presence::Deleted);
         let cut = self.cut;
@@ -535,7 +537,8 @@ impl State {
     }
 }
 
-/// Slices as the writes they are: one for bytes and zeroes together, one for each slice where some have no bytes.
+/// Converts slices to writes: one for bytes and zeros together, or one per slice if some are
+/// data-less.
 fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut SmallVec<[Written; 1]>) {
     if !slices.iter().any(Slice::is_hollow) {
         let len: u64 = slices.iter().map(|slice| slice.len().0).sum();
@@ -553,7 +556,7 @@ fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut Smal
     }
 }
 
-/// What slices of `len` bytes in all bring, none of them hollow.
+/// The content of slices of `len` bytes in total, none of them data-less.
 fn solid(slices: &[Slice], len: usize) -> Fill {
     if slices.iter().all(Slice::is_zero) {
         return Fill::Zeroes;

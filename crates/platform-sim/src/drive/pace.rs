@@ -1,4 +1,4 @@
-//! A drive whose operations take the time that somebody else says, as a model of a disk does.
+//! Drives with a separate model for the duration of operations, such as a disk model.
 
 use super::DriveCell;
 use crate::core::{Action, SimHandle};
@@ -6,20 +6,21 @@ use platform::{Buf, IoRequest};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Says how long the operations of a drive take, in place of the latency of its options. What they do, and whether they fail, the drive
-/// itself decides: see [`SimDrive::pace_by`](super::SimDrive::pace_by).
+/// Determines the duration of a drive's operations, replacing the latency of its options. The drive
+/// itself determines their effects and failures: see
+/// [`SimDrive::pace_by`](super::SimDrive::pace_by).
 pub trait Pacer {
-    /// An operation reaches the drive, with buffers that have a length and no bytes. The drive returns it when `paced` ends, which must
-    /// not be before this returns.
+    /// Starts an operation, with data-less buffers. The drive returns it when `paced` ends, which
+    /// must not be before this call returns.
     fn begin(&self, request: IoRequest, paced: Paced);
 }
 
-/// An operation of a drive whose time a [`Pacer`] says.
+/// An operation whose duration a [`Pacer`] determines.
 pub struct Paced {
     drive: Rc<DriveCell>,
-    /// The drive's slot, and which of the operations that had it.
+    /// The drive's slot and its generation.
     slot: (u32, u32),
-    /// How much longer it takes, as a test has ordered.
+    /// An additional delay set by a test.
     longer: Duration,
 }
 
@@ -28,14 +29,14 @@ impl Paced {
         Paced { drive: drive.clone(), slot, longer }
     }
 
-    /// The drive returns the operation, if it still has it: not after a kill or a power cut.
+    /// Completes the operation at the drive, unless a kill or a power cut has ended it.
     pub fn end(self, sim: &SimHandle) {
         let Paced { drive, slot: (slot, generation), longer } = self;
         sim.core.schedule(longer, Action::Drive { drive, slot, generation });
     }
 }
 
-/// The request without its bytes.
+/// A data-less copy of the request.
 pub(super) fn hollow(request: &IoRequest) -> IoRequest {
     let len = request.range().len;
     match request {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Common parts of the tests of this crate.
 #![allow(dead_code)]
 
 use platform::{Buf, Durability, Env, IoErrorKind, Member};

@@ -1,4 +1,4 @@
-//! A shard's memory for data. Blocks that nobody views are kept for the next of their size.
+//! A shard's memory for data. Free blocks are kept for reuse.
 
 use super::{ALIGNMENT, Block, BlockRef, Buf, Owner, Returned, allocate_zeroed, free_block, new_block};
 use std::cell::{Cell, RefCell};
@@ -9,31 +9,32 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use units::ByteCount;
 
-/// Blocks come in powers of two from 4 KiB up to this; larger ones are made to measure, and kept by their size.
+/// The largest size class. Classes are powers of two from 4 KiB; larger blocks have exact sizes.
 const LARGEST_CLASS: usize = 1 << 20;
 const CLASSES: usize = (LARGEST_CLASS / ALIGNMENT).trailing_zeros() as usize + 1;
 
 thread_local! {
-    /// The pool of this thread's shard, so that a view dropped at home goes straight back.
+    /// The pools of this thread, so that a view dropped here returns directly.
     static LOCAL: RefCell<Vec<(u32, Weak<PoolInner>)>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) struct PoolInner {
     shard: u32,
     limit: usize,
-    /// Bytes in blocks that somebody views.
+    /// Bytes in blocks that have a view.
     used: Cell<usize>,
     /// Bytes in free blocks.
     kept: Cell<usize>,
     free: RefCell<[Vec<NonNull<Block>>; CLASSES]>,
-    /// Free blocks that are larger than the largest class, by their size: hosts that send large requests send many of one size.
+    /// Free blocks above the largest class, by size: hosts with large requests send many of one
+    /// size.
     free_large: RefCell<BTreeMap<usize, Vec<NonNull<Block>>>>,
     home: mpsc::Sender<Returned>,
     returned: mpsc::Receiver<Returned>,
 }
 
 impl PoolInner {
-    /// The pool of a shard, if that is this thread's.
+    /// The pool of a shard, if it belongs to this thread.
     pub(super) fn of_this_thread(shard: u32) -> Option<Rc<PoolInner>> {
         let find = |pools: &RefCell<Vec<(u32, Weak<PoolInner>)>>| {
             pools.borrow().iter().find(|(id, _)| *id == shard).and_then(|(_, pool)| pool.upgrade())
@@ -67,7 +68,7 @@ impl PoolInner {
 
     fn allocate(&self, size: usize) -> NonNull<Block> {
         let kept = self.take_kept(size).or_else(|| {
-            // Another thread may have been the last to view some: they are warmer than new ones, and there.
+            // Blocks returned by other threads are warmer than new ones.
             self.collect_returned();
             self.take_kept(size)
         });
@@ -78,7 +79,8 @@ impl PoolInner {
         })
     }
 
-    /// Frees blocks that nobody views, the largest first, until all that there are, with one that is about to be used, are within the limit.
+    /// Frees free blocks, the largest first, until all blocks, with one that is about to be used,
+    /// are within the limit.
     fn give_up_kept(&self) {
         while self.used.get() + self.kept.get() > self.limit {
             let mut large = self.free_large.borrow_mut();
@@ -101,7 +103,7 @@ impl PoolInner {
         }
     }
 
-    /// A free block of that size, with its first view to come.
+    /// A free block of that size, for a first view.
     fn take_kept(&self, size: usize) -> Option<NonNull<Block>> {
         let block = match Self::class(size) {
             Some(class) => self.free.borrow_mut()[class].pop()?,
@@ -116,7 +118,7 @@ impl PoolInner {
             }
         };
         self.kept.set(self.kept.get() - size);
-        // SAFETY: a free block has no view; we are about to make the first one.
+        // SAFETY: a free block has no view; the caller makes the first one.
         unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
         Some(block)
     }
@@ -134,14 +136,14 @@ impl Drop for PoolInner {
     }
 }
 
-/// One shard's memory for data: blocks in powers of two, kept for reuse, never more than the limit.
+/// One shard's memory for data: reusable blocks, never more than the limit.
 #[derive(Clone)]
 pub struct BufferPool {
     inner: Rc<PoolInner>,
 }
 
 impl BufferPool {
-    /// A pool for one shard, on the thread that calls. `limit`: the most memory its blocks may take.
+    /// A pool for a shard, on the calling thread. `limit`: the maximum memory of its blocks.
     pub fn new(limit: ByteCount) -> BufferPool {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shard = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -160,13 +162,13 @@ impl BufferPool {
         BufferPool { inner }
     }
 
-    /// The memory that a buffer of `len` bytes takes: what a reservation must count.
+    /// The memory that a buffer of `len` bytes takes, and that a reservation must count.
     pub fn block_size(len: ByteCount) -> ByteCount {
         let size = len.as_usize().max(1).next_multiple_of(ALIGNMENT);
         ByteCount(if size <= LARGEST_CLASS { size.next_power_of_two() } else { size } as u64)
     }
 
-    /// A buffer of `len` bytes of arbitrary content, or `None` when that would pass the pool's limit.
+    /// A buffer of `len` bytes with arbitrary content, or `None` if that would exceed the limit.
     pub fn take(&self, len: ByteCount) -> Option<Buf> {
         let size = BufferPool::block_size(len).as_usize();
         if self.inner.used.get() + size > self.inner.limit {
@@ -180,25 +182,25 @@ impl BufferPool {
         Some(Buf { block: Some(block), start: 0, len: len.as_usize() })
     }
 
-    /// A buffer for memory that was reserved. While a drive that does not answer keeps buffers whose reservation
-    /// ended with their request, the pool has less than was reserved: then memory outside it serves, no more
-    /// than what such drives hold.
+    /// A buffer for reserved memory. A drive that does not respond may keep buffers whose
+    /// reservation has ended, so that the pool has less than was reserved. Then the buffer is
+    /// allocated outside the pool, up to the memory that such drives hold.
     pub fn take_reserved(&self, len: ByteCount) -> Buf {
         self.take(len).unwrap_or_else(|| Buf::unpooled(len))
     }
 
-    /// Bytes that it has from the system: in use, and free.
+    /// Bytes allocated from the system: in use, and free.
     pub fn held(&self) -> ByteCount {
         ByteCount((self.inner.used.get() + self.inner.kept.get()) as u64)
     }
 
-    /// Bytes in use now.
+    /// Bytes in use.
     pub fn used(&self) -> ByteCount {
         self.inner.collect_returned();
         ByteCount(self.inner.used.get() as u64)
     }
 
-    /// The most that may be in use.
+    /// The maximum of bytes in use.
     pub fn limit(&self) -> ByteCount {
         ByteCount(self.inner.limit as u64)
     }

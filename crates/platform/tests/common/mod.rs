@@ -1,4 +1,4 @@
-//! A drive in the hands of a test.
+//! A drive under the control of a test.
 
 use platform::{Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoRequest, Member};
 use std::cell::RefCell;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use units::{ByteCount, SectorSize};
 
 /// A drive that holds each operation until the test completes it.
-struct Keeper {
+struct HoldingDrive {
     info: DriveInfo,
     kept: Rc<RefCell<Vec<(IoRequest, Completion)>>>,
 }
 
-impl Drive for Keeper {
+impl Drive for HoldingDrive {
     fn info(&self) -> &DriveInfo {
         &self.info
     }
@@ -21,10 +21,10 @@ impl Drive for Keeper {
     }
 }
 
-pub type Kept = Rc<RefCell<Vec<(IoRequest, Completion)>>>;
+pub type HeldOperations = Rc<RefCell<Vec<(IoRequest, Completion)>>>;
 
-pub fn keeper(env: &Env, limit: Duration) -> (Member, Kept) {
-    let kept = Kept::default();
+pub fn keeper(env: &Env, limit: Duration) -> (Member, HeldOperations) {
+    let kept = HeldOperations::default();
     let info = DriveInfo {
         name: "keeper".into(),
         identity: DriveIdentity("keeper".into()),
@@ -37,5 +37,5 @@ pub fn keeper(env: &Env, limit: Duration) -> (Member, Kept) {
         exclusive: true,
         hardware: platform::Hardware::default(),
     };
-    (Member::with_time_limit(env, Rc::new(Keeper { info, kept: kept.clone() }), limit), kept)
+    (Member::with_time_limit(env, Rc::new(HoldingDrive { info, kept: kept.clone() }), limit), kept)
 }

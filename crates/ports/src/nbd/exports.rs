@@ -1,16 +1,16 @@
-//! What a port offers as the exports of an NBD server.
+//! The targets of a port as exports of an NBD server.
 
-use crate::access::{Rights, Visitor};
+use crate::access::{ClientIdentity, Rights};
 use crate::protocol::Offer;
 use ::nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports};
 use platform::{BlockTarget, Targets};
 use std::rc::Rc;
 use units::ByteCount;
 
-/// Every target that is served now and that a client may use.
+/// All current targets that the client may use.
 pub(super) struct Offered<'a, S> {
     pub offer: &'a Offer<S>,
-    pub visitor: &'a Visitor,
+    pub visitor: &'a ClientIdentity,
 }
 
 impl<S: Targets> Exports for Offered<'_, S> {
@@ -60,7 +60,7 @@ pub(super) fn info<S: Targets>(offer: &Offer<S>, target: &S::Target, read_only: 
             write_zeroes: true,
             fast_zero: true,
             cache: true,
-            // Rule (c) of the promises: a flush covers what any connection was told is written.
+            // A flush covers acknowledged writes of all connections.
             multi_conn: true,
             df: true,
         },
@@ -73,7 +73,7 @@ pub(super) fn info<S: Targets>(offer: &Offer<S>, target: &S::Target, read_only: 
     }
 }
 
-/// Nothing, for who is turned away.
+/// No exports: for rejected clients.
 pub(super) struct NoExports;
 
 impl Exports for NoExports {

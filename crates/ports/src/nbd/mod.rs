@@ -1,24 +1,22 @@
 //! The NBD port: targets as network block devices.
 //!
-//! # What is served
-//! Every target under its name, with any byte range; the empty name means the only target, where there is exactly
-//! one; to a client that may use some of them only, there are no others. Where there is TLS, a client may ask for it, or has to.
-//! Flush, FUA, trim, zeroes, `base:allocation` and several connections to one target hold what the target
-//! promises. *Cache* reads the range and drops it, so that what caches there are below hold it (at most
-//! the longest read's length: the protocol calls it advice). *Fast zero* is always answered with "not supported":
-//! zeroes are written like data here, they only need not travel.
+//! # Behaviour
+//! - Each target is an export with its name, for any byte range. The empty name selects the only
+//!   target that the client may use. Other targets are hidden.
+//! - TLS is optional or required.
+//! - Flush, FUA, trim, write zeroes, `base:allocation` and multiple connections have the guarantees
+//!   of the target.
+//! - *Cache* reads the range, up to the maximum read length, and drops it, so that lower caches
+//!   keep it.
+//! - *Fast zero* fails with "not supported": zeros are written like data.
 //!
-//! | what | where |
-//! | --- | --- |
-//! | the greeting, and which target is meant | here, `exports` |
-//! | requests off the stream, and how much memory they need | here |
-//! | which calls a request stands for, and its reply | `requests` |
-//! | numbers and rules of the protocol | the crate `nbd` |
+//! This module has the greeting and parses requests; `exports` lists targets; `requests` executes
+//! requests; the crate `nbd` has the numbers and rules of the protocol.
 
 mod exports;
 mod requests;
 
-use crate::access::Visitor;
+use crate::access::ClientIdentity;
 use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 use crate::session::Session;
 use ::nbd::{
@@ -30,20 +28,20 @@ use platform::{BlockTarget, Slice, Targets};
 use std::rc::Rc;
 use units::ByteCount;
 
-/// What a cache request reads at a time.
+/// The length of one read of a cache request.
 const CACHE_PIECE: ByteCount = ByteCount(256 << 10);
 
-/// The protocol, as one client and its session agreed on it.
+/// The protocol as negotiated with one client.
 pub struct Nbd {
     replies: Replies,
     longest_transfer: ByteCount,
 }
 
-/// The bytes of a reply in front of its data.
+/// The bytes of a reply before its data.
 pub enum Head {
-    /// Of a success.
+    /// The header of a successful reply.
     Header(ReplyHeader),
-    /// A whole error reply.
+    /// A complete error reply.
     Error(Box<ErrorReply>),
 }
 
@@ -71,13 +69,13 @@ impl Protocol for Nbd {
         let mut handshake = ServerHandshake::start(&mut output);
         handshake.set_encryption(match &offer.encryption {
             None => Encryption::Absent,
-            // A Unix socket does not leave this machine: its file says who may use it.
+            // A Unix socket is local: the permissions of its file control access.
             Some(encryption) if encryption.required && !wire.peer().is_at_unix_socket() => {
                 Encryption::Required
             }
             Some(_) => Encryption::Offered,
         });
-        let mut visitor = Visitor { peer: wire.peer().clone(), certificate: None };
+        let mut visitor = ClientIdentity { peer: wire.peer().clone(), certificate: None };
         let negotiated = loop {
             let exports = Offered { offer, visitor: &visitor };
             match shake_hands(wire, &mut handshake, &mut output, &exports).await? {
@@ -91,7 +89,7 @@ impl Protocol for Nbd {
             }
         };
         let name = &negotiated.export.name;
-        let target = offer.find(name).ok_or("the volume went away")?;
+        let target = offer.find(name).ok_or("the volume is no longer served")?;
         tracing::debug!(peer = %wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
         let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
         let read_only = negotiated.export.flags.read_only;
@@ -105,9 +103,10 @@ impl Protocol for Nbd {
     ) -> Greeted<Nbd, S::Target> {
         let read_only = read_only || offer.is_read_only(&target);
         let mut export = exports::info(offer, &target, read_only);
-        // The other end is told when the target has grown. Until then it asks for nothing beyond, and the target refuses what is beyond.
+        // The kernel is notified when the target has grown. The target refuses requests beyond its
+        // end.
         export.size_bytes = u64::MAX;
-        // What the kernel speaks: of the others nothing was agreed.
+        // The kernel uses simple replies and nothing that is negotiated.
         let agreed = Negotiated { export, style: ReplyStyle::Simple, base_allocation: false };
         let protocol = Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };
         Greeted { target, protocol, decoder: RequestStream::new(agreed), read_only }
@@ -118,7 +117,7 @@ impl Protocol for Nbd {
         let mut handshake = ServerHandshake::start(&mut output);
         handshake.shut_down();
         if let Err(error) = shake_hands(wire, &mut handshake, &mut output, &NoExports).await {
-            tracing::debug!(peer = %wire.peer(), error, "NBD: who is turned away said something odd");
+            tracing::debug!(peer = %wire.peer(), error, "NBD: a rejected client sent invalid data");
         }
     }
 
@@ -128,7 +127,7 @@ impl Protocol for Nbd {
             None => None,
             Some(RequestEvent::Request(request)) => {
                 let payload = request.payload_bytes();
-                // The session takes all of it before it asks for the next request.
+                // The session receives the whole payload before the next request.
                 stream.payload_taken(payload as usize).map_err(|error| error.to_string())?;
                 let memory = self.payload_memory(&request);
                 Some(Arrived::Request { request, payload: ByteCount(payload.into()), memory })
@@ -153,7 +152,7 @@ impl Protocol for Nbd {
 }
 
 impl Nbd {
-    /// How much memory for payload a request needs.
+    /// The payload memory that a request needs.
     fn payload_memory(&self, request: &Request) -> ByteCount {
         match request.command {
             Command::Read | Command::Write => ByteCount(request.length_bytes),
@@ -167,7 +166,8 @@ impl Nbd {
     }
 }
 
-/// A handshake that goes on with `output`, until something comes of it. `None`: the client left; an error: why it was left.
+/// Continues a handshake with `output` until it is complete. `None`: the client left; an error: why
+/// the port closed the connection.
 async fn shake_hands(
     wire: &mut Wire<'_>,
     handshake: &mut ServerHandshake,

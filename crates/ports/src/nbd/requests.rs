@@ -1,4 +1,4 @@
-//! Carrying out one request: from the protocol's words to calls of the session, and their outcome to a reply.
+//! Executes one request: maps the NBD command to calls of the session, and their result to a reply.
 
 use super::{Head, Nbd};
 use crate::protocol::Reply;
@@ -7,7 +7,7 @@ use ::nbd::{Command, CommandFlags, Errno, Extent, MAX_EXTENTS, Request};
 use platform::{BlockStatus, BlockTarget, Durability, IoErrorKind, Slice, StatusExtent};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Times that one block status request asks the target for more.
+/// Maximum number of target queries for one block status request.
 const STATUS_ROUNDS: usize = 16;
 
 /// Why a request failed.
@@ -18,7 +18,7 @@ struct Refusal {
 
 type Outcome<T> = Result<T, Refusal>;
 
-/// The protocol's error for the session's.
+/// The NBD error of a session's error.
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Refusal {
         let (errno, message) = match refused {
@@ -27,9 +27,9 @@ impl From<Refused> for Refusal {
             Refused::ReadOnly => (Errno::Perm, "the export is read-only"),
             Refused::Failed(error) => match error.kind {
                 IoErrorKind::Medium => (Errno::Io, "the data is unreadable and beyond recovery"),
-                IoErrorKind::Gone => (Errno::Io, "too many drives are gone"),
-                IoErrorKind::Changed => (Errno::Io, "a drive is not what it was"),
-                IoErrorKind::TimedOut | IoErrorKind::Late => (Errno::Io, "a drive did not answer in time"),
+                IoErrorKind::Gone => (Errno::Io, "too many drives are missing"),
+                IoErrorKind::Changed => (Errno::Io, "a drive was replaced or changed"),
+                IoErrorKind::TimedOut | IoErrorKind::Late => (Errno::Io, "a drive did not respond in time"),
                 IoErrorKind::OutOfSpace => (Errno::NoSpc, "no space left below a drive"),
                 IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
                 IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),
@@ -42,16 +42,16 @@ impl From<Refused> for Refusal {
     }
 }
 
-/// What a successful reply carries.
+/// The payload of a successful reply.
 enum Body {
     None,
     /// The data of a read.
     Data(Slice),
-    /// The whole reply, header included.
+    /// The complete reply with its header.
     Whole(Vec<u8>),
 }
 
-/// Carries out a request and makes its reply.
+/// Executes a request and builds its reply.
 pub(super) async fn execute<T: BlockTarget>(
     session: &Session<Nbd, T>,
     request: Request,
@@ -64,14 +64,15 @@ pub(super) async fn execute<T: BlockTarget>(
         Command::Write => done(session.write(range, payload, durability).await),
         Command::Flush => done(session.flush().await),
         Command::Trim => done(trim(session, range, durability).await),
-        // Zeroes keep their space allocated, whether or not the client asked for that.
-        Command::WriteZeroes if request.flags.contains(CommandFlags::FAST_ZERO) => {
-            Err(Refusal { errno: Errno::NotSup, message: "zeroes are written like data here" })
-        }
+        // Zeros keep their space allocated, whatever the client requested.
+        Command::WriteZeroes if request.flags.contains(CommandFlags::FAST_ZERO) => Err(Refusal {
+            errno: Errno::NotSup,
+            message: "fast zeroes are not supported: zeroes are written like data",
+        }),
         Command::WriteZeroes => done(session.write_zeroes(range, durability).await),
         Command::Cache => done(cache(session, range).await),
         Command::BlockStatus => block_status(session, &request, range).await,
-        // Handled where requests are parsed.
+        // Handled when requests are parsed.
         Command::Disconnect => Err(Refusal { errno: Errno::Inval, message: "not a request" }),
     };
     let replies = session.protocol().replies;
@@ -101,7 +102,7 @@ async fn trim<T: BlockTarget>(
     }
 }
 
-/// Reads as far as one request may, and drops it.
+/// Reads the range, up to the maximum read length, and drops it.
 async fn cache<T: BlockTarget>(session: &Session<Nbd, T>, asked: ByteRange) -> Result<(), Refused> {
     let Nbd { longest_transfer, .. } = session.protocol();
     let wanted = ByteRange::new(asked.start, asked.len.min(*longest_transfer));
@@ -125,8 +126,7 @@ async fn block_status<T: BlockTarget>(
         return Err(Refusal { errno: Errno::Inval, message: "block status needs structured replies" });
     };
     let geometry = session.geometry();
-    // Drives know sectors; what lies before the first byte asked for is cut off below, what lies behind the
-    // last one by the reply.
+    // Drives know sectors: the query is aligned. The start is cut off below, the end by the reply.
     let whole = asked.align_out(geometry.sector.bytes());
     let whole = ByteRange::from_to(whole.start, whole.end().min(ByteOffset(geometry.capacity.0)));
     let mut skip = (asked.start - whole.start).0;
@@ -139,7 +139,7 @@ async fn block_status<T: BlockTarget>(
         }
         let found = match session.target().status(ByteRange::from_to(at, whole.end())).await {
             Ok(found) => found,
-            // What is known so far is an answer.
+            // A partial answer is valid.
             Err(_) if !extents.is_empty() => break,
             Err(error) => return Err(session.refused(error).into()),
         };
@@ -157,7 +157,8 @@ async fn block_status<T: BlockTarget>(
     Ok(Body::Whole(reply))
 }
 
-/// Appends an extent, less what of it is to be skipped, joined with the last one if both are the same.
+/// Appends an extent without its skipped part; merges it with the previous one if the states are
+/// equal.
 fn add_extent(extents: &mut Vec<Extent>, extent: StatusExtent, skip: &mut u64) {
     let skipped = extent.len.0.min(*skip);
     *skip -= skipped;

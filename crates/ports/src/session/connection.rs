@@ -1,15 +1,16 @@
-//! One connection: what its tasks share, from the first byte to the last.
+//! The state that the tasks of one connection share.
 //!
-//! The reader (the session's own task) takes requests in and hands each to a worker; a worker carries it out
-//! and queues the reply; the writer sends replies. Each waits for a condition on this value and is woken by name.
+//! The reader (the session's own task) receives requests and hands each to a worker. A worker
+//! executes it and queues the reply. The writer sends replies. Each waits for a condition on this
+//! value, and is woken explicitly.
 //!
 //! # Invariants
-//! - A request is *under way* from the moment it was parsed until its reply was sent or dropped. The reader
-//!   admits none that would exceed the limits, so that workers, replies and memory are bounded by them.
-//! - A worker has at most one request. There are never more workers than requests may be under way, so one is
-//!   always idle or can be started when a request is admitted.
+//! A request is *under way* from its parsing until its reply was sent or dropped. The reader
+//! respects the limits, which therefore bound workers, replies and memory.
+//! A worker has at most one request. The number of workers is at most the limit of requests, so an
+//! admitted request always gets a worker.
 
-use super::life::Life;
+use super::life::ConnectionState;
 use super::writer::Queued;
 use super::{Memory, Refused};
 use crate::protocol::{Protocol, Reply};
@@ -22,20 +23,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use units::ByteCount;
 
-/// What one connection may do.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Requests under way.
+    /// Number of outstanding requests.
     pub requests: u32,
-    /// Bytes of payload memory under way.
+    /// Payload memory of outstanding requests, in bytes.
     pub bytes: u64,
-    /// Bytes of payload memory of one request.
+    /// Payload memory of one request, in bytes.
     pub longest: ByteCount,
-    /// Nothing may be changed.
+    /// The client may only read.
     pub read_only: bool,
 }
 
-/// What a connection has done, for the log.
+/// Statistics of a connection, for the log.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Counters {
     pub requests: u64,
@@ -46,30 +47,30 @@ pub(crate) struct Counters {
     pub written_bytes: u64,
 }
 
-/// A request under way, with everything it needs.
+/// An outstanding request with its payload and memory.
 pub(super) struct Job<R> {
     pub request: R,
-    /// What a write writes.
+    /// The payload of a write.
     pub payload: Option<Slice>,
     pub memory: Option<Memory>,
 }
 
-/// A worker's place: where a request is put for it.
+/// The mailbox of a worker, for one request.
 struct Worker<R> {
     task: Cell<Option<TaskId>>,
     job: Cell<Option<Job<R>>>,
 }
 
-/// One connection to a target: what its protocol may call, and what its tasks share.
+/// One connection to a target: the calls for its protocol, and the state that its tasks share.
 pub struct Session<P: Protocol, T> {
     env: Env,
     target: Rc<T>,
     geometry: TargetGeometry,
     protocol: P,
-    pub(super) life: Rc<Life>,
+    pub(super) life: Rc<ConnectionState>,
     pub(super) stream: Rc<dyn Stream>,
     pub(super) counters: Cell<Counters>,
-    /// What others see of it.
+    /// The entry in the list of hosts.
     pub(super) host: Arc<Host>,
     pub(super) limits: Limits,
     requests_under_way: Cell<u32>,
@@ -79,9 +80,9 @@ pub struct Session<P: Protocol, T> {
     pub(super) queue: RefCell<VecDeque<Queued<P::Head>>>,
     writer: Cell<Option<TaskId>>,
     writer_ended: Cell<bool>,
-    /// The reader waits for requests to be counted out, or for tasks to end.
+    /// The reader waits for requests or tasks to end.
     reader_waits: Cell<bool>,
-    /// Nothing more will come: workers and writer end when they have nothing to do.
+    /// The connection ends: workers and writer stop when they are idle.
     over: Cell<bool>,
 }
 
@@ -90,7 +91,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         env: &Env,
         target: Rc<T>,
         protocol: P,
-        life: &Rc<Life>,
+        life: &Rc<ConnectionState>,
         host: &Arc<Host>,
         limits: Limits,
     ) -> Rc<Session<P, T>> {
@@ -116,19 +117,19 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         })
     }
 
-    // What protocols see besides the calls in `requests`.
+    // For protocols, besides the calls in `requests`.
 
-    /// The shard's world.
+    /// The shard's environment.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// What the client chose. Its own calls are for what [`Session`] has no call for.
+    /// The client's target, for calls that [`Session`] does not have.
     pub fn target(&self) -> &Rc<T> {
         &self.target
     }
 
-    /// The target's size, and which requests suit it.
+    /// The target's size and its alignment rules.
     pub fn geometry(&self) -> &TargetGeometry {
         &self.geometry
     }
@@ -138,12 +139,13 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         &self.protocol
     }
 
-    /// Whether the connection ends whatever is under way: long requests may stop early, as nobody hears of them.
+    /// Whether the connection ends at once: long requests may stop early, since their replies are
+    /// dropped.
     pub fn is_cut(&self) -> bool {
         self.life.is_cut()
     }
 
-    /// Why a call of the target's own failed, as the session's calls say it.
+    /// Converts an error of the target into the session's error.
     pub fn refused(&self, error: IoError) -> Refused {
         match error.kind {
             IoErrorKind::Gone if !self.target.is_served() => Refused::NotServed,
@@ -157,11 +159,11 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.counters.set(counters);
     }
 
-    // The reader's side.
+    // For the reader.
 
-    /// Waits until one more request that holds `bytes` fits into the limits, and counts it in.
+    /// Waits until a request of `bytes` fits into the limits, and counts it.
     pub(super) async fn admit(&self, bytes: u64) {
-        // A request larger than the limit goes alone.
+        // A request larger than the limit runs alone.
         let bytes_limit = self.limits.bytes.max(bytes);
         self.reader_until(|| {
             self.requests_under_way.get() < self.limits.requests
@@ -178,7 +180,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.host.set_outstanding(requests);
     }
 
-    /// Hands an admitted request to a worker, which begins with it at once.
+    /// Hands an admitted request to a worker, which starts it at once.
     pub(super) fn start(self: &Rc<Self>, job: Job<P::Request>) {
         let idle = self.idle.borrow_mut().pop();
         match idle {
@@ -195,7 +197,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         }
     }
 
-    /// Waits until no request is under way.
+    /// Waits until no request is outstanding.
     pub(super) async fn drained(&self) {
         self.reader_until(|| self.requests_under_way.get() == 0).await;
     }
@@ -215,7 +217,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         }
     }
 
-    /// Ends workers and writer, which have nothing left to do, and waits for them.
+    /// Stops the idle workers and the writer, and waits for them.
     pub(super) async fn end(&self) {
         self.over.set(true);
         for worker in self.idle.take() {
@@ -227,7 +229,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.reader_until(|| self.workers.get() == 0 && self.writer_ended.get()).await;
     }
 
-    // The workers' side.
+    // For the workers.
 
     async fn work(self: Rc<Self>, first: Job<P::Request>) {
         let worker =
@@ -252,20 +254,20 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.tell_reader();
     }
 
-    /// Queues the reply to a request under way.
+    /// Queues the reply to an outstanding request.
     pub(super) fn reply(&self, reply: Reply<P::Head>, memory: Option<Memory>) {
         self.queue.borrow_mut().push_back(Queued { reply, memory });
         self.wake_writer();
     }
 
-    // The writer's side.
+    // For the writer.
 
-    /// The task that calls is the writer.
+    /// Registers the calling task as the writer.
     pub(super) fn set_writer(&self) {
         self.writer.set(Some(self.env.executor().current()));
     }
 
-    /// The writer has ended.
+    /// Reports that the writer has ended.
     pub(super) fn writer_ended(&self) {
         self.writer_ended.set(true);
         self.tell_reader();
@@ -277,7 +279,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         }
     }
 
-    /// Waits for replies; false when there will be none.
+    /// Waits for replies; false when there will be no more.
     pub(super) async fn replies_waiting(&self) -> bool {
         poll_fn(|_| match self.queue.borrow().is_empty() {
             false => Poll::Ready(true),
@@ -287,7 +289,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         .await
     }
 
-    /// Counts out requests whose replies were sent or dropped.
+    /// Removes requests from the count whose replies were sent or dropped.
     pub(super) fn release(&self, requests: u32, bytes: u64) {
         self.set_under_way(self.requests_under_way.get() - requests);
         self.bytes_under_way.set(self.bytes_under_way.get() - bytes);

@@ -1,9 +1,9 @@
-//! What a connection has received and nobody has looked at yet.
+//! Received bytes of a connection that are not parsed yet.
 //!
-//! One receive takes in as many requests as have come. When the client writes long payloads, receives are kept
-//! short, so that little of a payload lands here and has to be copied: most of it is received into its place.
+//! One receive accepts all requests that have arrived. With long payloads, receives are short, so
+//! that most of a payload is received into its own buffer without a copy.
 
-use super::life::Life;
+use super::life::ConnectionState;
 use platform::{Buf, Env, Io, Stream};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,32 +11,32 @@ use std::rc::Rc;
 use std::task::Poll;
 use units::ByteCount;
 
-/// Received at a time: dozens of small writes with their payload, thousands of other requests.
+/// Length of a receive: dozens of small writes with payload, thousands of other requests.
 const LONG: usize = 64 << 10;
-/// Received at a time behind a long payload: dozens of headers.
+/// Length of a receive after a long payload: dozens of headers.
 const SHORT: usize = 1 << 10;
-/// Payloads from here on are better received into their place than copied.
+/// Payloads of this length or more are received into their own buffer instead of copied.
 const LONG_PAYLOAD: ByteCount = ByteCount(16 << 10);
-/// Received into its place at a time, without a look whether the client moves: a client that needs longer for that than it may
-/// stand still is as good as one that does.
+/// Maximum bytes per receive of a payload. A client that needs longer for one such receive than the
+/// stall limit counts as stalled.
 const WHOLE: usize = 64 << 10;
 
-/// How a receive ended.
+/// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// There are bytes.
+    /// Bytes are available.
     Bytes,
-    /// The stream has ended, or is broken.
+    /// The stream has ended or failed.
     End,
-    /// The session is to stop; the receive is still under way.
+    /// The session must stop; the receive is still outstanding.
     Stopped,
 }
 
 /// See the [module](self).
 pub(crate) struct Inlet {
     stream: Rc<dyn Stream>,
-    life: Rc<Life>,
-    /// `None` while it is with the stream, and when the stream lost it.
+    life: Rc<ConnectionState>,
+    /// `None` while the stream has it, or after the stream lost it.
     buf: Option<Buf>,
     /// The unused part of the buffer during a short receive.
     rest: Option<Buf>,
@@ -47,32 +47,32 @@ pub(crate) struct Inlet {
 }
 
 impl Inlet {
-    pub fn new(stream: Rc<dyn Stream>, life: Rc<Life>) -> Inlet {
+    pub fn new(stream: Rc<dyn Stream>, life: Rc<ConnectionState>) -> Inlet {
         let buf = Some(Buf::unpooled(ByteCount(LONG as u64)));
         Inlet { stream, life, buf, rest: None, receiving: None, at: 0, filled: 0, long_payloads: false }
     }
 
-    /// Bytes come by `stream` from now on. All that have come were consumed.
+    /// Replaces the stream. All received bytes must be consumed.
     pub fn set_stream(&mut self, stream: Rc<dyn Stream>) {
         self.stream = stream;
     }
 
-    /// What has come and was not consumed.
+    /// Received bytes that are not consumed.
     pub fn bytes(&self) -> &[u8] {
         self.buf.as_ref().map_or(&[], |buf| &buf.bytes()[self.at..self.filled])
     }
 
-    /// The first `count` of [`Inlet::bytes`] are dealt with.
+    /// Discards the first `count` of [`Inlet::bytes`].
     pub fn consume(&mut self, count: usize) {
         self.at = (self.at + count).min(self.filled);
     }
 
-    /// Learns how long payloads are.
+    /// Adapts the receive length to a payload.
     pub fn expect_payloads_like(&mut self, payload: ByteCount) {
         self.long_payloads = payload >= LONG_PAYLOAD;
     }
 
-    /// Waits for more bytes; all earlier ones must have been consumed.
+    /// Waits for more bytes. All earlier bytes must be consumed.
     pub async fn receive(&mut self) -> Arrival {
         let Some(mut buf) = self.buf.take() else { return Arrival::End };
         if self.long_payloads {
@@ -99,7 +99,7 @@ impl Inlet {
                 self.life.progressed(count);
                 (self.at, self.filled) = (0, count as usize);
                 if self.filled == SHORT {
-                    // Many requests at once: look again whether their payloads are long.
+                    // Several requests in one receive: measure the payloads again.
                     self.long_payloads = false;
                 }
                 Arrival::Bytes
@@ -108,7 +108,7 @@ impl Inlet {
         }
     }
 
-    /// Fills `buf` from `filled` on, straight from the stream; `None` if that ended first.
+    /// Fills `buf` from `filled` on, directly from the stream; `None` if the stream ended first.
     pub async fn receive_into(&mut self, mut buf: Buf, mut filled: usize) -> Option<Buf> {
         while filled < buf.len().as_usize() {
             let mut empty = buf.split_off(ByteCount(filled as u64));
@@ -126,7 +126,7 @@ impl Inlet {
         Some(buf)
     }
 
-    /// Waits for a receive that is still under way. The stream has been shut down.
+    /// Waits for an outstanding receive. The stream is already shut down.
     pub async fn finish(&mut self, env: &Env) {
         if let Some(io) = self.receiving.take() {
             let outcome = io.await;

@@ -1,31 +1,31 @@
-//! One connection from its first byte to its last, as the shard sees it: how it ends, and whether it stands still.
+//! The life of one connection for the shard: its end, and whether it stalls.
 
 use platform::{Env, Instant, Peer, Stream, TaskId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What the shard knows of a connection while it lives, greeting included.
-pub(crate) struct Life {
+/// State of an open connection, from its greeting on.
+pub(crate) struct ConnectionState {
     env: Env,
-    /// Another one once TLS is below the session.
+    /// Replaced when TLS starts.
     stream: RefCell<Rc<dyn Stream>>,
     pub peer: Peer,
     stopping: Cell<bool>,
     cut: Cell<bool>,
-    /// The session's own task.
+    /// The reader task of the session.
     reader: Cell<Option<TaskId>>,
-    /// Bytes moved, either way.
+    /// Bytes sent and received.
     pub moved_bytes: Cell<u64>,
-    /// Whether the client stands between us and memory: in the middle of a payload, or of taking replies.
+    /// Whether the client blocks memory: in the middle of a payload, or with unread replies.
     receiving_payload: Cell<bool>,
     sending: Cell<bool>,
-    /// What the shard saw last, and since when it has not changed.
+    /// The byte count of the last check, and the time since when it has not changed.
     pub seen: Cell<(u64, Instant)>,
 }
 
-impl Life {
-    pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: Peer) -> Rc<Life> {
-        Rc::new(Life {
+impl ConnectionState {
+    pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: Peer) -> Rc<ConnectionState> {
+        Rc::new(ConnectionState {
             env: env.clone(),
             stream: RefCell::new(stream),
             peer,
@@ -39,7 +39,7 @@ impl Life {
         })
     }
 
-    /// What the client's bytes come by.
+    /// The stream of the client's bytes.
     pub fn stream(&self) -> Rc<dyn Stream> {
         self.stream.borrow().clone()
     }
@@ -52,7 +52,7 @@ impl Life {
         &self.env
     }
 
-    /// The task that calls is the session's own.
+    /// Registers the calling task as the reader.
     pub fn set_reader(&self) {
         self.reader.set(Some(self.env.executor().current()));
     }
@@ -63,7 +63,7 @@ impl Life {
         }
     }
 
-    /// Ends the connection as soon as its requests under way are answered; a greeting at once.
+    /// Ends the connection after its outstanding requests; during a greeting at once.
     pub fn stop(&self) {
         self.stopping.set(true);
         self.wake_reader();
@@ -73,7 +73,7 @@ impl Life {
         self.stopping.get()
     }
 
-    /// Ends the connection now: receives and sends end, replies are dropped.
+    /// Ends the connection at once: receives and sends end, replies are dropped.
     pub fn cut(&self) {
         if !self.cut.replace(true) {
             self.stream().shutdown();
@@ -96,7 +96,7 @@ impl Life {
         self.sending.set(sending);
     }
 
-    /// Whether the client's next move is what gives memory back.
+    /// Whether only the client can release the memory.
     pub fn holds_memory(&self) -> bool {
         self.receiving_payload.get() || self.sending.get()
     }

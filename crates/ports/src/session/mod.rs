@@ -1,7 +1,8 @@
-//! A session: one connection from its greeting to its end, whatever it speaks.
+//! A session: one connection from its greeting to its end, for any protocol.
 //!
-//! The reader (the session's own task) takes requests in, with the memory and the payload that they need, and hands each to
-//! a worker; a worker has the protocol carry it out and queues the reply; the writer sends replies. See [`Session`].
+//! The reader (the session's own task) receives requests with their memory and payload, and hands
+//! each to a worker. The protocol executes it in the worker, which queues the reply. The writer
+//! sends replies. See [`Session`].
 
 mod connection;
 mod inlet;
@@ -12,13 +13,13 @@ mod writer;
 pub use connection::Session;
 pub use inlet::Arrival;
 pub(crate) use inlet::Inlet;
-pub(crate) use life::Life;
+pub(crate) use life::ConnectionState;
 pub use requests::Refused;
 
 use crate::access::Access;
 use crate::encryption::Encryption;
 use crate::protocol::{Arrived, Greeted, Protocol, Wire};
-use crate::shard::{Guest, Port, Uses};
+use crate::shard::{ClientConnection, Port, Uses};
 use connection::{Job, Limits};
 use platform::sync::Taken;
 use platform::{Buf, BufferPool, Targets};
@@ -30,20 +31,20 @@ use std::task::Poll;
 use std::time::Duration;
 use units::ByteCount;
 
-/// What sessions may do and how long they may take; the same on every shard.
+/// Permissions and time limits of sessions; equal on all shards.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Clients may change nothing, whatever the target would allow.
+    /// Clients may only read, even if the target permits writes.
     pub read_only: bool,
-    /// How long a greeting may take altogether.
+    /// The time limit of a greeting.
     pub greeting_limit: Duration,
-    /// How long a client may stand still while it holds memory that others wait for.
+    /// How long a client may stall while it holds memory that others need.
     pub stall_limit: Duration,
-    /// How many requests of one connection may be under way, at least one.
+    /// Maximum number of outstanding requests of one connection, at least one.
     pub requests_under_way: u32,
-    /// TLS, where the protocol has it. `None`: there is none.
+    /// TLS, where the protocol supports it. `None`: no TLS.
     pub encryption: Option<Encryption>,
-    /// Who may use what. `None`: everybody everything.
+    /// The access rules. `None`: every client may use all targets.
     pub access: Option<Arc<Access>>,
 }
 
@@ -60,25 +61,25 @@ impl Default for SessionOptions {
     }
 }
 
-/// Memory that was reserved for a request's payload; held until its reply was sent or dropped.
+/// Reserved memory of a request's payload, held until its reply was sent or dropped.
 pub(crate) struct Memory {
-    /// As the session counts them.
+    /// Size, as the session counts it.
     pub bytes: u64,
     _taken: Taken,
 }
 
-/// How a session begins.
+/// How a session starts.
 pub(crate) enum Entry<T> {
-    /// With a greeting, in which the client names its target.
+    /// With a greeting, in which the client selects its target.
     Greets,
-    /// With requests.
+    /// Without a greeting.
     Known { target: Rc<T>, read_only: bool },
 }
 
-/// Serves one connection until it ends; everything it held has been given back then.
+/// Serves one connection until its end, and releases all its resources.
 pub(crate) async fn run<P: Protocol, S: Targets>(
     port: Rc<Port<S>>,
-    guest: Rc<Guest<S::Target>>,
+    guest: Rc<ClientConnection<S::Target>>,
     entry: Entry<S::Target>,
 ) {
     let life = guest.life.clone();
@@ -101,10 +102,11 @@ pub(crate) async fn run<P: Protocol, S: Targets>(
     tracing::debug!(peer = %life.peer, end, "{}: connection closed", P::NAME);
 }
 
-/// The greeting, within its time limit. `None`: the client left; an error: why it was left.
+/// Performs the greeting within its time limit. `None`: the client left; an error: why the port
+/// closed the connection.
 async fn greet<P: Protocol, S: Targets>(
     port: &Port<S>,
-    life: &Life,
+    life: &ConnectionState,
     inlet: &mut Inlet,
 ) -> Result<Option<Greeted<P, S::Target>>, String> {
     let mut wire = Wire { stream: life.stream(), inlet, life };
@@ -112,9 +114,13 @@ async fn greet<P: Protocol, S: Targets>(
     if in_time { outcome } else { Err("the greeting took too long".to_owned()) }
 }
 
-/// Waits for a greeting. When its time is up the connection is cut, which ends its receives and sends; they
-/// are waited for, because an operation in flight is never dropped.
-async fn within<S: Targets, T>(port: &Port<S>, life: &Life, greeting: impl Future<Output = T>) -> (T, bool) {
+/// Waits for a greeting. After its time limit the connection is cut, which ends its receives and
+/// sends. The code waits for them: an outstanding operation is never dropped.
+async fn within<S: Targets, T>(
+    port: &Port<S>,
+    life: &ConnectionState,
+    greeting: impl Future<Output = T>,
+) -> (T, bool) {
     let mut greeting = pin!(greeting);
     let mut limit = pin!(port.env().sleep(port.options.greeting_limit));
     let mut in_time = true;
@@ -132,15 +138,15 @@ async fn within<S: Targets, T>(port: &Port<S>, life: &Life, greeting: impl Futur
     .await
 }
 
-/// Takes requests in until the connection is over; says how it ended.
+/// Receives requests until the connection ends; returns the reason of the end.
 async fn transmit<P: Protocol, S: Targets>(
     port: &Rc<Port<S>>,
-    guest: &Guest<S::Target>,
+    guest: &ClientConnection<S::Target>,
     inlet: &mut Inlet,
     greeted: Greeted<P, S::Target>,
 ) -> String {
     let Greeted { target, protocol, decoder, read_only } = greeted;
-    // Until the connection is over, whatever ends it.
+    // Dropped at the end of the connection, for any reason.
     let connected = port.hosts().connect(port.connection(&guest.life, &target));
     let host = connected.host();
     *guest.uses.borrow_mut() = Some(Uses { target: target.clone(), host: host.clone() });
@@ -160,7 +166,7 @@ async fn transmit<P: Protocol, S: Targets>(
     end
 }
 
-/// Takes requests in.
+/// Receives requests.
 struct Reader<'a, P: Protocol, S: Targets> {
     port: &'a Port<S>,
     session: &'a Rc<Session<P, S::Target>>,
@@ -168,13 +174,13 @@ struct Reader<'a, P: Protocol, S: Targets> {
     decoder: P::Decoder,
 }
 
-/// The connection is over, and why.
-struct Over(String);
+/// The connection has ended, for this reason.
+struct SessionEnd(String);
 
 impl<P: Protocol, S: Targets> Reader<'_, P, S> {
     async fn run(mut self) -> String {
         loop {
-            if let Err(Over(why)) = self.take_all().await {
+            if let Err(SessionEnd(why)) = self.take_all().await {
                 return why;
             }
             match self.inlet.receive().await {
@@ -185,15 +191,16 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
         }
     }
 
-    /// Everything that has been received.
-    async fn take_all(&mut self) -> Result<(), Over> {
+    /// Handles all received bytes.
+    async fn take_all(&mut self) -> Result<(), SessionEnd> {
         loop {
-            let step = self.session.protocol().decode(&mut self.decoder, self.inlet.bytes()).map_err(Over)?;
+            let step =
+                self.session.protocol().decode(&mut self.decoder, self.inlet.bytes()).map_err(SessionEnd)?;
             self.inlet.consume(step.consumed);
             match step.arrived {
                 None => return Ok(()),
                 Some(_) if self.session.life.is_stopping() => {
-                    return Err(Over("the server stopped".to_owned()));
+                    return Err(SessionEnd("the server stopped".to_owned()));
                 }
                 Some(Arrived::Request { request, payload, memory }) => {
                     self.request(request, payload, memory).await?;
@@ -203,7 +210,7 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
                     self.session.count(|counters| counters.rejected += 1);
                     self.session.reply(reply, None);
                 }
-                Some(Arrived::End(why)) => return Err(Over(why)),
+                Some(Arrived::End(why)) => return Err(SessionEnd(why)),
             }
         }
     }
@@ -213,10 +220,10 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
         request: P::Request,
         payload: ByteCount,
         need: ByteCount,
-    ) -> Result<(), Over> {
+    ) -> Result<(), SessionEnd> {
         assert!(payload <= need, "{}: a payload of {payload} without memory for it", P::NAME);
         if need > self.session.limits.longest {
-            return Err(Over(format!("a request for {need}: more than is offered")));
+            return Err(SessionEnd(format!("a request for {need} exceeds the maximum")));
         }
         let memory = self.admit(need).await;
         let mut taken = None;
@@ -228,7 +235,7 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
             life.set_receiving_payload(false);
             let Some(received) = received else {
                 self.session.release(1, memory.map_or(0, |memory| memory.bytes));
-                return Err(Over("the client closed it in the middle of a write".to_owned()));
+                return Err(SessionEnd("the client closed it in the middle of a write".to_owned()));
             };
             taken = Some(received.freeze());
         }
@@ -247,7 +254,7 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
         Some(Memory { bytes, _taken: self.port.reserve(self.session.target(), need).await })
     }
 
-    /// Takes a payload off the stream; its memory has been reserved. `None`: the stream ended first.
+    /// Receives a payload into its reserved memory. `None`: the stream ended first.
     async fn payload(&mut self, len: ByteCount) -> Option<Buf> {
         let mut buf = self.port.env().pool().take_reserved(len);
         let here = self.inlet.bytes().len().min(len.as_usize());

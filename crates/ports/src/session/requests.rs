@@ -1,11 +1,11 @@
-//! What requests come to: calls of the target, counted, refused where the port allows no change, and in runs where they are long.
+//! Target calls for requests: counted, refused on read-only ports, and split when they are long.
 
 use super::connection::Session;
 use crate::protocol::Protocol;
 use platform::{BlockTarget, Durability, IoError, IoErrorKind, Slice};
 use units::{ByteCount, ByteRange};
 
-/// Why a request came to nothing.
+/// Why a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// The target failed.
@@ -30,7 +30,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         let buf = self.env().pool().take_reserved(range.len);
         let (result, buf) = self.target().read(range, buf).await;
         result.map_err(|error| self.refused(error))?;
-        // A drive kept the buffer, and there was none in its place.
+        // A drive kept the buffer, and no replacement was available.
         let buf = buf.ok_or(Refused::Failed(IoError::new(IoErrorKind::TimedOut)))?;
         self.count(|counters| counters.read_bytes += range.len.0);
         self.host.count_read(range.len.0);
@@ -56,10 +56,10 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         Ok(())
     }
 
-    /// Makes `range` read as zeroes.
+    /// Makes `range` read as zeros.
     ///
     /// # Errors
-    /// Why not all of it does.
+    /// Why the range does not read as zeros everywhere.
     pub async fn write_zeroes(&self, range: ByteRange, durability: Durability) -> Result<(), Refused> {
         self.may_change()?;
         for run in self.geometry().long_runs(range) {
@@ -71,10 +71,10 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         Ok(())
     }
 
-    /// Gives up the content of `range`.
+    /// Discards the content of `range`.
     ///
     /// # Errors
-    /// Why it could not be given up.
+    /// Why it could not be discarded.
     pub async fn trim(&self, range: ByteRange) -> Result<(), Refused> {
         self.may_change()?;
         for run in self.geometry().long_runs(range) {
@@ -85,10 +85,10 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         Ok(())
     }
 
-    /// Makes durable what was answered before.
+    /// Makes acknowledged writes durable.
     ///
     /// # Errors
-    /// Why it may not be durable.
+    /// Why they may not be durable.
     pub async fn flush(&self) -> Result<(), Refused> {
         self.target().flush().await.map_err(|error| self.refused(error))
     }

@@ -1,4 +1,4 @@
-//! Replies on their way out: all that have queued up go out in one send, headers and data from where they lie.
+//! Sends replies: one send carries all queued replies, with their data in place.
 
 use super::Memory;
 use super::connection::Session;
@@ -7,31 +7,31 @@ use platform::{BlockTarget, Buf, Slice, Slices};
 use std::rc::Rc;
 use units::ByteCount;
 
-/// Replies in one send.
+/// Maximum number of replies per send.
 const MOST_REPLIES: u32 = 64;
-/// Bytes after which a send takes no more replies.
+/// A send of this length takes no more replies.
 const ENOUGH_BYTES: usize = 1 << 20;
 
-/// A reply that waits to be sent, with the memory that its request still holds.
+/// A queued reply, with the memory that its request still holds.
 pub(super) struct Queued<H> {
     pub reply: Reply<H>,
     pub memory: Option<Memory>,
 }
 
-/// What one send gathers.
+/// The replies of one send.
 #[derive(Default)]
 struct Batch {
     requests: u32,
-    /// Bytes of memory, as the connection counts them.
+    /// Payload memory of the requests, as the connection counts it.
     held: u64,
     memory: Vec<Memory>,
-    /// Where headers end before data, and the data; headers are put together first.
+    /// The end of the headers before each data slice, and the slice; headers are contiguous.
     parts: Vec<(usize, Slice)>,
     headers: usize,
 }
 
 impl Batch {
-    /// Takes replies off the queue and writes their heads one behind the other.
+    /// Takes replies from the queue and concatenates their heads.
     fn gather<P: Protocol, T: BlockTarget>(&mut self, session: &Session<P, T>, headers: &mut [u8]) {
         let mut queue = session.queue.borrow_mut();
         let mut bytes = 0;
@@ -54,7 +54,7 @@ impl Batch {
         }
     }
 
-    /// Heads and data in their order.
+    /// Heads and data in order.
     fn slices(&mut self, headers: &Slice) -> Slices {
         let mut slices = Slices::with_capacity(2 * self.parts.len() + 1);
         let mut from = 0;
@@ -72,7 +72,7 @@ impl Batch {
         slices
     }
 
-    /// Counts the requests out and gives their memory back.
+    /// Removes the requests from the count and releases their memory.
     fn release<P: Protocol, T: BlockTarget>(&mut self, session: &Session<P, T>) {
         self.memory.clear();
         session.release(self.requests, self.held);
@@ -80,7 +80,7 @@ impl Batch {
     }
 }
 
-/// Sends replies until the connection is over.
+/// Sends replies until the connection ends.
 pub(super) async fn write_replies<P: Protocol, T: BlockTarget>(session: Rc<Session<P, T>>) {
     session.set_writer();
     let life = session.life.clone();
@@ -100,7 +100,8 @@ pub(super) async fn write_replies<P: Protocol, T: BlockTarget>(session: Rc<Sessi
             session.count(|counters| counters.sends += 1);
             match sent {
                 Ok(bytes) => life.progressed(bytes),
-                // The client is gone: so are its replies, and no more requests are to come.
+                // The client has disconnected: its replies are dropped, and no more requests
+                // arrive.
                 Err(_) => life.cut(),
             }
         }
@@ -110,7 +111,7 @@ pub(super) async fn write_replies<P: Protocol, T: BlockTarget>(session: Rc<Sessi
     session.writer_ended();
 }
 
-/// Room for the heads of one send.
+/// A buffer for the heads of one send.
 fn new_room<P: Protocol>() -> Buf {
     Buf::unpooled(ByteCount(MOST_REPLIES as u64 * P::LONGEST_HEAD as u64))
 }

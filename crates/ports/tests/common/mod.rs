@@ -22,7 +22,7 @@ use units::{ByteCount, ByteOffset, DriveCount, SectorSize, StripSize};
 pub const STRIP: u64 = 16 << 10;
 pub const MEMORY: ByteCount = ByteCount(4 << 20);
 
-/// A volume to be.
+/// A volume to create.
 pub struct Plan {
     pub name: &'static str,
     pub level: Level,
@@ -39,12 +39,12 @@ pub struct MachineOf<P> {
     pub server: RefCell<Option<Server<P>>>,
     pub clients: ProcessId,
     pub hosts: Hosts,
-    /// The way to each shard's port.
+    /// The mailbox of each shard's port.
     pub ports: Vec<mailbox::Sender<PortMessage>>,
     senders: Vec<mailbox::Sender<ShardMessage>>,
 }
 
-/// One that speaks NBD.
+/// A machine that serves NBD.
 pub type Machine = MachineOf<Nbd>;
 
 pub fn address() -> Address {
@@ -142,7 +142,7 @@ impl<P: Protocol> MachineOf<P> {
         self.tell_all(|done| ShardMessage::Detach(VolumeId(1), Vec::new(), done))
     }
 
-    /// Gives the first volume another name on every shard.
+    /// Renames the first volume on every shard.
     pub fn rename(&mut self, name: &str) -> platform::JoinHandle<()> {
         self.tell_all(|done| ShardMessage::Rename(VolumeId(1), name.to_owned(), done))
     }
@@ -157,7 +157,7 @@ impl<P: Protocol> MachineOf<P> {
         env.spawn("tell all shards", async move { while answers.receive().await.is_some() {} })
     }
 
-    /// Lets what is under way end, then checks that sessions have left nothing behind.
+    /// Lets outstanding requests end, then checks that sessions have left nothing behind.
     pub fn assert_nothing_left(&mut self) {
         let soon = self.sim.now() + std::time::Duration::from_secs(60);
         self.sim.run_until(soon).unwrap();
@@ -170,7 +170,7 @@ impl<P: Protocol> MachineOf<P> {
         }
         if let Some(server) = &*self.server.borrow() {
             assert_eq!(server.connections(), 0);
-            assert_eq!(self.hosts.count(), 0, "somebody who has left is still known");
+            assert_eq!(self.hosts.count(), 0, "a disconnected host is still listed");
         }
     }
 }
@@ -202,7 +202,7 @@ fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId) -> Attachment {
     Attachment::new(Arc::new(spec), sources, VolumeState::optimal(&Regions::of(&geometry)))
 }
 
-/// What to ask for.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub command: Command,
@@ -230,7 +230,7 @@ impl Ask {
     }
 }
 
-/// What it came to.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub result: Result<(), Failure>,
@@ -245,7 +245,7 @@ pub struct Client {
     pub env: Env,
 }
 
-/// Why there is no answer.
+/// Why a reply is missing.
 #[derive(Debug)]
 pub enum Lost {
     /// The server closed the connection.
@@ -270,7 +270,7 @@ pub async fn dial(env: &Env) -> Rc<dyn Stream> {
     env.world().connect(&address()).await.unwrap().attach(env).unwrap()
 }
 
-/// Some bytes; nothing at the end of the stream.
+/// Some bytes; empty at the end of the stream.
 pub async fn hear(stream: &dyn Stream) -> Vec<u8> {
     let outcome = stream.receive(Buf::unpooled(ByteCount(8192))).await;
     outcome.buffers[0].bytes()[..outcome.result.unwrap_or(0) as usize].to_vec()
@@ -307,7 +307,7 @@ impl Client {
         }
     }
 
-    /// The bytes of requests that begin now.
+    /// The bytes of new requests.
     pub fn begin(&mut self, asks: &[Ask]) -> (Vec<Cookie>, Vec<u8>) {
         let mut bytes = Vec::new();
         let mut cookies = Vec::new();
@@ -321,7 +321,7 @@ impl Client {
         (cookies, bytes)
     }
 
-    /// Sends all at once, and hears all answers, in the order of the questions.
+    /// Sends all requests at once, and receives all replies, in the order of the requests.
     pub async fn ask_all(&mut self, asks: &[Ask]) -> Result<Vec<Answer>, Lost> {
         let (cookies, bytes) = self.begin(asks);
         let sending = self.stream.send(slices(&bytes));
@@ -380,7 +380,7 @@ impl Client {
         Ok(answers)
     }
 
-    /// Leaves as a client should.
+    /// Disconnects as the protocol requires.
     pub async fn leave(self) {
         let farewell = self.protocol.disconnect().unwrap();
         assert!(self.stream.send(slices(farewell.as_ref())).await.result.is_ok());

@@ -1,5 +1,6 @@
-//! The smallest port there can be: reads and writes over a channel of bytes, in a framing of its own. Admission, memory, workers,
-//! stall watch, drain and connection limits are the session's. All numbers are little-endian.
+//! The smallest possible protocol: reads and writes over a byte stream, with its own framing.
+//! Admission, memory, workers, stall check, drain and connection limits come from the session. All
+//! numbers are little-endian.
 //!
 //! ```text
 //! client: 1 length of a name, the name        server: 8 bytes of capacity; 0: there is no such target
@@ -16,7 +17,7 @@ use units::{ByteCount, ByteOffset, ByteRange};
 pub const REQUEST_BYTES: usize = 17;
 pub const HEAD_BYTES: usize = 5;
 
-/// What a reply begins with.
+/// The first byte of a reply.
 pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 pub const READ_ONLY: u8 = 2;
@@ -35,7 +36,7 @@ pub fn request(kind: u8, tag: u32, offset: u64, length: u32) -> Vec<u8> {
     [&[kind][..], &tag.to_le_bytes(), &offset.to_le_bytes(), &length.to_le_bytes()].concat()
 }
 
-/// So many bytes from the client; `None` when it leaves before.
+/// The next `count` bytes of the client; `None` when it disconnects first.
 async fn take(wire: &mut Wire<'_>, count: usize) -> Option<Vec<u8>> {
     let mut taken = Vec::new();
     while taken.len() < count {

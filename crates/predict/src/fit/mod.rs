@@ -1,16 +1,16 @@
 //! Fits a drive's parameters to its published figures, by running the models.
 //!
-//! The figures are those of the drive by itself, five profiles a paper; what is least is what their relative errors come to
-//! (`search`). It begins at the *priors*: what the data sheet says, or what was assumed, so that what comes out
-//! depends on nothing that was fitted before, and a profile that is left out has not been seen. It draws nothing by
-//! chance beyond the runs' own seed, so that it ends at the same values each time. Parameters stay within bounds that
-//! make them plausible ([`Parameter`]).
+//! The figures are those of the drive alone, five profiles per paper; the search minimises their
+//! relative errors (`search`). It begins at the *priors* (data sheet values or assumptions), so
+//! that the result is independent of earlier fits, and an omitted profile has not been used. The
+//! only randomness is the runs' own seed, so that a fit is reproducible. Bounds keep parameters
+//! plausible ([`Parameter`]).
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `parameters` | which parameters are fitted, and within which bounds |
-//! | `trials` | a drive's figures, and what they come to with other parameters |
-//! | `search` | the search for the least errors |
+//! | `parameters` | the fitted parameters and their bounds |
+//! | `trials` | a drive's figures, and their predictions with other parameters |
+//! | `search` | the search for the smallest errors |
 
 mod parameters;
 mod search;
@@ -23,27 +23,27 @@ use models::{Catalog, DriveSpec};
 use std::collections::BTreeSet;
 use trials::{Target, Trials};
 
-/// What a fit is asked.
+/// A request for a fit.
 #[derive(Clone, Copy, Debug)]
 pub struct FitRequest<'a> {
-    /// Where the drive is.
+    /// The catalog with the drive.
     pub catalog: &'a Catalog,
     /// The drive: its model, or an alias.
     pub drive: &'a str,
-    /// How many times all parameters are gone through at most.
+    /// The maximum number of rounds over all parameters.
     pub rounds: u32,
-    /// Whether each profile is left out in turn, to see how far it is missed then.
+    /// Whether each profile is omitted in turn, to measure the error of its prediction.
     pub leave_one_out: bool,
 }
 
-/// A figure, and what the fitted drive comes to.
+/// A figure, and the error of the fitted drive.
 #[derive(Clone, Debug)]
 pub struct FittedFigure {
-    /// As it is published.
+    /// The published figure.
     pub figure: Figure,
     /// Its value.
     pub published: f64,
-    /// How far the fitted drive is off, as a share of the value.
+    /// The error of the fitted drive, as a share of the value.
     pub error: f64,
 }
 
@@ -52,17 +52,17 @@ pub struct FittedFigure {
 pub struct Parameter {
     /// Its key in the drive's file.
     pub key: &'static str,
-    /// Where the fit began.
+    /// The start of the fit.
     pub prior: u64,
-    /// What the catalog has.
+    /// The catalog's value.
     pub catalog: u64,
     /// Where the fit ended.
     pub fitted: u64,
-    /// The least and the most that it might have been.
+    /// The bounds of the search.
     pub bounds: [f64; 2],
 }
 
-/// A figure of a profile that was left out, and how far the drive that was fitted without it is off.
+/// A figure of an omitted profile, and the error of the drive that was fitted without it.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
     /// The figure.
@@ -71,24 +71,24 @@ pub struct LeftOut {
     pub error: f64,
 }
 
-/// A drive that was fitted.
+/// A fitted drive.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// As the catalog has it.
+    /// The catalog's drive.
     pub drive: DriveSpec,
     /// Its figures.
     pub figures: Vec<FittedFigure>,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// If it was asked: by profile.
+    /// By omitted profile, if requested.
     pub left_out: Option<Vec<LeftOut>>,
 }
 
-/// Fits a drive. Progress begins each fit by the name of the figures that it uses, and counts the places where all
-/// figures were run.
+/// Fits a drive. Progress reports each fit by the name of its figures, and counts the points of the
+/// search at which all figures were run.
 ///
 /// # Errors
-/// When there is no such drive, or nothing is published of it by itself.
+/// When the catalog lacks the drive, or no figure of the drive alone is published.
 pub fn fit(request: &FitRequest<'_>, progress: OnProgress<'_>) -> Result<Fit> {
     let drive = request.catalog.drive(request.drive).map_err(Error::refused)?;
     let mut trials = Trials::new(request.catalog, drive, request.rounds, progress)?;
@@ -118,7 +118,7 @@ pub fn fit(request: &FitRequest<'_>, progress: OnProgress<'_>) -> Result<Fit> {
     })
 }
 
-/// Fits without each profile in turn: how far the models are off where they were not told.
+/// Fits without each profile in turn: the error for data that the fit did not use.
 fn left_out(trials: &mut Trials<'_>) -> Result<Vec<LeftOut>> {
     let profile = |target: &Target| target.figure.profile.clone();
     let profiles: BTreeSet<String> = trials.targets.iter().map(profile).collect();
@@ -135,7 +135,7 @@ fn left_out(trials: &mut Trials<'_>) -> Result<Vec<LeftOut>> {
 }
 
 impl Fit {
-    /// The drive's file, whose text is `text`, with the fitted values, their priors, and the figures that they were
+    /// The drive's file `text` with the fitted values, their priors, and the figures that they were
     /// fitted to.
     pub fn written(&self, text: &str) -> String {
         let ids: Vec<&str> = self.figures.iter().map(|fitted| fitted.figure.id.as_str()).collect();
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use models::Sourced;
 
-    /// The fitted keys get new lines, everything else stays, and the catalog reads it again.
+    /// Only the lines of fitted keys change, and the catalog can read the result.
     #[test]
     fn a_drive_that_is_written_is_read_with_the_fitted_values() {
         let catalog = Catalog::builtin();

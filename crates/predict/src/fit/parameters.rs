@@ -1,8 +1,8 @@
-//! Which parameters are fitted, within which bounds, and how a value stands between them.
+//! The fitted parameters, their bounds, and the mapping between values and coordinates.
 
 use models::DriveSpec;
 
-/// A parameter that is fitted, and within what multiples of its prior it may end.
+/// A fitted parameter, with its bounds as multiples of its prior.
 struct Fitted {
     key: &'static str,
     least: f64,
@@ -13,8 +13,9 @@ const fn fitted(key: &'static str, least: f64, most: f64) -> Fitted {
     Fitted { key, least, most }
 }
 
-/// Of rotating drives: what the data sheet leaves open. The shortest seek stands for the first hundredths of the curve:
-/// three points make it too flat there, so that it comes out longer than a data sheet's.
+/// Of rotating drives: values that data sheets omit. The shortest seek represents the first
+/// hundredths of the seek curve. Three points make the curve too flat there, so that the fitted
+/// value exceeds that of a data sheet.
 const ROTATING: &[Fitted] = &[
     fitted("outer_rate_kb_s", 0.9, 1.1),
     fitted("seek_min_us", 0.5, 4.0),
@@ -22,7 +23,7 @@ const ROTATING: &[Fitted] = &[
     fitted("seek_avg_us", 0.85, 1.15),
 ];
 
-/// Of flash drives: what no data sheet says.
+/// Of flash drives: values that no data sheet has.
 const SSD: &[Fitted] = &[
     fitted("program_us", 0.4, 2.5),
     fitted("stream_ns", 0.2, 5.0),
@@ -31,7 +32,7 @@ const SSD: &[Fitted] = &[
     fitted("command_ns", 0.1, 30.0),
 ];
 
-/// The drive before anything was fitted.
+/// The drive with its priors.
 pub fn at_priors(drive: &DriveSpec) -> DriveSpec {
     let mut before = drive.clone();
     for value in &drive.values {
@@ -42,7 +43,7 @@ pub fn at_priors(drive: &DriveSpec) -> DriveSpec {
     before
 }
 
-/// A parameter, and the least and the most that it may be.
+/// A parameter with its minimum and maximum.
 pub type Bound = (&'static str, f64, f64);
 
 /// The fitted parameters and their bounds, from their priors.
@@ -59,7 +60,7 @@ pub fn bounds(drive: &DriveSpec) -> Vec<Bound> {
     fitted.iter().map(bound).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// A fitted parameter on its way between its bounds: in even shares of the way, or of the ratio where it cannot be zero.
+/// The coordinate of a value between its bounds: linear, or logarithmic if it cannot be zero.
 pub fn coordinate(value: u64, low: f64, high: f64) -> f64 {
     let value = (value as f64).clamp(low, high);
     if low > 0.0 { (value / low).ln() / (high / low).ln() } else { (value - low) / (high - low) }

@@ -1,38 +1,39 @@
-//! The search for the parameters that make the least of some errors: from many places, then down from the best of them.
+//! Searches for the parameters with the smallest errors: from many starting points, then down from
+//! the best.
 //!
-//! Parameters are *coordinates* between 0 and 1. What is least is the sum of the squares of the errors, with a penalty for
-//! what is more than 2 % off, so that no error is paid for with many small ones; and of the distance from where the
-//! search begins, by so little that it decides only what no error does.
+//! Parameters are *coordinates* between 0 and 1. The search minimises the sum of squared errors. A
+//! penalty for errors above 2 % prevents one large error in exchange for many small ones. A small
+//! term for the distance from the start decides only between equal errors.
 //!
-//! 1. A grid: two values of each coordinate in every combination, and where the search begins.
-//! 2. From the best of these, steps to where the errors would vanish if they were linear (Levenberg 1944, Marquardt
-//!    1963): they follow the narrow valleys that parameters make which stand in for one another.
-//! 3. From where each of these ends, a search along each coordinate (Hooke and Jeeves 1961), far and near: a parameter
-//!    that limits nothing yet shows no slope.
+//! 1. A grid: two values of each coordinate in all combinations, and the start.
+//! 2. From the best of these, damped least-squares steps (Levenberg 1944, Marquardt 1963). They
+//!    follow the narrow valleys of parameters that can replace each other.
+//! 3. From the end of each, a search along each coordinate (Hooke and Jeeves 1961), near and far: a
+//!    parameter that limits nothing yet has no slope.
 //!
-//! Errors may be had roughly at first, from short runs: [`refine`] goes on from where that ended with better ones.
+//! The first errors may come from short runs: [`refine`] continues with longer ones.
 //!
-//! Nothing is drawn by chance: the same errors lead to the same place.
+//! There is no randomness: the same errors lead to the same result.
 
 use crate::error::Result;
 
 /// The grid's two values of each coordinate.
 const GRID: [f64; 2] = [0.25, 0.7];
-/// From how many places one goes down as a rule, from how many at most, and in how many steps.
+/// The usual number of descents, the maximum, and the steps of each.
 const DESCENTS: usize = 4;
 const MOST_DESCENTS: usize = 16;
 const STEPS: usize = 6;
-/// How far a coordinate is moved to see how errors follow. Runs of a model are a little rough.
+/// The step of a coordinate for a slope. Runs of a model are slightly noisy.
 const SLOPE_STEP: f64 = 0.04;
-/// The first and the last step along a coordinate, and how many times as far is looked as well.
+/// The first and the last step along a coordinate, and the multiple for the far step.
 const FIRST_STEP: f64 = 0.04;
 const LAST_STEP: f64 = 0.005;
 const FAR: [f64; 3] = [6.0, 2.0, 1.0];
-/// The error that the whole way of a coordinate counts as.
+/// The error that the full range of a coordinate counts as.
 const DISTANCE: f64 = 0.02;
-/// Where nothing is gained by beginning elsewhere as well: about 1 % each of five.
+/// Below this, further descents gain nothing: about 1 % for each of five errors.
 const GOOD_ENOUGH: f64 = 6e-4;
-/// Where it is worth no more than [`DESCENTS`] attempts: about 2 % each of five.
+/// Below this, [`DESCENTS`] attempts are enough: about 2 % for each of five errors.
 const ACCEPTABLE: f64 = 2.5e-3;
 
 fn badness(errors: &[f64]) -> f64 {
@@ -40,9 +41,9 @@ fn badness(errors: &[f64]) -> f64 {
     errors.iter().map(one).sum()
 }
 
-/// A place, and its errors, the distances from the start among them.
+/// A point with its errors, including the distances from the start.
 #[derive(Clone, Debug)]
-struct Place {
+struct Point {
     at: Vec<f64>,
     errors: Vec<f64>,
     badness: f64,
@@ -56,8 +57,8 @@ struct Search<'a, 'b> {
     start: &'a [f64],
 }
 
-/// The coordinates that make the least of `errors`, beginning at `start`; `rounds` searches along all coordinates at
-/// most.
+/// Returns the coordinates with the smallest `errors` from `start`, with at most `rounds` searches
+/// along all coordinates.
 ///
 /// # Errors
 /// Those of `errors`.
@@ -88,7 +89,8 @@ pub fn search(errors: &mut Errors<'_>, start: &[f64], rounds: u32) -> Result<Vec
     Ok(best.at)
 }
 
-/// The coordinates that make the least of `errors` near `from`, where a search ended that began at `start`.
+/// Returns the coordinates with the smallest `errors` near `from`, the result of a search from
+/// `start`.
 ///
 /// # Errors
 /// Those of `errors`.
@@ -100,14 +102,14 @@ pub fn refine(errors: &mut Errors<'_>, start: &[f64], from: &[f64], rounds: u32)
 }
 
 impl Search<'_, '_> {
-    fn look(&mut self, at: Vec<f64>) -> Result<Place> {
+    fn look(&mut self, at: Vec<f64>) -> Result<Point> {
         let mut errors = (self.errors)(&at)?;
         errors.extend(at.iter().zip(self.start).map(|(at, start)| DISTANCE * (at - start)));
         let badness = badness(&errors);
-        Ok(Place { at, errors, badness })
+        Ok(Point { at, errors, badness })
     }
 
-    fn descend(&mut self, mut best: Place) -> Result<Place> {
+    fn descend(&mut self, mut best: Point) -> Result<Point> {
         let mut damping = 0.01;
         for _ in 0..STEPS {
             let slopes = self.slopes(&best)?;
@@ -130,8 +132,8 @@ impl Search<'_, '_> {
         Ok(best)
     }
 
-    /// How each error follows each coordinate: a row per coordinate.
-    fn slopes(&mut self, place: &Place) -> Result<Vec<Vec<f64>>> {
+    /// The slope of each error for each coordinate: a row per coordinate.
+    fn slopes(&mut self, place: &Point) -> Result<Vec<Vec<f64>>> {
         let mut rows = Vec::new();
         for i in 0..place.at.len() {
             let mut at = place.at.clone();
@@ -143,7 +145,7 @@ impl Search<'_, '_> {
         Ok(rows)
     }
 
-    fn along(&mut self, mut best: Place, rounds: u32) -> Result<Place> {
+    fn along(&mut self, mut best: Point, rounds: u32) -> Result<Point> {
         let mut step = FIRST_STEP;
         for _ in 0..rounds {
             let before = best.badness;
@@ -162,7 +164,7 @@ impl Search<'_, '_> {
         Ok(best)
     }
 
-    fn as_long_as_it_helps(&mut self, mut best: Place, i: usize, way: f64) -> Result<Place> {
+    fn as_long_as_it_helps(&mut self, mut best: Point, i: usize, way: f64) -> Result<Point> {
         loop {
             let mut at = best.at.clone();
             at[i] = (at[i] + way).clamp(0.0, 1.0);
@@ -178,8 +180,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// The step to where the errors would be least if they were linear, damped: (S·Sᵀ + d·diag)·x = −S·e. `None` where
-/// nothing follows any coordinate.
+/// The damped step to the minimum of the linearised errors: (S·Sᵀ + d·diag)·x = −S·e. `None`
+/// without any slope.
 fn step(slopes: &[Vec<f64>], errors: &[f64], damping: f64) -> Option<Vec<f64>> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let n = slopes.len();
@@ -212,8 +214,8 @@ fn step(slopes: &[Vec<f64>], errors: &[f64], damping: f64) -> Option<Vec<f64>> {
 mod tests {
     use super::*;
 
-    /// Two rates that depend on the sum and on the ratio of two times, and a third that a maximum of both limits: a narrow
-    /// valley with a kink, away from the start.
+    /// Two rates that depend on the sum and the ratio of two times, and a third limited by the
+    /// larger: a narrow valley with a kink, away from the start.
     #[test]
     fn a_narrow_valley_is_followed_to_its_end() {
         let mut looks = 0;
@@ -228,7 +230,7 @@ mod tests {
         assert!(looks < 250, "{looks}");
     }
 
-    /// Short runs were 5 % off: what was found with them is not what long ones want.
+    /// Short runs are 5 % off: their optimum is not that of long runs.
     #[test]
     fn better_errors_move_what_rough_ones_found() {
         let mut rough = |at: &[f64]| Ok(vec![at[0] * 1.05 - 0.4, at[1] * 0.95 - 0.4]);
@@ -246,7 +248,7 @@ mod tests {
         assert!((found[0] - 0.4).abs() < 0.01 && (found[1] - 0.6).abs() < 0.01, "{found:?}");
     }
 
-    /// The second coordinate limits nothing before it is far from where the search begins: no slope leads there.
+    /// The second coordinate limits nothing near the start: it has no slope there.
     #[test]
     fn what_shows_no_slope_is_found_by_looking_far() {
         let mut errors =

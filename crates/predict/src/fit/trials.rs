@@ -1,4 +1,4 @@
-//! A drive that is fitted: its figures, and what was found out by running them with other parameters.
+//! A drive under fit: its figures, and the results of runs with other parameters.
 
 use super::parameters::{Bound, at_priors, bounds, coordinate, value_at};
 use super::search;
@@ -10,20 +10,20 @@ use models::{Catalog, DriveSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a point of a flash drive is run to search: so little shows within some percent how fast it is. What was found is
-/// refined with the time that predictions are compared in, which disks take from the beginning.
+/// The runtimes of a search: a flash drive's speed shows within a few percent in a short time. The
+/// result is refined with the runtime of comparisons; disks use that from the start.
 const SEARCHING: Runtimes = (RUNTIMES.0, Duration::from_millis(80));
 
-/// How long a point is run, with and without a spindle.
+/// The runtime of a point, with and without a spindle.
 type Runtimes = (Duration, Duration);
 
-/// A figure of a drive by itself, and its case.
+/// A figure of a drive alone, and its case.
 pub struct Target {
     /// The figure.
     pub figure: Figure,
     case: Case,
     metric: Metric,
-    /// What is published.
+    /// The published value.
     pub value: f64,
 }
 
@@ -45,24 +45,24 @@ fn targets(catalog: &Catalog, drive: &DriveSpec) -> Result<Vec<Target>> {
     }
     match targets.is_empty() {
         true => Err(Error::refused(format!(
-            "nothing is published of {} by itself, so that there is nothing to fit to",
+            "no figures are published for {} alone, so it cannot be fitted",
             drive.model
         ))),
         false => Ok(targets),
     }
 }
 
-/// A drive that is fitted, and what was found out about it.
+/// A drive under fit, with the results so far.
 pub struct Trials<'a> {
     catalog: &'a Catalog,
-    /// At its priors.
+    /// With its priors.
     pub drive: DriveSpec,
     /// Its figures.
     pub targets: Vec<Target>,
     /// The parameters that are fitted.
     pub bounds: Vec<Bound>,
-    /// The errors of all figures, by how long they ran and by the values of the fitted parameters: fits without one profile
-    /// or another meet many of the same.
+    /// The errors of all figures, by runtime and fitted values: fits without a profile repeat many
+    /// of the same points.
     known: BTreeMap<(Runtimes, Vec<u64>), Vec<f64>>,
     rounds: u32,
     progress: OnProgress<'a>,
@@ -72,7 +72,7 @@ impl<'a> Trials<'a> {
     /// Begins at the drive's priors.
     ///
     /// # Errors
-    /// When nothing is published of it by itself.
+    /// When no figure of the drive alone is published.
     pub fn new(
         catalog: &'a Catalog,
         drive: &DriveSpec,
@@ -99,7 +99,7 @@ impl<'a> Trials<'a> {
     /// The relative errors of all figures at coordinates.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When a case cannot be configured.
     pub fn errors(&mut self, at: &[f64]) -> Result<Vec<f64>> {
         self.errors_in(RUNTIMES, at)
     }
@@ -117,21 +117,21 @@ impl<'a> Trials<'a> {
         Ok(errors)
     }
 
-    /// Runs all figures, on as many threads as the machine has: each figure is a simulation of its own.
+    /// Runs all figures in parallel: each figure is a separate simulation.
     fn run(&self, runtimes: Runtimes, drive: &DriveSpec) -> Result<Vec<f64>> {
         let mut with = self.catalog.clone();
         with.drives.retain(|other| other.model != drive.model);
         with.drives.push(drive.clone());
-        // A drive by itself is at its best when its queue is full; two rungs find that.
+        // A drive alone is fastest with a full queue; two depths suffice.
         let runner = Runner::new(&with, runtimes).with_ladder("64,256".parse()?);
         let error = |target: &Target| Ok(runner.value(&target.case, target.metric)? / target.value - 1.0);
         parallel::each(&self.targets, error).into_iter().collect()
     }
 
-    /// The coordinates that fit some of the figures best.
+    /// The coordinates that fit the selected figures best.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When a case cannot be configured.
     pub fn fit(&mut self, what: &str, which: &BTreeSet<usize>) -> Result<Vec<f64>> {
         (self.progress)(Progress::Begins(what));
         let mut prior = self.drive.clone();

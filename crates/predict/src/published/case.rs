@@ -1,4 +1,4 @@
-//! A case: a configuration under a profile at some depth, written in a line, and what the models make of it.
+//! A case: a configuration under a profile at a queue depth, written in a line, and its prediction.
 
 use super::expected::Kind;
 use crate::configuration::{Configuration, parse_drives};
@@ -16,29 +16,30 @@ use std::time::Duration;
 use storagebench::{Access, Ladder, Profile, Row};
 use units::StripSize;
 
-/// Where a figure was measured.
+/// The conditions of a figure's measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Place {
+pub struct Conditions {
     /// The controller; `direct`: none.
     pub controller: String,
     /// The drives.
     pub drives: String,
     /// The level.
     pub level: String,
-    /// The load, and what was set besides.
+    /// The load and other settings.
     pub load: String,
-    /// What the values count.
+    /// The unit of the values.
     pub unit: &'static str,
-    /// Its kind, for errors.
+    /// The kind, for the error table.
     #[serde(skip)]
     pub(super) kind: Kind,
-    /// Whose errors are its own, by its model, whatever the figure calls it: the controller, or, without one, the drive.
+    /// The model whose errors count as its own, by model name: the controller, or without one the
+    /// drive.
     #[serde(skip)]
     pub(super) of: String,
 }
 
-/// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH`: the settings in [any order](Settings); the depth a
-/// number or `max`, the best of the method's ladder.
+/// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH`, with the settings in [any
+/// order](Settings). The depth is a number, or `max`: the best of the method's queue depths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
     controller: String,
@@ -47,12 +48,12 @@ pub struct Case {
     profile: String,
     method: String,
     settings: Settings,
-    /// `None`: the best of the ladder.
+    /// `None`: the best of all depths.
     depth: Option<u32>,
 }
 
 impl Case {
-    /// Reads a case.
+    /// Parses a case.
     ///
     /// # Errors
     /// When it has another form.
@@ -88,17 +89,17 @@ impl Case {
         format!("{} {} {} {}{depth}{settings}", self.controller, self.drives, self.level, self.profile)
     }
 
-    /// Where it stands among others, for pictures and for errors of its kind.
+    /// The conditions of the case, for charts and for errors of its kind.
     ///
     /// # Errors
-    /// What cannot be configured.
-    pub fn place(&self, catalog: &Catalog, metric: Metric) -> Result<Place> {
+    /// When the case cannot be configured.
+    pub fn place(&self, catalog: &Catalog, metric: Metric) -> Result<Conditions> {
         let configuration = self.configuration(catalog)?;
         let profiles = storagebench::Catalog::builtin().select(&self.profile)?;
         let profile =
             profiles.first().ok_or_else(|| Error::failed(format!("no profile is '{}'", self.profile)))?;
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
-        Ok(Place {
+        Ok(Conditions {
             controller: self.controller.clone(),
             drives: self.drives.clone(),
             level: self.level.clone(),
@@ -112,10 +113,10 @@ impl Case {
         })
     }
 
-    /// The server that it runs on.
+    /// The server of the case.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When the case cannot be configured.
     pub fn configuration(&self, catalog: &Catalog) -> Result<Configuration> {
         let controller = catalog.controller(&self.controller).map_err(Error::refused)?;
         let drives = parse_drives(catalog, &self.drives)?;
@@ -130,8 +131,9 @@ impl Case {
     }
 }
 
-/// What is set, as words: the drives' caches `on`, `off` or `own`; a preset, or modes of the controller's cache by their names;
-/// `strip=256K`; `controllers=2` in the host, each with these drives; `workers=4` on the host, and `io-ns=3000`, what an I/O takes of one of its cores.
+/// The settings as words: the drives' caches `on`, `off` or `own`; a preset, or modes of the
+/// controller's cache by name; `strip=256K`; `controllers=2` in the host, each with these drives;
+/// `workers=4` on the host; `io-ns=3000`, the CPU time of an I/O on a host core.
 #[derive(Clone, Default, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Settings {
     drive_cache: Option<bool>,
@@ -173,7 +175,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// In brackets, what is not usual.
+    /// The unusual settings, in brackets.
     fn words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         words.extend(self.preset.clone());
@@ -184,22 +186,22 @@ impl Settings {
         words.extend((self.drive_cache == Some(false)).then(|| "drive cache off".to_owned()));
         words.extend(self.controllers.map(|controllers| format!("{controllers} controllers")));
         words.extend(self.workers.map(|workers| format!("{workers} workers")));
-        words.extend(self.io_ns.map(|ns| format!("{ns} ns of the host an I/O")));
+        words.extend(self.io_ns.map(|ns| format!("{ns} ns of host CPU per I/O")));
         if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
     }
 }
 
-/// How narrow the intervals of a point are when it ends.
+/// The relative width of a point's intervals at which it ends.
 const CONFIDENCE_PERCENT: f64 = 1.0;
 
-/// What a figure is of.
+/// The quantity of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Requests per second.
     Iops,
     /// MiB per second.
     Throughput,
-    /// Milliseconds from a request to its answer, on average.
+    /// Mean milliseconds from a request to its completion.
     LatencyMs,
 }
 
@@ -217,43 +219,43 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A case's rows, once it was run.
+/// A case's rows, once it has run.
 type Rows = Arc<Mutex<Option<Vec<Row>>>>;
 
-/// Runs cases, each no more than once, for any number of threads.
+/// Runs each case at most once, for any number of threads.
 pub struct Runner<'a> {
     catalog: &'a Catalog,
     rows: Mutex<BTreeMap<Case, Rows>>,
-    /// What a run may take in virtual time, with and without a spindle.
+    /// The maximum virtual runtime, with and without a spindle.
     runtimes: (Duration, Duration),
-    /// What stands for the whole ladder where the best of it is asked for; `None`: all of it.
+    /// The depths that replace the full series for the best depth; `None`: all depths.
     ladder: Option<Ladder>,
 }
 
 impl<'a> Runner<'a> {
-    /// On that catalog.
+    /// A runner on this catalog.
     pub fn new(catalog: &'a Catalog, runtimes: (Duration, Duration)) -> Runner<'a> {
         Runner { catalog, rows: Mutex::default(), runtimes, ladder: None }
     }
 
-    /// What it runs on.
+    /// Its catalog.
     pub fn catalog(&self) -> &'a Catalog {
         self.catalog
     }
 
-    /// The same with a few rungs in place of the whole ladder.
+    /// The same with a few depths in place of the full series.
     #[must_use]
     pub fn with_ladder(self, ladder: Ladder) -> Runner<'a> {
         Runner { ladder: Some(ladder), ..self }
     }
 
-    /// What a case comes to.
+    /// The predicted value of a case.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When the case cannot be configured.
     pub fn value(&self, case: &Case, metric: Metric) -> Result<f64> {
         let cell = locked(&self.rows).entry(case.clone()).or_default().clone();
-        // Who wants the same meanwhile waits for it.
+        // Other threads that need the same case wait for it.
         let mut rows = locked(&cell);
         let rows = match &mut *rows {
             Some(rows) => rows,
@@ -283,7 +285,7 @@ impl<'a> Runner<'a> {
             rows.extend(match (case.depth, &self.ladder) {
                 (Some(depth), _) => at(Ladder::new(vec![depth])?)?,
                 (None, Some(ladder)) => at(ladder.clone())?,
-                // Streams that are deep enough may lose their order, and are at their best before.
+                // Deep queues may reorder a stream, so its best depth may be a lower one.
                 (None, None) if profile.access() == Access::Sequential => at(method.ladder.clone())?,
                 (None, None) => best_of(profile.rungs(&method.ladder), |row| row.iops, at)?,
             });
@@ -291,16 +293,16 @@ impl<'a> Runner<'a> {
         Ok(rows)
     }
 
-    /// How long a point is run, and how often.
+    /// The runtime of a point, and the number of seeds.
     fn runs(&self, configuration: &Configuration, profile: &Profile) -> Runs {
         let (rotating, flash) = self.runtimes;
         let rotates = configuration.rotates();
         let runtime = if rotates { rotating } else { flash };
-        // Queues are full in less than that, and the buffers of flash.
+        // This fills queues and the write buffers of flash drives.
         let ramp = if rotates { runtime / 6 } else { runtime / 3 };
         let is_stream = profile.access() == Access::Sequential;
-        // A search for parameters compares runs, which must be as long as each other; what a cache has of random writes comes and goes more
-        // slowly than a short window can tell.
+        // A parameter search compares runs, which must have equal lengths. The dirty data of random
+        // writes varies more slowly than a short run can show.
         let waits_in_a_cache = configuration.write_back.is_some() && profile.writes() && !is_stream;
         let ends_early = self.ladder.is_none() && !waits_in_a_cache;
         let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
@@ -308,16 +310,17 @@ impl<'a> Runner<'a> {
             Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel: Arc::default() };
         let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
         match waits_for_turns {
-            // Disks that wait for each other are as quick as their spindles happen to stand to each other. That changes slowly, so that a
-            // short window is sure of what is true of one position.
+            // The speed of disks that wait for each other depends on their relative spindle
+            // positions. These change slowly, so that a short run is precise for one position only.
             true => Runs { runtime: runtime / 2, confidence_percent: None, seeds: 3, ..usual },
             false => usual,
         }
     }
 }
 
-/// What a ladder comes to from its top down, as far as the best of it may still come. Rates at random places rise with what is outstanding
-/// until something is busy all the time: below rungs of which the lowest is not the best there is nothing better.
+/// Runs the depths from the highest down while a better one is possible. Random rates rise with the
+/// depth until a resource is saturated: below a group whose lowest depth is not the best, no depth
+/// is better.
 ///
 /// # Errors
 /// Those of `run`.
@@ -347,7 +350,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// The best of a ladder whose rungs have such rates, and the rungs that were run for it.
+    /// The best of depths with these rates, and the depths that were run for it.
     fn best(rate: impl Fn(u32) -> u32) -> (f64, Vec<u32>) {
         let asked = RefCell::new(Vec::new());
         let run = |ladder: Ladder| {

@@ -1,9 +1,11 @@
-//! How far off a prediction may be: by how much figures of its kind were missed that nothing was fitted to
-//! (`catalog/published/errors.csv`, whose held-out rows `softroc reproduce --errors` writes).
+//! The expected error of a prediction, from the errors of similar figures that no parameter was
+//! fitted to (`catalog/published/errors.csv`, whose held-out rows `softroc reproduce --errors`
+//! writes).
 //!
-//! An interval is the error that nine of ten such figures do not exceed, with the correction for how few there are (split conformal
-//! prediction: of `n` errors the `⌈0.9 (n + 1)⌉`-th). To see whether intervals hold, each figure gets that of all *other*
-//! controllers, or, of a drive by itself, of all other drives: what is known of its own is left out.
+//! An interval is the error that nine of ten such figures do not exceed, corrected for small
+//! numbers (split conformal prediction: of `n` errors the `⌈0.9 (n + 1)⌉`-th). To validate the
+//! intervals, each figure gets the interval of all *other* controllers, or for a drive alone of all
+//! other drives: errors of its own device are omitted.
 
 use super::{Report, Reproduced};
 use crate::configuration::Configuration;
@@ -12,14 +14,14 @@ use std::fmt;
 use storagebench::{Access, Profile};
 
 const ERRORS: &str = include_str!("../../../../catalog/published/errors.csv");
-/// What the table begins with.
+/// The header of the table.
 const HEAD: &str = "figure,how,of,kind,error_percent";
-/// How many of a hundred errors an interval holds.
+/// The percentage of errors within an interval.
 const PERCENT: usize = 90;
-/// With fewer than these an interval for nine of ten would have no end.
+/// With fewer figures, an interval for nine of ten is unbounded.
 const FEWEST: usize = 9;
 
-/// What is between the host and the drives.
+/// The device between the host and the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Behind {
     Nothing,
@@ -27,7 +29,7 @@ enum Behind {
     WithCache,
 }
 
-/// What sort of server a prediction is of, and of load: those of one kind are off by about as much.
+/// The kind of a prediction's server and load: predictions of one kind have similar errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     behind: Behind,
@@ -47,7 +49,7 @@ impl Kind {
         Kind { behind, rotates: configuration.rotates(), streams }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the output of [`fmt::Display`].
     fn parse(text: &str) -> Option<Kind> {
         let all = [Behind::Nothing, Behind::WithoutCache, Behind::WithCache].into_iter().flat_map(|behind| {
             [(true, true), (true, false), (false, true), (false, false)].map(|(rotates, streams)| Kind {
@@ -59,7 +61,8 @@ impl Kind {
         all.into_iter().find(|kind| kind.to_string() == text)
     }
 
-    /// Kinds that take in more and more: of a controller all that are not a drive by itself, which is a matter of its own.
+    /// Kinds of increasing width: any controller, but never drives alone, which have errors of
+    /// their own.
     fn wider(self) -> [(String, impl Fn(Kind) -> bool); 3] {
         let alone = |kind: Kind| kind.behind == Behind::Nothing;
         let holds = move |width: u8| {
@@ -97,12 +100,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// By how much a figure was missed that nothing was fitted to, or not when it was missed.
+/// A figure's error, measured while nothing was fitted to it.
 struct Known {
     id: String,
-    /// `held out`: nothing was ever fitted to it. `left out`: a drive was fitted without it.
+    /// `held out`: never used in a fit. `left out`: measured with a fit that omitted it.
     held_out: bool,
-    /// The controller, or of a drive by itself the drive.
+    /// The controller, or for a drive alone the drive.
     of: String,
     kind: Kind,
     percent: f64,
@@ -119,26 +122,31 @@ fn known() -> Result<Vec<Known>> {
         let (id, of, percent) = (id.to_owned(), of.to_owned(), percent.parse().ok()?);
         Some(Known { id, held_out, of, kind: Kind::parse(kind)?, percent })
     };
-    let torn = |line: &str| Error::failed(format!("'{line}' is no row of the errors of predictions"));
+    let torn = |line: &str| {
+        Error::failed(format!(
+            "'{line}' is not a row of the prediction error \
+                                                   table"
+        ))
+    };
     ERRORS.lines().skip(1).map(|line| row(line).ok_or_else(|| torn(line))).collect()
 }
 
-/// What nine of ten predictions of a kind are off by at most.
+/// The error that nine of ten predictions of a kind do not exceed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ExpectedError {
-    /// That much, in percent either way.
+    /// The error, in percent in both directions.
     pub percent: f64,
-    /// How many figures say so.
+    /// The number of figures behind it.
     pub figures: usize,
-    /// Of which kind they are, in words.
+    /// Their kind, in words.
     pub kind: String,
 }
 
-/// What predictions of a kind are off by, as far as figures of others than `own` tell; `None`: too few do.
-/// `own`: the figure and whose it is.
+/// The expected error of a kind from figures other than `own`; `None`: too few. `own`: the figure,
+/// and its device.
 fn expected(known: &[Known], kind: Kind, own: Option<(&str, &str)>) -> Option<ExpectedError> {
     kind.wider().into_iter().find_map(|(kind, holds)| {
-        // What a figure says of a relative of its controller is no other figure.
+        // A figure of a relative of its own controller does not count as another figure.
         let is_own = |known: &Known| own.is_some_and(|(id, of)| known.id == id || known.of == of);
         let others = known.iter().filter(|known| holds(known.kind) && !is_own(known));
         let mut errors: Vec<f64> = others.map(|known| known.percent.abs()).collect();
@@ -149,20 +157,20 @@ fn expected(known: &[Known], kind: Kind, own: Option<(&str, &str)>) -> Option<Ex
     })
 }
 
-/// How far off a prediction of that configuration under that load may be, by what figures of its kind were missed by that nothing was
-/// fitted to. `None`: too few are published.
+/// The expected error of a prediction for this configuration and load, from similar figures that
+/// nothing was fitted to. `None`: too few are published.
 ///
 /// # Errors
-/// When the table of errors is torn: it is part of the program, and a test reads it.
+/// When the table of errors is malformed: it is part of the program, and a test reads it.
 pub fn expected_error(configuration: &Configuration, profile: &Profile) -> Result<Option<ExpectedError>> {
     if configuration.controller.cache.is_none() && configuration.write_back.is_some() {
-        // A cache of SoftROC's own: nobody published any figure of that.
+        // No figures are published for SoftROC's own cache.
         return Ok(None);
     }
     Ok(expected(&known()?, Kind::of(configuration, profile), None))
 }
 
-/// Gives each figure that nothing was fitted to the interval that all others give.
+/// Gives each held-out figure the interval of all other figures.
 pub(super) fn judge(reproduced: &mut [Reproduced]) -> Result<()> {
     let known = known()?;
     let held_out = |figure: &&mut Reproduced| !figure.calibrated && figure.error_percent.is_some();
@@ -176,11 +184,11 @@ pub(super) fn judge(reproduced: &mut [Reproduced]) -> Result<()> {
 }
 
 impl Report {
-    /// The table of errors with those of these figures in place of what it has of figures held out: what `catalog/published/errors.csv`
-    /// is made of when all figures were gone through.
+    /// The table of errors with these figures' held-out rows replaced. With all figures, this is
+    /// the content of `catalog/published/errors.csv`.
     ///
     /// # Errors
-    /// When the table that is built in is torn.
+    /// When the built-in table is malformed.
     pub fn errors(&self) -> Result<String> {
         table(&self.reproduced)
     }
@@ -194,7 +202,7 @@ fn table(reproduced: &[Reproduced]) -> Result<String> {
     rows.extend(left_out.map(|known| row(&known.id, "left out", &known.of, known.kind, known.percent)));
     for figure in reproduced.iter().filter(|figure| !figure.calibrated) {
         if let (Some(place), Some(percent)) = (&figure.place, figure.error_percent) {
-            // Relatives that differ in nothing that matters to a figure are one.
+            // Relatives with no difference relevant to a figure count once.
             let is_told = reproduced.iter().take_while(|other| !std::ptr::eq(*other, figure)).any(|other| {
                 other.id == figure.id && !other.calibrated && other.error_percent == figure.error_percent
             });

@@ -1,5 +1,6 @@
-//! Facts: what documents say of controllers, drives, levels and methods without measuring, beside what the catalog, the
-//! layouts and the methods have (`catalog/published/facts.toml`). They hold that nothing was copied wrongly.
+//! Facts that documents state without a measurement about controllers, drives, levels and methods.
+//! They are compared with the catalog, the layouts and the methods (`catalog/published/facts.toml`)
+//! to detect copying errors.
 
 use super::{Figure, Reproduced, compared};
 use crate::error::{Error, Result};
@@ -19,16 +20,16 @@ struct File {
     fact: Vec<Fact>,
 }
 
-/// All of them.
+/// All facts.
 ///
 /// # Errors
-/// When the file is wrong: it is part of the program, and a test reads it.
+/// When the file is malformed: it is part of the program, and a test reads it.
 pub fn facts() -> Result<Vec<Fact>> {
     let file: File = toml::from_str(FACTS).map_err(Error::failed)?;
     Ok(file.fact)
 }
 
-/// What some things must have.
+/// A value that some objects must have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
@@ -36,15 +37,15 @@ pub struct Fact {
     pub id: String,
     /// `NAME / KEY`, see [`value`].
     pub of: Vec<String>,
-    /// How much; without it, the figure's value. 1 is yes, 0 is no.
+    /// The value; without it, the figure's value. 1 is yes, 0 is no.
     pub is: Option<f64>,
-    /// Why it is not right, where it is not.
+    /// The reason for a known deviation.
     #[serde(default)]
     pub reason: String,
 }
 
 impl Fact {
-    /// What has been said beside what is.
+    /// Compares the stated value with the actual one.
     ///
     /// # Errors
     /// When a name or a key is unknown.
@@ -54,7 +55,7 @@ impl Fact {
             let published = self.is.or(figure.number());
             let published = published.ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
             let mut reproduced = compared(figure, of.clone(), published, found);
-            // Counted, not measured: what is no bound is exact.
+            // Counted, not measured: the value must match exactly, unless it is a bound.
             if self.is.is_some() || reproduced.error_percent.is_some() {
                 reproduced.published = format!("= {published}");
                 reproduced.right = found == published;
@@ -70,18 +71,19 @@ impl Fact {
     }
 }
 
-/// What a thing has, by `NAME / KEY`:
+/// The value of an object, by `NAME / KEY`:
 ///
-/// - a controller: a value of its file; `default_strip_kib`, `largest_strip_kib`; `fast_path` or a level, 1 when it offers it;
+/// - a controller: a value of its file; `default_strip_kib`, `largest_strip_kib`; `fast_path` or a
+///   level, 1 if it offers it;
 /// - a drive: a value of its file; `capacity_gb`;
 /// - a level: `min_drives`; `LEVEL on N drives`: `write_penalty`, `usable_drives`, `survives`, `accesses_per_read`;
-/// - a method: `sequential_percent`, `random_percent` of a volume, `file_gib` for so many drives as it has at least.
+/// - a method: `sequential_percent`, `random_percent` of a volume, `file_gib` for the method's
+///   minimum number of drives.
 ///
 /// # Errors
 /// When a name or a key is unknown.
 pub fn value(catalog: &Catalog, of: &str) -> Result<f64> {
-    let unknown =
-        || Error::failed(format!("'{of}' is no fact; expected NAME / KEY of something that is known"));
+    let unknown = || Error::failed(format!("'{of}' is not a fact; expected NAME / KEY of a known object"));
     let (name, key) = of.split_once(" / ").ok_or_else(unknown)?;
     let found = match name.split_once(" on ") {
         Some((level, drives)) => {

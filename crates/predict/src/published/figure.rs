@@ -13,25 +13,25 @@ pub struct Figure {
     pub id: String,
     /// The document.
     pub doc: String,
-    /// Where it stands there.
+    /// The place in the document.
     pub section: String,
-    /// The controller; empty: none, or any.
+    /// The controller; empty: none or any.
     pub controller: String,
     /// The drive's alias.
     pub drive: String,
-    /// How many drives.
+    /// The number of drives.
     pub drive_count: String,
     /// The level, as the document writes it.
     pub level: String,
-    /// Whatever else was set: `key=value`, separated by semicolons.
+    /// Other settings: `key=value`, separated by semicolons.
     pub settings: String,
     /// The load profiles.
     pub profile: String,
-    /// At how many outstanding I/Os.
+    /// The number of outstanding I/Os.
     pub outstanding: String,
-    /// How many workers put the load on.
+    /// The number of workers.
     pub workers: String,
-    /// What the value is of.
+    /// The quantity of the value.
     pub metric: String,
     /// The value, or the statement.
     pub value: String,
@@ -45,7 +45,7 @@ impl Figure {
         self.value.parse().ok()
     }
 
-    /// What it says, in words.
+    /// The figure in words.
     pub fn words(&self) -> String {
         let value = &self.value;
         match (self.setting("quantity"), self.metric.as_str()) {
@@ -61,10 +61,10 @@ impl Figure {
     }
 }
 
-/// All of them.
+/// All figures.
 ///
 /// # Errors
-/// When the table is torn: it is part of the program, and a test reads it.
+/// When the table is malformed: it is part of the program, and a test reads it.
 pub fn figures() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (number, line) in FIGURES.lines().enumerate().skip(1) {
@@ -73,7 +73,7 @@ pub fn figures() -> Result<Vec<Figure>> {
         let figure = (|| {
             let [id, doc, section, controller, drive, drive_count, level, settings, profile] =
                 [(); 9].map(|()| next());
-            // Access, read share and block are those of the profile.
+            // The profile determines access, read share and block size.
             let (_, _, _) = (next()?, next()?, next()?);
             let [outstanding, workers, metric, value, kind] = [(); 5].map(|()| next());
             Some(Figure {
@@ -100,10 +100,10 @@ pub fn figures() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The figures of a document whose number begins with `only`; without either, all.
+/// The figures of a document, or with numbers that begin with `only`; without either, all.
 ///
 /// # Errors
-/// When there is no such document.
+/// When the document does not exist.
 pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
     let all = figures()?;
     let docs: BTreeSet<&str> = all.iter().map(|figure| figure.doc.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What the papers say of links, reckoned from coding and share.
+//! Calculates link rates as the papers do, from coding and usable share.
 
 use super::{Figure, Reproduced, compared};
 use crate::error::{Error, Result};
@@ -8,20 +8,20 @@ use std::fmt;
 const SAS_6G: DriveLink = DriveLink::Sas { gigabit: 6 };
 const SATA_6G: DriveLink = DriveLink::Sata { gigabit: 6 };
 
-/// All of the theoretical rate.
+/// The full theoretical rate.
 const WHOLE: LinkShares = LinkShares { drive_percent: 100, host_percent: 100 };
 
 /// An interface by itself: `SAS 6G`, `8 x SAS 6G`, `PCIe 2.0 x8`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interface {
-    /// So many lanes to drives.
+    /// This many lanes to drives.
     Drives(DriveLink, u64),
-    /// The way to the host.
+    /// The link to the host.
     Host(HostLink),
 }
 
 impl Interface {
-    /// Reads one.
+    /// Parses an interface.
     ///
     /// # Errors
     /// When it has another form.
@@ -34,7 +34,7 @@ impl Interface {
         Ok(Interface::Drives(link.parse().map_err(Error::refused)?, lanes))
     }
 
-    /// What it carries.
+    /// The usable rate.
     pub fn mib_per_s(self, shares: LinkShares) -> f64 {
         let bytes_per_s = match self {
             Interface::Drives(link, lanes) => link.bytes_per_s(shares) * lanes,
@@ -43,7 +43,7 @@ impl Interface {
         bytes_per_s as f64 / f64::from(1 << 20)
     }
 
-    /// Bits per second on the wire, coding and all.
+    /// Bits per second on the wire, including coding.
     fn wire_bits_per_s(self) -> f64 {
         match self {
             Interface::Drives(link, lanes) => (link.wire_bits_per_s() * lanes) as f64,
@@ -67,7 +67,7 @@ impl fmt::Display for Interface {
     }
 }
 
-/// What a document reckons that links carry in practice; one that does not say so means their theoretical rates.
+/// The usable share of links by a document; documents without a statement use theoretical rates.
 pub fn shares(doc: &str) -> LinkShares {
     match doc {
         "fujitsu2013" | "sx940" => LinkShares::IN_2013,
@@ -76,7 +76,8 @@ pub fn shares(doc: &str) -> LinkShares {
     }
 }
 
-/// A row about links: of a table of what they carry, or about their coding and share. `None`: it is about something else.
+/// Reproduces a row about links: from a table of link rates, or about coding and share. `None`: not
+/// about links.
 pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Result<Vec<Reproduced>>> {
     match (figure.metric.as_str(), figure.setting("quantity")) {
         ("limit_mib_s", Some(quantity)) if quantity.contains("memory bandwidth") => None,
@@ -98,11 +99,11 @@ fn published(figure: &Figure) -> Result<f64> {
     figure.number().ok_or_else(|| Error::refused("no single value is published"))
 }
 
-/// A row of the tables: an interface by itself, or a side of a controller.
+/// A table row: a single interface, or one side of a controller.
 fn limit(catalog: &Catalog, figure: &Figure) -> Result<Vec<Reproduced>> {
     let reckons = figure.kind == "theoretical" || shares(&figure.doc) != WHOLE;
     if !reckons {
-        return Err(Error::refused("the document does not say how it reckons"));
+        return Err(Error::refused("the document does not state its calculation"));
     }
     let shares = if figure.kind == "theoretical" { WHOLE } else { shares(&figure.doc) };
     let (what, interface) = match figure.setting("interface") {
@@ -111,12 +112,12 @@ fn limit(catalog: &Catalog, figure: &Figure) -> Result<Vec<Reproduced>> {
     };
     let (value, carried) = (published(figure)?, interface.mib_per_s(shares));
     let mut reproduced = compared(figure, what, value, carried);
-    // The tables are exact: within what rounding leaves, 1 MB/s on each of the (up to eight) links.
+    // The tables are exact except for rounding: 1 MB/s on each of up to eight links.
     reproduced.right = (carried - value).abs() <= 1.0 + value / 1000.0;
     Ok(vec![reproduced])
 }
 
-/// An interface as a table names it, with its lanes in columns of their own.
+/// An interface by its name in a table, which has the lanes in separate columns.
 fn named(text: &str, figure: &Figure) -> Result<Interface> {
     let text = text.split(" / ").next().unwrap_or(text).trim_end_matches(" per port");
     let whole = |text: &str| text.split(' ').count() == 3;
@@ -132,7 +133,7 @@ fn named(text: &str, figure: &Figure) -> Result<Interface> {
     }
 }
 
-/// A side of a controller: of one that the catalog has, otherwise as the row itself says.
+/// One side of a controller: from the catalog if possible, otherwise from the row.
 fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
     let (count, name) = match figure.controller.split_once(" x ") {
         Some((count, name)) => (count.parse().unwrap_or(1), name),
@@ -143,7 +144,12 @@ fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
         Ok(controller) => side_of(controller, count, drives),
         Err(_) => side_as_written(figure, drives)?,
     };
-    let interface = match interface.ok_or_else(|| Error::refused("it has no link of its own there"))? {
+    let interface = match interface.ok_or_else(|| {
+        Error::refused(
+            "it has no separate link \
+                                                            there",
+        )
+    })? {
         Interface::Drives(link, lanes) if figure.setting("condition").is_some() => {
             Interface::Drives(link.negotiated(SAS_6G).unwrap_or(link), lanes)
         }
@@ -183,7 +189,7 @@ fn side_as_written(figure: &Figure, drives: bool) -> Result<Option<Interface>> {
     }
 }
 
-/// A figure that holds for whole kinds of links: one of each.
+/// A figure for whole kinds of links: checked for one link of each kind.
 fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Result<Vec<Reproduced>> {
     let (said, wanted) = (figure.setting("interface").unwrap_or_default(), published(figure)?);
     let host = |dmi, generation| Interface::Host(HostLink { dmi, generation, lanes: 1 });
@@ -209,7 +215,7 @@ fn wide_port(figure: &Figure) -> Result<Vec<Reproduced>> {
     Ok(vec![compared_closely(figure, what, published(figure)?, ratio(shares(&figure.doc)))])
 }
 
-/// What is on the wire, in GB/s.
+/// The raw rate on the wire, in GB/s.
 fn raw(figure: &Figure) -> Result<Vec<Reproduced>> {
     let interface = Interface::parse(figure.setting("interface").unwrap_or_default())?;
     let value = figure.value.trim_end_matches(" GB/s").parse();
@@ -218,7 +224,7 @@ fn raw(figure: &Figure) -> Result<Vec<Reproduced>> {
     Ok(vec![compared_closely(figure, what, value, interface.wire_bits_per_s() / 8e9)])
 }
 
-/// Shares are stated to two digits.
+/// Shares have two published digits.
 fn compared_closely(figure: &Figure, what: String, value: f64, reckoned: f64) -> Reproduced {
     let mut reproduced = compared(figure, what, value, reckoned);
     reproduced.right = (reckoned - value).abs() <= value / 100.0;

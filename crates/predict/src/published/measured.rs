@@ -1,16 +1,16 @@
-//! Figures whose row says all that must be known to run them.
+//! Figures whose row contains all data for a run.
 
 use super::{Case, Figure, Metric, Reproduced, Runner, compared};
 use crate::error::{Error, Result};
 use models::{Catalog, DriveLink};
 
-/// What is to be run for a figure.
+/// The runs for a figure.
 #[derive(Debug)]
 pub struct Measured {
     metric: Metric,
-    /// What is published.
+    /// The published value.
     value: f64,
-    /// For each controller what it is called, and the cases of which the best counts.
+    /// For each controller its name, and the cases, of which the best counts.
     runs: Vec<(String, Vec<Case>)>,
 }
 
@@ -18,25 +18,30 @@ impl Measured {
     /// Reads a row.
     ///
     /// # Errors
-    /// What it does not say, or what the catalog lacks.
+    /// When the row or the catalog is incomplete.
     pub fn of(catalog: &Catalog, figure: &Figure) -> Result<Measured> {
         let missing = |what: &str| Error::refused(what);
         let metric = match figure.metric.as_str() {
             "iops" => Metric::Iops,
             "throughput_mib_s" => Metric::Throughput,
-            _ => return Err(missing("a statement that has no case")),
+            _ => return Err(missing("a statement without a case")),
         };
         let value = figure.number().ok_or_else(|| missing("no single value is published"))?;
         if !matches!(figure.doc.as_str(), "fujitsu2013" | "fujitsu2016" | "sx940") {
             return Err(missing("the method of this document is not modelled"));
         }
         if figure.drive.is_empty() || catalog.drive(&figure.drive).is_err() {
-            return Err(missing("which drives is not said, or they are not in the catalog"));
+            return Err(missing("the drives are not stated, or are not in the catalog"));
         }
-        let count: u32 = figure.drive_count.parse().map_err(|_| missing("how many drives is not said"))?;
+        let count: u32 = figure.drive_count.parse().map_err(|_| {
+            missing(
+                "the number of drives is \
+                                                            not stated",
+            )
+        })?;
         let single = figure.controller.is_empty() && count == 1;
         if figure.controller.is_empty() && !single {
-            return Err(missing("which controller is not said"));
+            return Err(missing("the controller is not stated"));
         }
         let controllers: Vec<&str> =
             if single { vec!["direct"] } else { figure.controller.split('|').collect() };
@@ -57,7 +62,7 @@ impl Measured {
     /// Runs it.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When a case cannot be configured.
     pub fn run(&self, runner: &Runner<'_>, figure: &Figure) -> Result<Vec<Reproduced>> {
         let mut found = Vec::new();
         for (what, cases) in &self.runs {
@@ -90,8 +95,9 @@ fn cases(figure: &Figure, head: &str, settings: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What was set: the drives' caches, for the paper of 2016 off on SAS disks in arrays, else on; and what the row says of a
-/// controller's cache. Presets that it names are what a controller does unless it is told otherwise.
+/// The settings of a row. The drives' caches are off for SAS disks in arrays of the 2016 paper,
+/// otherwise on. The controller's cache follows the row. A preset that the row names is also the
+/// controller's default.
 fn settings(catalog: &Catalog, figure: &Figure, controller: &str, single: bool) -> String {
     let sas_disk = catalog
         .drive(&figure.drive)

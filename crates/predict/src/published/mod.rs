@@ -1,30 +1,32 @@
-//! Published measurements beside predictions.
+//! Compares published measurements with predictions.
 //!
-//! [`select`] takes the figures of one document or all of them; [`compare`] puts what the models say beside each, and
-//! lists those that it cannot, with what is missing.
+//! [`select`] returns the figures of one document or of all; [`compare`] adds the models'
+//! prediction to each. Figures without one are listed with the reason.
 //!
-//! - A *figure* that the catalog can configure is run as it was measured: published, predicted, error, and whether it was
-//!   used to calibrate.
-//! - A *statement* ("A ahead of B") is a ratio between two cases that must lie between bounds
+//! - A *figure* that the catalog can configure is run by the published method: published,
+//!   predicted, error, and whether it was used to calibrate.
+//! - A *statement* ("A ahead of B") is a ratio between two cases with bounds
 //!   (`catalog/published/statements`).
-//! - A *link* is reckoned from its coding and share.
-//! - A *fact* (how many drives a controller takes, what a level's writes cost) is looked up (`catalog/published/facts.toml`).
-//! - What is not covered is listed with what is missing (`catalog/published/uncovered.toml`). A test holds that every
-//!   figure is either covered or listed.
+//! - A *link* rate is calculated from coding and share.
+//! - A *fact* (a controller's maximum of drives, the write penalty of a level) is looked up
+//!   (`catalog/published/facts.toml`).
+//! - Figures that are not covered are listed with the missing data
+//!   (`catalog/published/uncovered.toml`). A test ensures that every figure is either covered or
+//!   listed.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `figure` | [`Figure`]: a row of the published figures |
-//! | `measured` | figures whose row says all that must be known to run them |
-//! | `statements` | ratios, and figures whose configuration only the text implies |
-//! | `term` | what a statement speaks of: a case or a link |
-//! | `case` | a configuration under a load, in a line; the runner that runs each case once |
-//! | `links` | what links carry, reckoned |
-//! | `expected` | how far off predictions of a kind are |
-//! | `summary` | how good all of them are |
-//! | `page` | the page of pictures |
-//! | `facts` | what the catalog, the layouts and the methods have |
-//! | `uncovered` | what is missing for the rest |
+//! | `measured` | figures whose row contains all data for a run |
+//! | `statements` | ratios, and figures whose configuration follows from the text |
+//! | `term` | the operand of a statement: a case or a link |
+//! | `case` | a configuration under a load, in a line; the runner, which runs each case once |
+//! | `links` | calculated link rates |
+//! | `expected` | the expected error of a kind of prediction |
+//! | `summary` | the accuracy of all predictions |
+//! | `page` | the HTML page of charts |
+//! | `facts` | values of the catalog, the layouts and the methods |
+//! | `uncovered` | the missing data for other figures |
 
 mod case;
 mod expected;
@@ -40,7 +42,7 @@ mod term;
 mod tests;
 mod uncovered;
 
-pub use case::Place;
+pub use case::Conditions;
 pub(crate) use case::{Case, Metric, Runner};
 pub use expected::{ExpectedError, expected_error};
 pub use figure::{Figure, figures, select};
@@ -57,78 +59,79 @@ use statements::{Expected, Said, Statement};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a point is measured, with and without a spindle: errors of a percent or less.
+/// The runtime of a point, with and without a spindle: errors of at most about a percent.
 pub(crate) const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
 
-/// A bound counts as kept within so much.
+/// The tolerance of a bound.
 const SLACK: f64 = 0.03;
 
-/// What became of a figure.
+/// The comparison of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reproduced {
     /// Its number.
     pub id: String,
-    /// What was run.
+    /// The case that was run.
     pub what: String,
-    /// What is published: a value, or bounds.
+    /// The published value or bounds.
     pub published: String,
-    /// The statement that the bounds are of, in words.
+    /// The statement behind the bounds, in words.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub statement: String,
-    /// What the models say.
+    /// The models' value.
     pub predicted: f64,
-    /// Where that was measured, if it was run.
+    /// The conditions of the measurement, for figures that were run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
-    /// The published value, where one is.
+    pub place: Option<Conditions>,
+    /// The published value, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// How far that is off, in percent, where one value is published.
+    /// The error in percent, if a single value is published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
-    /// How far off nine of ten predictions of its kind are at most, behind other controllers; of figures that nothing was fitted to.
+    /// The error that nine of ten similar predictions behind other controllers do not exceed; only
+    /// for figures that nothing was fitted to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_percent: Option<f64>,
     /// Whether parameters were fitted to it.
     pub calibrated: bool,
-    /// Whether it is right: within the bounds, or within 15 %.
+    /// Whether the prediction is right: within the bounds, or within 15 %.
     pub right: bool,
-    /// Why it is not.
+    /// The reason for a deviation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// A figure that is not covered.
+/// A figure without a prediction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Missing {
     /// Its number.
     pub id: String,
-    /// What is missing for it.
+    /// The reason.
     pub reason: String,
 }
 
-/// Figures beside what the models say.
+/// Figures compared with the models.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Those that are covered, in the order of the figures; one may be compared several times.
+    /// The covered figures in order; one figure may have several comparisons.
     pub reproduced: Vec<Reproduced>,
-    /// The others.
+    /// The figures without a prediction.
     pub missing: Vec<Missing>,
 }
 
-/// How a figure is covered.
+/// The method that covers a figure.
 enum Coverage<'a> {
-    /// By statements and facts.
+    /// Statements and facts.
     Said(Vec<&'a Statement>, Vec<&'a Fact>),
-    /// By reckoning a link.
+    /// The calculation of a link.
     Link(Vec<Reproduced>),
-    /// By a run as its row says.
+    /// A run with the data of its row.
     Measured(Measured),
-    /// Not.
+    /// None, with the reason.
     Missing(String),
 }
 
-/// All that is known of the figures besides their rows.
+/// All data about the figures in addition to their rows.
 struct Published {
     said: Said,
     facts: Vec<Fact>,
@@ -141,7 +144,7 @@ impl Published {
         Ok(Published { said: statements::said()?, facts: facts::facts()?, uncovered })
     }
 
-    /// How a figure is covered; nothing is run for it.
+    /// Determines the coverage of a figure, without a run.
     fn coverage(&self, catalog: &Catalog, figure: &Figure) -> Coverage<'_> {
         let statements: Vec<&Statement> =
             self.said.statements.iter().filter(|statement| statement.id == figure.id).collect();
@@ -187,11 +190,11 @@ impl Published {
     }
 }
 
-/// Puts what the models say beside figures, on as many threads as the machine has. Progress begins and ends each figure.
+/// Compares figures with the models, in parallel. Progress begins and ends each figure.
 ///
 /// # Errors
-/// When the tables of statements, facts or uncovered figures contradict themselves: they are part of the program. What
-/// cannot be configured with the catalog is among the missing.
+/// When the tables of statements, facts or uncovered figures are inconsistent: they are part of the
+/// program. Figures that the catalog cannot configure are listed as missing.
 pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) -> Result<Report> {
     let published = Published::read()?;
     let runner = Runner::new(catalog, RUNTIMES);
@@ -199,7 +202,7 @@ pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) 
         progress(Progress::Begins(&figure.id));
         let outcome = published.reproduce(&runner, figure);
         progress(Progress::OneDone);
-        // What cannot be configured, with a catalog of one's own, is missing too.
+        // With a user's own catalog, figures that cannot be configured are missing too.
         outcome.unwrap_or_else(|error| Err(error.to_string()))
     });
     let mut report = Report { reproduced: Vec::new(), missing: Vec::new() };
@@ -213,7 +216,7 @@ pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) 
     Ok(report)
 }
 
-/// Whether any number of the catalog says that it was fitted to a figure.
+/// Whether a catalog value was fitted to this figure.
 fn is_used(catalog: &Catalog, id: &str) -> bool {
     let drives = catalog.drives.iter().flat_map(|drive| &drive.values);
     let controllers = catalog.controllers.iter().flat_map(|controller| &controller.values);
@@ -222,7 +225,7 @@ fn is_used(catalog: &Catalog, id: &str) -> bool {
     })
 }
 
-/// A figure beside what the models say.
+/// Compares a figure with the models' value.
 fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reproduced {
     let error = (predicted / value - 1.0) * 100.0;
     let (published, error_percent, right) = match figure.kind.as_str() {
@@ -248,7 +251,7 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
     }
 }
 
-/// A figure that statements describe: a term beside its value or beside bounds, or ratios of two terms.
+/// A figure with statements: a term against its value or bounds, or ratios of two terms.
 fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Result<Vec<Reproduced>> {
     let mut found = Vec::new();
     for statement in said {

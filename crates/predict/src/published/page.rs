@@ -1,5 +1,5 @@
-//! One page of pictures, laid out as the papers lay theirs out: for the drives and the level of each document bars per load and
-//! controller, what is published beside what is predicted; then all statements.
+//! An HTML page of charts in the layout of the papers. For the drives and level of each document:
+//! bars per load and controller, published and predicted. Then all statements.
 
 use super::{Figure, Report, Reproduced, Summary};
 use std::collections::BTreeMap;
@@ -8,16 +8,16 @@ use storagebench::number_text as number;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Text inside an element.
+/// Escapes text for an element.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A picture: drives and a level under loads.
+/// A chart: drives and a level under loads.
 type Loads<'a> = BTreeMap<&'a str, Vec<&'a Reproduced>>;
 
 impl Report {
-    /// The page; `figures` are where documents of figures are found.
+    /// The page; `figures` gives the documents of figures.
     pub fn page(&self, figures: &[Figure]) -> String {
         let documents: BTreeMap<&str, &str> =
             figures.iter().map(|figure| (figure.id.as_str(), figure.doc.as_str())).collect();
@@ -53,25 +53,27 @@ fn head(page: &mut String, report: &Report) {
          <title>Published and predicted</title>\n<style>\n{STYLE}</style>\n<main>\n<h1>Published and predicted</h1>\n\
          <p class=\"lead\">{}</p>\n\
          <ul class=\"legend\"><li><span class=\"swatch published\"></span>published</li>\
-         <li><span class=\"swatch predicted\"></span>predicted, nothing fitted to it; the line: where nine of ten are</li>\
-         <li><span class=\"swatch fitted\"></span>predicted, parameters fitted to it</li></ul>\n",
+         <li><span class=\"swatch predicted\"></span>predicted (not used in a fit); the line \
+         marks the 90 % interval</li><li><span class=\"swatch fitted\"></span>predicted (used in \
+         a fit)</li></ul>\n",
         lead(&report.summary()),
     );
 }
 
-/// How good all of it is; of what there is none nothing is said.
+/// The accuracy of all figures, without empty groups.
 fn lead(summary: &Summary) -> String {
     let (free, fitted, said) = (summary.held_out, summary.fitted, summary.statements);
     let mut sentences = Vec::new();
     if free.values > 0 {
         sentences.push(format!(
-            "Of {} values that nothing was fitted to half are at most {:.1} % off, nine of ten {:.1} %.",
+            "Of {} values that were not used in a fit, half are at most {:.1} % off, nine of ten \
+             {:.1} %.",
             free.values, free.median, free.ninth
         ));
     }
     if fitted.values > 0 {
         sentences.push(format!(
-            "{} values that parameters were fitted to are at most {:.1} % off.",
+            "{} values that were used in a fit are at most {:.1} % off.",
             fitted.values, fitted.worst
         ));
     }
@@ -86,7 +88,7 @@ fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
     for (load, figures) in loads {
         let unit = figures.first().and_then(|figure| figure.place.as_ref()).map_or("", |place| place.unit);
         let _ = writeln!(page, "<h4>{}, {unit}</h4>", escape(load));
-        // A load's bars share a scale: in one unit, with room for what may be expected.
+        // The bars of a load share one scale, with space for the expected errors.
         let most = |figure: &&Reproduced| {
             let [_, high] = between(figure.predicted, figure.expected_percent.unwrap_or(0.0));
             figure.value.unwrap_or(0.0).max(high.unwrap_or(figure.predicted))
@@ -99,13 +101,14 @@ fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
     page.push_str("</section>\n");
 }
 
-/// Between what values a figure is whose prediction may be off by so much of the *figure*. An error of all of it has no upper end.
+/// The range of a figure whose prediction may differ by that percentage of the *figure*. An error
+/// of 100 % has no upper bound.
 fn between(predicted: f64, percent: f64) -> [Option<f64>; 2] {
     let part = percent / 100.0;
     [Some(predicted / (1.0 + part)), (part < 1.0).then(|| predicted / (1.0 - part))]
 }
 
-/// What is published of a figure, and what is predicted.
+/// The published and the predicted bar of a figure.
 fn pair(page: &mut String, figure: &Reproduced, top: f64) {
     let controller = figure.place.as_ref().map_or("", |place| place.controller.as_str());
     let error = match (figure.error_percent, figure.right) {

@@ -1,5 +1,5 @@
-//! What only the text of the papers says: statements as ratios of two terms, figures whose configuration the text
-//! implies, and why a figure is not right (`catalog/published/statements`).
+//! Data from the text of the papers: statements as ratios of two terms, figures whose configuration
+//! follows from the text, and reasons for deviations (`catalog/published/statements`).
 
 use super::case::Metric;
 use super::term::Term;
@@ -16,46 +16,46 @@ const FILES: [&str; 5] = [
     include_str!("../../../../catalog/published/statements/reviews.toml"),
 ];
 
-/// A term beside what it must be.
+/// A term with its expected value.
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// The figure's number.
     pub id: String,
-    /// What is looked at.
+    /// The term to evaluate.
     pub term: Term,
-    /// What it must be.
+    /// The expected value.
     pub expected: Expected,
-    /// Which of its figures.
+    /// The quantity.
     pub metric: Metric,
-    /// What of the figure is looked at, or what was assumed.
+    /// The checked part of the figure, or an assumption.
     pub note: String,
-    /// Why it is not right, where it is not.
+    /// The reason for a known deviation.
     pub reason: String,
 }
 
-/// What a term must be.
+/// The expected value of a term.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// The figure's value.
     Figure,
     /// Between two values.
     Between([f64; 2]),
-    /// So much of another term.
+    /// A multiple of another term.
     Ratio(Term, [f64; 2]),
 }
 
-/// A figure that needs no statement to be reproduced, and is not right.
+/// A figure that is reproduced without a statement, with a known deviation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wrong {
     /// The figure's number.
     pub id: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A statement as it is written. In `case` and `against` a `{name}` stands for each of the values of that name in `with`
-/// in turn.
+/// A statement in its file form. In `case` and `against`, `{name}` represents each value of that
+/// name in `with` in turn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -83,19 +83,19 @@ struct File {
     wrong: Vec<Wrong>,
 }
 
-/// All that the files say.
+/// The content of all files.
 #[derive(Debug)]
 pub struct Said {
-    /// In their order.
+    /// In file order.
     pub statements: Vec<Statement>,
-    /// In their order.
+    /// In file order.
     pub wrong: Vec<Wrong>,
 }
 
 /// Reads the files.
 ///
 /// # Errors
-/// When one is wrong: they are part of the program, and a test reads them.
+/// When a file is malformed: the files are part of the program, and a test reads them.
 pub fn said() -> Result<Said> {
     let mut said = Said { statements: Vec::new(), wrong: Vec::new() };
     for text in FILES {
@@ -108,7 +108,7 @@ pub fn said() -> Result<Said> {
     Ok(said)
 }
 
-/// One for each combination of what its names stand for.
+/// Expands a statement to all combinations of its names' values.
 fn each(written: &Written) -> Vec<Written> {
     let mut all = vec![Written { with: BTreeMap::new(), ..written.clone() }];
     for (name, values) in &written.with {

@@ -1,19 +1,19 @@
-//! How good predictions are in all.
+//! The overall accuracy of predictions.
 
 use super::{Report, Reproduced};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How far values are off, in percent either way.
+/// The distribution of errors, in percent in both directions.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Errors {
-    /// How many there are.
+    /// The number of values.
     pub values: usize,
-    /// What half of them are off by at most.
+    /// The median error.
     pub median: f64,
-    /// What nine of ten are.
+    /// The 90th percentile.
     pub ninth: f64,
-    /// What all are.
+    /// The maximum error.
     pub worst: f64,
 }
 
@@ -21,7 +21,7 @@ impl Errors {
     fn of<'a>(figures: impl Iterator<Item = &'a Reproduced>) -> Errors {
         let mut errors: Vec<f64> = figures.filter_map(|figure| figure.error_percent).map(f64::abs).collect();
         errors.sort_by(f64::total_cmp);
-        // The least error that so many of a hundred do not exceed.
+        // The smallest error that this percentage of values does not exceed.
         let quantile = |percent: usize| {
             let place = (errors.len() * percent).div_ceil(100).saturating_sub(1);
             errors.get(place).copied().unwrap_or(0.0)
@@ -30,12 +30,12 @@ impl Errors {
     }
 }
 
-/// So many of so many.
+/// A count out of a total.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Share {
-    /// How many are.
+    /// The count.
     pub kept: usize,
-    /// Of how many.
+    /// The total.
     pub all: usize,
 }
 
@@ -47,33 +47,33 @@ impl Share {
         })
     }
 
-    /// In percent; of nothing all.
+    /// The percentage; 100 for an empty total.
     pub fn percent(self) -> f64 {
         if self.all == 0 { 100.0 } else { self.kept as f64 / self.all as f64 * 100.0 }
     }
 }
 
-/// How good all of a report is.
+/// The accuracy of a whole report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// What was run, and parameters were fitted to.
+    /// Runs with fitted parameters.
     pub fitted: Errors,
-    /// What was run, and nothing was fitted to.
+    /// Runs that were not used in a fit.
     pub held_out: Errors,
-    /// What was reckoned: links, and what is looked up.
+    /// Calculated values: links and facts.
     pub reckoned: Errors,
-    /// Of what nothing was fitted to, how many are within the interval that errors behind other controllers give.
+    /// The held-out values within the interval from errors behind other controllers.
     pub covered: Share,
-    /// Bounds: ratios of runs, and values that must lie somewhere.
+    /// Bounds: ratios of runs, and values with limits.
     pub bounds: Share,
-    /// Figures that are statements, each right when all of its bounds are.
+    /// Statements, each right if all its bounds hold.
     pub statements: Share,
-    /// Figures that are not covered.
+    /// Figures without a prediction.
     pub missing: usize,
 }
 
 impl Report {
-    /// How good it is.
+    /// Summarises the report.
     pub fn summary(&self) -> Summary {
         let run = |calibrated: bool| {
             let wanted =

@@ -1,6 +1,6 @@
-//! What a statement speaks of: a case that is run, or a link.
+//! An operand of a statement: a case to run, or a link.
 
-use super::case::{Case, Metric, Place, Runner};
+use super::case::{Case, Conditions, Metric, Runner};
 use super::links::{Interface, shares};
 use crate::error::Result;
 
@@ -9,15 +9,15 @@ use crate::error::Result;
 pub enum Term {
     /// A configuration under a load.
     Case(Box<Case>),
-    /// What a link carries in practice, as the statement's document reckons.
+    /// The usable rate of a link, calculated as the statement's document does.
     Link(Interface),
 }
 
 impl Term {
-    /// Reads one.
+    /// Parses a term.
     ///
     /// # Errors
-    /// When it is neither.
+    /// When it is neither a case nor a link.
     pub fn parse(text: &str) -> Result<Term> {
         match text.strip_prefix("link ") {
             Some(link) => Interface::parse(link).map(Term::Link),
@@ -33,21 +33,21 @@ impl Term {
         }
     }
 
-    /// Where a case stands; `None`: it is a link.
+    /// The conditions of a case; `None`: it is a link.
     ///
     /// # Errors
-    /// What cannot be configured.
-    pub fn place(&self, runner: &Runner<'_>, metric: Metric) -> Result<Option<Place>> {
+    /// When the case cannot be configured.
+    pub fn place(&self, runner: &Runner<'_>, metric: Metric) -> Result<Option<Conditions>> {
         match self {
             Term::Case(case) => case.place(runner.catalog(), metric).map(Some),
             Term::Link(_) => Ok(None),
         }
     }
 
-    /// What it comes to in a document.
+    /// The value of the term by the rules of a document.
     ///
     /// # Errors
-    /// What cannot be configured.
+    /// When the case cannot be configured.
     pub fn value(&self, runner: &Runner<'_>, metric: Metric, doc: &str) -> Result<f64> {
         match self {
             Term::Case(case) => runner.value(case, metric),

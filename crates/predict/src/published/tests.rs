@@ -1,10 +1,10 @@
-//! What published figures and the models must hold of each other, in virtual time.
+//! Consistency of published figures and models, in virtual time.
 
 use super::*;
 use models::DriveSpec;
 use models::catalog::DriveKind;
 
-/// Short runs: the papers' tolerance leaves room for their noise.
+/// Short runs: the papers' tolerance exceeds their noise.
 const SHORT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(120));
 
 #[test]
@@ -81,7 +81,7 @@ fn every_case_of_a_statement_can_be_configured() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What needs no run: right, or it is known why not.
+/// Figures that need no run are right, or the reason for the deviation is known.
 #[test]
 fn links_and_facts_are_exact() {
     let (catalog, published) = (Catalog::builtin(), Published::read().unwrap());
@@ -113,7 +113,7 @@ fn cacheless_controllers_are_as_published() {
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == id).unwrap();
         let found = published.reproduce(&runner, figure).unwrap().unwrap();
-        // What is known to be wrong says why.
+        // Known deviations have a reason.
         wrong.extend(found.into_iter().filter(|found| !found.right && found.reason.is_empty()));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

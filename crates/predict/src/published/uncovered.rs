@@ -1,4 +1,4 @@
-//! What is not covered, and what is missing for it (`catalog/published/uncovered.toml`).
+//! Figures without a prediction, and the missing data (`catalog/published/uncovered.toml`).
 
 use super::Figure;
 use crate::error::{Error, Result};
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 const UNCOVERED: &str = include_str!("../../../../catalog/published/uncovered.toml");
 
-/// Figures that lack the same.
+/// Figures with the same missing data.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uncovered {
-    /// What is missing.
+    /// The missing data.
     missing: String,
-    /// Their numbers; `f13-188..f13-199` is all from the one to the other.
+    /// Their numbers; `f13-188..f13-199` is an inclusive range.
     ids: Vec<String>,
 }
 
@@ -23,10 +23,11 @@ struct File {
     uncovered: Vec<Uncovered>,
 }
 
-/// What is missing, by the numbers of figures.
+/// The missing data by figure number.
 ///
 /// # Errors
-/// When the file names a figure that there is not, or one twice: it is part of the program, and a test reads it.
+/// When the file names an unknown figure, or one twice: it is part of the program, and a test reads
+/// it.
 pub fn uncovered(figures: &[Figure]) -> Result<BTreeMap<String, String>> {
     let file: File = toml::from_str(UNCOVERED).map_err(Error::failed)?;
     let place = |id: &str| {

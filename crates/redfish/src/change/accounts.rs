@@ -1,17 +1,17 @@
 //! Sessions and accounts.
 
-use super::body::Sent;
-use super::{Asked, Change, Read, Then, change};
+use super::body::Properties;
+use super::{Change, Operation, Read, ResponseKind, change};
 use crate::access::account_uri;
 use crate::answer::{Answer, Request, Response};
 use crate::message::{self, Message};
 use access::{AccountChange, Action, Caller, Password, Role};
 
-/// What is told of accounts, and not changed that way.
+/// Read-only properties of accounts.
 const READABLE: &[&str] =
     &["Id", "Name", "Locked", "AccountTypes", "Links", "Description", "Actions", "Certificates"];
 
-/// Whether somebody may do that.
+/// Whether the caller has the permission.
 pub(super) fn check(caller: &Caller, action: Action, path: &str) -> Result<(), Box<Response>> {
     caller.may(action).map_err(|refusal| {
         let (status, messages) = message::of_refusal(&refusal, path);
@@ -23,9 +23,9 @@ fn role(text: &str) -> Option<Role> {
     Role::ALL.into_iter().find(|role| role.in_redfish() == text)
 }
 
-/// A session is opened.
+/// Opens a session.
 pub(super) fn sign_in(request: &Request<'_>) -> Read {
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let (name, password) = (sent.text("UserName"), sent.text("Password"));
     sent.rest(&[]);
     let (Some(name), Some(password)) = (name.clone(), password.clone()) else {
@@ -38,13 +38,13 @@ pub(super) fn sign_in(request: &Request<'_>) -> Read {
         return Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])])));
     };
     sent.all_good()?;
-    change(Asked::OpenSession { name, password: Password::new(password) }, Then::Session)
+    change(Operation::OpenSession { name, password: Password::new(password) }, ResponseKind::Session)
 }
 
-/// An account is made.
+/// Adds an account.
 pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     check(caller, Action::Accounts, request.path)?;
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let (name, password) = (sent.text("UserName"), sent.text("Password").map(Password::new));
     let role = sent.word("RoleId", role);
     let enabled = sent.flag("Enabled").unwrap_or(true);
@@ -52,7 +52,7 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     if sent.flag("Locked") == Some(true) {
         sent.refuse("Locked", Message::base("PropertyValueError", &["Locked"]));
     }
-    // There is one kind of account.
+    // Only one account type is supported.
     if let Some(types) = sent.take("AccountTypes")
         && types != serde_json::json!(["Redfish"])
     {
@@ -71,15 +71,19 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
         return Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])])));
     };
     let uri = account_uri(&name);
-    change(Asked::AddAccount { name, role, password, must_change, enabled }, Then::Made(Some(uri)))
+    change(
+        Operation::AddAccount { name, role, password, must_change, enabled },
+        ResponseKind::Made(Some(uri)),
+    )
 }
 
-/// An account is changed.
+/// Changes an account.
 pub(super) fn set(caller: &Caller, name: &str, request: &Request<'_>) -> Read {
     let is_own = caller.account.as_deref() == Some(name);
-    // Of accounts of others somebody without the right learns nothing, whatever they send.
+    // The permission is checked first, so that callers without it learn nothing about other
+    // accounts.
     check(caller, if is_own { Action::OwnPassword } else { Action::Accounts }, request.path)?;
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let password = sent.text("Password").map(Password::new);
     let mut change = AccountChange {
         name: sent.text("UserName"),
@@ -104,6 +108,6 @@ pub(super) fn set(caller: &Caller, name: &str, request: &Request<'_>) -> Read {
         check(caller, Action::Accounts, request.path)?;
     }
     let uri = account_uri(change.name.as_deref().unwrap_or(name));
-    let asked = Asked::SetAccount { name: name.to_owned(), change, password };
-    Ok(Answer::Change(Box::new(Change { asked, then: Then::Show(uri), left_out: sent.wrong })))
+    let asked = Operation::SetAccount { name: name.to_owned(), change, password };
+    Ok(Answer::Change(Box::new(Change { asked, then: ResponseKind::Show(uri), left_out: sent.wrong })))
 }

@@ -1,29 +1,29 @@
-//! What a request sends, read property by property: what is wrong with one is kept for the answer.
+//! The body of a request, read by property; errors are collected for the response.
 
 use super::told;
 use crate::answer::{Request, Response};
 use crate::message::Message;
 use serde_json::{Map, Value};
 
-/// How deep what is sent may be.
+/// Maximum nesting depth of a body.
 const DEEPEST: usize = 16;
 
-/// The properties that are not read yet, and what was wrong with those that are.
-pub(super) struct Sent {
+/// The unread properties, and the errors of the others.
+pub(super) struct Properties {
     left: Map<String, Value>,
     pub(super) wrong: Vec<(String, Message)>,
-    /// How many could be used.
+    /// Number of valid properties.
     pub(super) used: usize,
-    /// Whether nothing was sent but what is told of resources.
+    /// Whether the body has only annotations.
     pub(super) is_empty: bool,
 }
 
-impl Sent {
-    /// Reads what is sent.
+impl Properties {
+    /// Parses the body.
     ///
     /// # Errors
-    /// When that is no JSON object.
-    pub(super) fn read(request: &Request<'_>) -> Result<Sent, Box<Response>> {
+    /// When it is not a JSON object.
+    pub(super) fn read(request: &Request<'_>) -> Result<Properties, Box<Response>> {
         let refused = |key| Box::new(Response::error(400, &[Message::base(key, &[])]));
         let value: Value = serde_json::from_slice(request.body).map_err(|_| refused("MalformedJSON"))?;
         let Value::Object(mut left) = value else { return Err(refused("UnrecognizedRequestBody")) };
@@ -35,25 +35,25 @@ impl Sent {
         }
         left.retain(|name, _| !name.starts_with("@odata."));
         let is_empty = left.is_empty();
-        Ok(Sent { left, wrong: Vec::new(), used: 0, is_empty })
+        Ok(Properties { left, wrong: Vec::new(), used: 0, is_empty })
     }
 
-    /// What an action or a creation is given, where nothing may be given, too.
-    pub(super) fn read_or_nothing(request: &Request<'_>) -> Result<Sent, Box<Response>> {
+    /// Parses an optional body of an action or creation.
+    pub(super) fn read_or_nothing(request: &Request<'_>) -> Result<Properties, Box<Response>> {
         match request.body.iter().all(u8::is_ascii_whitespace) || request.body.trim_ascii() == b"{}" {
-            true => Ok(Sent { left: Map::new(), wrong: Vec::new(), used: 0, is_empty: true }),
-            false => Sent::read(request),
+            true => Ok(Properties { left: Map::new(), wrong: Vec::new(), used: 0, is_empty: true }),
+            false => Properties::read(request),
         }
     }
 
-    /// A property, whatever it is.
+    /// Takes a property.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         let value = self.left.remove(name);
         self.used += usize::from(value.is_some());
         value
     }
 
-    /// Something is wrong with a property that was taken.
+    /// Reports an error of a taken property.
     pub(super) fn refuse(&mut self, name: &str, message: Message) {
         self.used = self.used.saturating_sub(1);
         self.wrong.push((name.to_owned(), message.about(name)));
@@ -82,7 +82,7 @@ impl Sent {
         self.of_kind(name, Value::as_u64)
     }
 
-    /// A word that means something, or is refused.
+    /// A property with a known value; others are refused.
     pub(super) fn word<T>(&mut self, name: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let text = self.text(name)?;
         let found = read(&text);
@@ -92,7 +92,7 @@ impl Sent {
         found
     }
 
-    /// Links, as the addresses they have.
+    /// The addresses of links.
     pub(super) fn addresses(&mut self, of: &Value, name: &str) -> Option<Vec<String>> {
         let found: Option<Vec<String>> = of.as_array().and_then(|all| {
             all.iter().map(|one| one.get("@odata.id")?.as_str().map(str::to_owned)).collect()
@@ -103,7 +103,7 @@ impl Sent {
         found
     }
 
-    /// What was not taken cannot be given: properties that resources of that kind have are only read.
+    /// Refuses the remaining properties: known ones as read-only, others as unknown.
     pub(super) fn rest(&mut self, readable: &[&str]) {
         let left = std::mem::take(&mut self.left);
         for name in left.keys() {
@@ -113,25 +113,25 @@ impl Sent {
         }
     }
 
-    /// A property that has to be there is not.
+    /// Reports a missing required property.
     pub(super) fn missing(&mut self, name: &str) {
         if !self.wrong.iter().any(|(wrong, _)| wrong == name) {
             self.wrong.push((name.to_owned(), Message::base("PropertyMissing", &[name]).about(name)));
         }
     }
 
-    /// Nothing may be wrong.
+    /// Requires that there is no error.
     ///
     /// # Errors
-    /// With what is.
+    /// The errors.
     pub(super) fn all_good(&self) -> Result<(), Box<Response>> {
         if self.wrong.is_empty() { Ok(()) } else { Err(self.refused()) }
     }
 
-    /// Something has to be good: the rest is left out.
+    /// Requires at least one valid property; invalid ones are reported and ignored.
     ///
     /// # Errors
-    /// With what is wrong, or that there is nothing.
+    /// The errors, or that the body is empty.
     pub(super) fn some_good(&self) -> Result<(), Box<Response>> {
         match (self.used, self.is_empty) {
             (0, true) => Err(Box::new(Response::error(400, &[Message::base("NoOperation", &[])]))),

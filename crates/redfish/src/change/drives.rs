@@ -1,13 +1,13 @@
 //! Drives: hot spares.
 
-use super::body::Sent;
-use super::{Asked, Change, Read, Then, missing};
+use super::body::Properties;
+use super::{Change, Operation, Read, ResponseKind, missing};
 use crate::answer::{Answer, Request};
 use crate::message::Message;
 use crate::{World, ids};
 use controller::{AddSpare, Command};
 
-/// What is told of drives, and not changed that way.
+/// Read-only properties of drives.
 const READABLE: &[&str] = &[
     "Id",
     "Name",
@@ -30,17 +30,17 @@ const READABLE: &[&str] = &[
     "Actions",
 ];
 
-/// A spare is made of it, or one is none any more.
+/// Adds or removes a hot spare.
 pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
     let drive = ids::drive(world, id).ok_or_else(|| missing(request.path))?;
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let spare = world.spares.iter().find(|spare| spare.drive == drive.name);
     let mode = sent.word("HotspareReplacementMode", |text| match text {
         "Revertible" => Some(true),
         "NonRevertible" => Some(false),
         _ => None,
     });
-    // A spare of some arrays is made at their volumes: here nobody says for which.
+    // Dedicated spares are set at their volumes: a drive has no property for that.
     let kind = sent
         .word("HotspareType", |text| ["None", "Global", "Chassis"].into_iter().find(|known| *known == text));
     sent.rest(READABLE);
@@ -64,6 +64,6 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
         Some("Chassis") => remove.into_iter().chain([add(true)]).collect(),
         _ => remove.into_iter().collect(),
     };
-    let then = Then::Show(ids::drive_uri(&drive.name));
-    Ok(Answer::Change(Box::new(Change { asked: Asked::Commands(commands), then, left_out: sent.wrong })))
+    let then = ResponseKind::Show(ids::drive_uri(&drive.name));
+    Ok(Answer::Change(Box::new(Change { asked: Operation::Commands(commands), then, left_out: sent.wrong })))
 }

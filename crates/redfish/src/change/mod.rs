@@ -1,4 +1,4 @@
-//! What is asked to be changed, as commands; and what is answered when it is done.
+//! Changes as commands, and the responses to them.
 
 mod accounts;
 mod body;
@@ -13,136 +13,136 @@ use ::access::{AccountChange, AccountInfo, Caller, Password, Role, SessionInfo};
 use controller::{Command, Error, Reply};
 use serde_json::{Value, json};
 
-/// What is to be changed.
+/// A requested change.
 #[derive(Debug)]
 pub struct Change {
-    /// What is asked.
-    pub asked: Asked,
-    /// How it is answered.
-    then: Then,
-    /// What was wrong with a part of the request, which is left out.
+    /// The operation.
+    pub asked: Operation,
+    /// The kind of response.
+    then: ResponseKind,
+    /// Errors of ignored parts of the request.
     left_out: Vec<(String, Message)>,
 }
 
-/// What is asked of whoever carries it out.
+/// The operation to execute.
 #[derive(Debug)]
-pub enum Asked {
-    /// Of the controller: one command after the other, until one is refused.
+pub enum Operation {
+    /// Commands for the controller, in order, until the first error.
     Commands(Vec<Command>),
-    /// A session is opened.
+    /// Open a session.
     OpenSession {
-        /// Of that account.
+        /// The account.
         name: String,
-        /// By its password.
+        /// Its password.
         password: Password,
     },
-    /// A session ends.
+    /// End a session.
     CloseSession(String),
-    /// An account is made.
+    /// Add an account.
     AddAccount {
         /// Its name.
         name: String,
-        /// What it may.
+        /// Its role.
         role: Role,
         /// Its password.
         password: Password,
-        /// Whether that has to be changed.
+        /// Whether the password must be changed.
         must_change: bool,
-        /// Whether it can be used.
+        /// Whether the account is enabled.
         enabled: bool,
     },
-    /// An account is changed.
+    /// Change an account.
     SetAccount {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What of it.
+        /// The changes.
         change: AccountChange,
-        /// Its password.
+        /// A new password.
         password: Option<Password>,
     },
-    /// An account is removed.
+    /// Remove an account.
     RemoveAccount(String),
-    /// Events are to be sent.
+    /// Add an event subscription.
     Subscribe {
-        /// Where.
+        /// The destination.
         destination: String,
-        /// What is sent along.
+        /// The context.
         context: String,
-        /// Whether the destination's certificate is looked at.
+        /// Whether to verify the destination's certificate.
         verify_certificate: bool,
     },
-    /// A subscription is changed.
+    /// Change a subscription.
     SetSubscription {
-        /// Which.
+        /// Its number.
         id: String,
-        /// What is sent along; `None`: what was.
+        /// The context; `None`: unchanged.
         context: Option<String>,
-        /// Whether the destination's certificate is looked at; `None`: as before.
+        /// Whether to verify the destination's certificate; `None`: unchanged.
         verify_certificate: Option<bool>,
     },
-    /// Events are to be sent there no more.
+    /// Remove a subscription.
     Unsubscribe(String),
 }
 
-/// What came of it.
+/// The result of a change.
 #[derive(Debug)]
-pub enum Done {
-    /// What the controller answered.
+pub enum ChangeResult {
+    /// The replies of the controller.
     Replies(Vec<Reply>),
-    /// A session is open.
+    /// A session was opened.
     Session {
-        /// It.
+        /// The session.
         session: SessionInfo,
-        /// What proves it.
+        /// Its token.
         token: String,
-        /// Whose it is.
+        /// Its account.
         account: AccountInfo,
     },
-    /// Events are sent.
+    /// A subscription was added.
     Subscription(Subscription),
-    /// It is done.
+    /// Done, without a result.
     Nothing,
 }
 
-/// How a change is answered when it is done.
+/// The kind of response to a completed change.
 #[derive(Debug)]
-enum Then {
-    /// With the resource at that address.
+enum ResponseKind {
+    /// The resource at this address.
     Show(String),
-    /// With a new resource: a volume, or what is at that address.
+    /// A new resource: a volume, or the one at this address.
     Made(Option<String>),
-    /// With a task.
+    /// A task.
     Task,
-    /// With nothing.
+    /// No content.
     Nothing,
-    /// With a session.
+    /// A session.
     Session,
 }
 
 type Read = Result<Answer, Box<Response>>;
 
-fn change(asked: Asked, then: Then) -> Read {
+fn change(asked: Operation, then: ResponseKind) -> Read {
     Ok(Answer::Change(Box::new(Change { asked, then, left_out: Vec::new() })))
 }
 
-/// Whether a session is opened there.
+/// Whether a session is opened at this address.
 pub(crate) fn is_sessions(path: &str) -> bool {
     let path = path.strip_suffix('/').unwrap_or(path);
     let path = path.strip_suffix("/Members").unwrap_or(path);
     path == "/redfish/v1/SessionService/Sessions"
 }
 
-/// A session is asked for.
+/// A request to open a session.
 pub(crate) fn sign_in(request: &Request<'_>) -> Read {
     accounts::sign_in(request)
 }
 
-/// Whether a volume has that action.
+/// Whether a volume has this action.
 pub(crate) fn is_action(name: &str) -> bool {
     ["Volume.Initialize", "Volume.CheckConsistency", "Volume.ForceEnable"].contains(&name)
 }
 
-/// What a request asks for.
+/// Parses the change that a request asks for.
 pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Read {
     if !request.query.is_empty() && request.query.split('&').any(|part| part.starts_with('$')) {
         return Err(Box::new(Response::error(400, &[Message::base("QueryNotSupportedOnOperation", &[])])));
@@ -155,7 +155,7 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
         ("PATCH", ["AccountService", "Accounts", name]) => accounts::set(caller, name, request),
         ("DELETE", ["AccountService", "Accounts", name]) => {
             accounts::check(caller, ::access::Action::Accounts, request.path)?;
-            change(Asked::RemoveAccount((*name).to_owned()), Then::Nothing)
+            change(Operation::RemoveAccount((*name).to_owned()), ResponseKind::Nothing)
         }
         ("DELETE", ["SessionService", "Sessions", id]) => {
             let is_own = world
@@ -164,7 +164,7 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
                 .any(|session| session.id == *id && Some(&session.account) == caller.account.as_ref());
             let action = if is_own { ::access::Action::OwnSession } else { ::access::Action::Sessions };
             accounts::check(caller, action, request.path)?;
-            change(Asked::CloseSession((*id).to_owned()), Then::Nothing)
+            change(Operation::CloseSession((*id).to_owned()), ResponseKind::Nothing)
         }
         ("POST", ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"]) => {
             subscriptions::add(caller, request)
@@ -172,11 +172,11 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
         ("PATCH", ["EventService", "Subscriptions", id]) => subscriptions::set(caller, id, request),
         ("DELETE", ["EventService", "Subscriptions", id]) => {
             accounts::check(caller, ::access::Action::Subscriptions, request.path)?;
-            change(Asked::Unsubscribe((*id).to_owned()), Then::Nothing)
+            change(Operation::Unsubscribe((*id).to_owned()), ResponseKind::Nothing)
         }
         ("DELETE", ["TaskService", "Tasks" | "TaskMonitors", number]) => {
             let task = task::by_number(world, number).map_or(0, |task| task.task);
-            change(Asked::Commands(vec![Command::TaskStop { task }]), Then::Nothing)
+            change(Operation::Commands(vec![Command::TaskStop { task }]), ResponseKind::Nothing)
         }
         ("PATCH", ["Chassis", "host", "Drives", id]) => drives::set(world, id, request),
         (method, ["Systems", "host", "Storage", "softroc", rest @ ..]) => match (method, rest) {
@@ -194,18 +194,18 @@ fn missing(path: &str) -> Box<Response> {
     Box::new(Response::error(404, &[Message::base("ResourceMissingAtURI", &[path])]))
 }
 
-/// The answer to a change that was carried out, or refused. `world`: as it is then.
-pub fn finished(world: &World, path: &str, change: &Change, done: Result<Done, Error>) -> Response {
+/// The response to a completed or failed change. `world`: the state after it.
+pub fn finished(world: &World, path: &str, change: &Change, done: Result<ChangeResult, Error>) -> Response {
     let done = match done {
         Ok(done) => done,
         Err(refusal) => {
             let (status, messages) = message::of_refusal(&refusal, path);
-            // Who signs in with a wrong password is not asked to try another way.
+            // A wrong password at sign-in gets no authentication challenge.
             return Response::error(status, &messages);
         }
     };
     match (&change.then, done) {
-        (Then::Session, Done::Session { session, token, account }) => {
+        (ResponseKind::Session, ChangeResult::Session { session, token, account }) => {
             let mut body = access::session(&session);
             if account.must_change {
                 let required =
@@ -216,10 +216,10 @@ pub fn finished(world: &World, path: &str, change: &Change, done: Result<Done, E
                 .with("Location", access::session_uri(&session.id))
                 .with("X-Auth-Token", token)
         }
-        (Then::Made(uri), done) => made(world, uri.as_deref(), &done),
-        (Then::Task, Done::Replies(replies)) => accepted(&replies),
-        (Then::Show(uri), _) => shown(world, uri, &change.left_out),
-        (Then::Nothing | Then::Task | Then::Session, _) => Response::nothing(204),
+        (ResponseKind::Made(uri), done) => made(world, uri.as_deref(), &done),
+        (ResponseKind::Task, ChangeResult::Replies(replies)) => accepted(&replies),
+        (ResponseKind::Show(uri), _) => shown(world, uri, &change.left_out),
+        (ResponseKind::Nothing | ResponseKind::Task | ResponseKind::Session, _) => Response::nothing(204),
     }
 }
 
@@ -234,14 +234,14 @@ fn shown(world: &World, uri: &str, left_out: &[(String, Message)]) -> Response {
     Response::resource(200, body)
 }
 
-fn made(world: &World, uri: Option<&str>, done: &Done) -> Response {
+fn made(world: &World, uri: Option<&str>, done: &ChangeResult) -> Response {
     let of_volume = |reply: &Reply| match reply {
         Reply::Volume { volume, .. } => Some(ids::volume_uri(volume)),
         _ => None,
     };
     let new = match done {
-        Done::Replies(replies) => replies.iter().find_map(of_volume),
-        Done::Subscription(one) => Some(event::subscription_uri(&one.id)),
+        ChangeResult::Replies(replies) => replies.iter().find_map(of_volume),
+        ChangeResult::Subscription(one) => Some(event::subscription_uri(&one.id)),
         _ => None,
     };
     match uri.map(str::to_owned).or(new) {
@@ -253,7 +253,7 @@ fn made(world: &World, uri: Option<&str>, done: &Done) -> Response {
     }
 }
 
-/// A task was begun: its client asks again.
+/// A started task: the client polls its monitor.
 fn accepted(replies: &[Reply]) -> Response {
     let of = |reply: &Reply| match reply {
         Reply::Task { task, .. } => Some((task::task(task), task::monitor_uri(task.task))),
@@ -265,7 +265,7 @@ fn accepted(replies: &[Reply]) -> Response {
     }
 }
 
-/// A value, as messages repeat it.
+/// A value for messages.
 fn told(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

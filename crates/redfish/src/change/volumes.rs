@@ -1,7 +1,7 @@
-//! Volumes: made, changed, deleted, and what they can be told to do.
+//! Volumes: create, change, delete, and actions.
 
-use super::body::Sent;
-use super::{Asked, Change, Read, Then, change, missing, told};
+use super::body::Properties;
+use super::{Change, Operation, Read, ResponseKind, change, missing, told};
 use crate::answer::{Answer, Request, Response};
 use crate::message::Message;
 use crate::{World, ids, volume};
@@ -11,7 +11,7 @@ use controller::{
 };
 use serde_json::Value;
 
-/// What is told of volumes, and not changed that way.
+/// Read-only properties of volumes.
 const READABLE: &[&str] = &[
     "Id",
     "Description",
@@ -33,7 +33,7 @@ const READABLE: &[&str] = &[
 fn write_mode(text: &str) -> Option<WriteMode> {
     match text {
         "WriteThrough" => Some(WriteMode::WriteThrough),
-        // Flushes wait for the drives: the other kind, which does not, is asked for on the command line.
+        // Flushes wait for the drives; always-write-back is available only on the command line.
         "UnprotectedWriteBack" => Some(WriteMode::WriteBack),
         _ => None,
     }
@@ -42,7 +42,7 @@ fn write_mode(text: &str) -> Option<WriteMode> {
 fn read_mode(text: &str) -> Option<ReadMode> {
     match text {
         "Off" => Some(ReadMode::NoReadAhead),
-        // There is one kind, which reads ahead as far as it pays.
+        // There is one mode; the read-ahead length is adaptive.
         "AdaptiveReadAhead" | "ReadAhead" => Some(ReadMode::ReadAhead),
         _ => None,
     }
@@ -56,8 +56,8 @@ fn write_hole(text: &str) -> Option<WriteHole> {
     }
 }
 
-/// A property that can only be what it always is.
-fn always(sent: &mut Sent, name: &str, value: &Value) {
+/// A property with a fixed value.
+fn always(sent: &mut Properties, name: &str, value: &Value) {
     if let Some(given) = sent.take(name)
         && given != *value
     {
@@ -65,7 +65,7 @@ fn always(sent: &mut Sent, name: &str, value: &Value) {
     }
 }
 
-fn narrow<T: TryFrom<u64>>(sent: &mut Sent, name: &str, value: Option<u64>) -> Option<T> {
+fn narrow<T: TryFrom<u64>>(sent: &mut Properties, name: &str, value: Option<u64>) -> Option<T> {
     let narrowed = value.map(T::try_from)?;
     if narrowed.is_err() {
         sent.refuse(name, Message::base("PropertyValueError", &[name]));
@@ -73,8 +73,8 @@ fn narrow<T: TryFrom<u64>>(sent: &mut Sent, name: &str, value: Option<u64>) -> O
     narrowed.ok()
 }
 
-/// The names of drives by their addresses.
-fn drives(world: &World, sent: &mut Sent, addresses: &[String], name: &str) -> Vec<String> {
+/// The names of drives from their addresses.
+fn drives(world: &World, sent: &mut Properties, addresses: &[String], name: &str) -> Vec<String> {
     let mut names = Vec::new();
     for address in addresses {
         match ids::drive_at(world, address) {
@@ -85,7 +85,7 @@ fn drives(world: &World, sent: &mut Sent, addresses: &[String], name: &str) -> V
     names
 }
 
-/// A name that no volume has.
+/// An unused volume name.
 fn free_name(world: &World) -> String {
     let is_taken = |name: &String| world.volumes.iter().any(|volume| volume.name == *name);
     let mut number = 1;
@@ -98,9 +98,9 @@ fn free_name(world: &World) -> String {
     }
 }
 
-/// A volume is made. What drives hold is never destroyed by that.
+/// Creates a volume. It never overwrites data on the drives.
 pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let raid_type = sent.word("RAIDType", |text| volume::level(text).map(|level| (level, text.to_owned())));
     let names = [sent.text("Name"), sent.text("DisplayName")];
     let size_bytes = sent.number("CapacityBytes");
@@ -153,13 +153,13 @@ pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
             Message::own("RAID1Triple has three drives; give three in Links/Drives").about("Links/Drives");
         return Err(Box::new(Response::error(400, &[message])));
     }
-    change(Asked::Commands(vec![Command::VolumeCreate(create)]), Then::Made(None))
+    change(Operation::Commands(vec![Command::VolumeCreate(create)]), ResponseKind::Made(None))
 }
 
-/// A volume is changed.
+/// Changes a volume.
 pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
     let found = ids::volume(world, id).ok_or_else(|| missing(request.path))?;
-    let mut sent = Sent::read(request)?;
+    let mut sent = Properties::read(request)?;
     let name = [sent.text("Name"), sent.text("DisplayName")].into_iter().flatten().next();
     let policy = SetPolicy {
         volume: found.name.clone(),
@@ -180,12 +180,18 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
     if let Some(name) = name.filter(|name| *name != found.name) {
         commands.push(Command::VolumeSet { volume: found.uuid.clone(), name });
     }
-    let then = Then::Show(ids::volume_uri(found));
-    Ok(Answer::Change(Box::new(Change { asked: Asked::Commands(commands), then, left_out: sent.wrong })))
+    let then = ResponseKind::Show(ids::volume_uri(found));
+    Ok(Answer::Change(Box::new(Change { asked: Operation::Commands(commands), then, left_out: sent.wrong })))
 }
 
-/// Dedicated spares as they are to be, against those that there are.
-fn spares(world: &World, volume: &VolumeInfo, sent: &mut Sent, links: &Value, commands: &mut Vec<Command>) {
+/// Adds and removes dedicated spares until they match the links.
+fn spares(
+    world: &World,
+    volume: &VolumeInfo,
+    sent: &mut Properties,
+    links: &Value,
+    commands: &mut Vec<Command>,
+) {
     let given = links
         .as_object()
         .filter(|links| links.len() == 1)
@@ -213,26 +219,26 @@ fn spares(world: &World, volume: &VolumeInfo, sent: &mut Sent, links: &Value, co
     }
 }
 
-/// A volume is deleted. There are clients that delete every volume whose type is `None` before they make one: a volume of that
-/// type that is served stays.
+/// Deletes a volume. Some clients delete every volume of type `None` before they create one, so a
+/// served volume of that type is not deleted.
 pub(super) fn delete(world: &World, id: &str) -> Read {
     let found = ids::volume(world, id).ok_or_else(|| missing(id))?;
     if found.level == "jbod" && found.state.serves() {
         let sentence = format!(
-            "'{}' is a JBOD that is served: it is not deleted over Redfish; run 'softroc volume delete {}'",
+            "'{}' is a JBOD in use, which Redfish does not delete; run 'softroc volume delete {}'",
             found.name, found.name
         );
         let messages = [Message::base("ResourceCannotBeDeleted", &[]), Message::own(sentence)];
         return Err(Box::new(Response::error(409, &messages)));
     }
     let delete = Command::VolumeDelete { volume: found.uuid.clone(), disconnect_hosts: false };
-    change(Asked::Commands(vec![delete]), Then::Nothing)
+    change(Operation::Commands(vec![delete]), ResponseKind::Nothing)
 }
 
 /// An action of a volume.
 pub(super) fn act(world: &World, id: &str, action: &str, request: &Request<'_>) -> Read {
     let found = ids::volume(world, id).ok_or_else(|| missing(request.path))?;
-    let mut sent = Sent::read_or_nothing(request)?;
+    let mut sent = Properties::read_or_nothing(request)?;
     let volume = found.uuid.clone();
     let task =
         |what| Command::TaskStart(StartTask { what, volume: Some(volume.clone()), ..StartTask::default() });
@@ -243,16 +249,16 @@ pub(super) fn act(world: &World, id: &str, action: &str, request: &Request<'_>) 
                 "Slow" => Some(Startable::InitFull),
                 _ => None,
             });
-            (task(kind.unwrap_or(Startable::InitFast)), Then::Task)
+            (task(kind.unwrap_or(Startable::InitFast)), ResponseKind::Task)
         }
-        "Volume.CheckConsistency" => (task(Startable::Check), Then::Task),
+        "Volume.CheckConsistency" => (task(Startable::Check), ResponseKind::Task),
         _ => {
             let start =
                 Command::VolumeStart { volume: volume.clone(), accept_stale_parity: true, degraded: true };
-            (start, Then::Nothing)
+            (start, ResponseKind::Nothing)
         }
     };
     sent.rest(&[]);
     sent.all_good()?;
-    change(Asked::Commands(vec![command]), then)
+    change(Operation::Commands(vec![command]), then)
 }

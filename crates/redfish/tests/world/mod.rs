@@ -1,9 +1,9 @@
-//! A world of everything that there is a resource of, and requests to it.
+//! A world with every kind of resource, and requests to it.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use access::{Caller, Role};
 use controller::{Command, Event, Severity};
-use redfish::{Answer, Asked, Body, Change, Request, Response, World};
+use redfish::{Answer, Body, Change, Operation, Request, Response, World};
 use serde_json::{Value, json};
 
 fn drive(name: &str, state: &str) -> Value {
@@ -136,7 +136,7 @@ pub fn changed(world: &World, method: &str, address: &str, body: Value) -> Resul
 pub fn commands(world: &World, method: &str, address: &str, body: Value) -> Vec<Command> {
     match changed(world, method, address, body) {
         Ok(change) => match change.asked {
-            Asked::Commands(commands) => commands,
+            Operation::Commands(commands) => commands,
             other => panic!("{address}: {other:?}"),
         },
         Err(response) => panic!("{address}: {} {}", response.status, json_of(&response)),

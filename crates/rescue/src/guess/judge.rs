@@ -1,4 +1,4 @@
-//! The few best candidates, looked at closely, and put in order.
+//! Examines the best candidates closely, and ranks them.
 
 use super::order::{Weights, place};
 use super::probes::Anchor;
@@ -9,36 +9,36 @@ use parity::Source;
 use std::collections::BTreeMap;
 use units::StripeIndex;
 
-/// How many rows Q is computed for.
+/// The number of rows for which Q is computed.
 const Q_ROWS: u64 = 48;
-/// Points of a start before which there is nothing, and at which something begins.
+/// Points for a start with no data before it and data at it.
 const BEGINS: f64 = 3.0;
-/// Points of a start before which most drives hold data.
+/// Points for a start when most drives hold data before it.
 const DATA_BEFORE: f64 = -10.0;
-/// The best of many orders is so many standard deviations above the mean by chance.
+/// The best of many random orders exceeds the mean by this many standard deviations.
 const CHANCE: f64 = 4.0;
-/// Beyond, more deviations tell of more boundaries, not of a better order.
+/// More deviations than this mean more boundaries, not a better order.
 const MOST_DEVIATIONS: f64 = 12.0;
-/// Points of a drive that is said to be missing: there must be a reason to say so.
+/// Points for a candidate with a missing drive: the evidence must outweigh this.
 const MISSING: f64 = -3.0;
 
-/// Fills in points and evidence; whether the candidate can be at all.
+/// Sets points and evidence. Returns whether the candidate is possible.
 pub(super) async fn judge(sampled: &Sampled, candidate: &mut Candidate) -> bool {
     match before(&sampled.windows, candidate.start.0) {
         Some(Before::Nothing) => {
             candidate.points += BEGINS;
-            candidate.evidence.push("data begin there".into());
+            candidate.evidence.push("data begin at this offset".into());
         }
         Some(Before::Data) => {
             candidate.points += DATA_BEFORE;
-            candidate.evidence.push("against it: there are data just before the start".into());
+            candidate.evidence.push("contradicting: there are data just before the start".into());
         }
         None => {}
     }
     judge_order(sampled, candidate).await
 }
 
-/// The same where it is known where data begin.
+/// Like [`judge`], for a known start of data.
 pub(super) async fn judge_order(sampled: &Sampled, candidate: &mut Candidate) -> bool {
     let Sampled { reader, windows, anchors } = sampled;
     if !computes(reader, candidate).await {
@@ -48,20 +48,20 @@ pub(super) async fn judge_order(sampled: &Sampled, candidate: &mut Candidate) ->
     candidate.points += continuity_points(continuity) + (deviations - CHANCE).clamp(0.0, MOST_DEVIATIONS);
     if continuity > 0.1 {
         let percent = (100.0 * continuity).round();
-        candidate.evidence.push(format!("strips go on in one another ({percent} % of what is possible)"));
+        candidate.evidence.push(format!("data continue across strips ({percent} % of the maximum)"));
     }
     if candidate.order.iter().any(Option::is_none) {
         candidate.points += MISSING;
     }
     if candidate.geometry.data_strips() == 1 {
         candidate.points += 2.0 * MET;
-        candidate.evidence.push("all drives hold the same".into());
+        candidate.evidence.push("all drives hold the same data".into());
     }
     probe(reader, anchors, candidate).await;
     true
 }
 
-/// Whether Q is what the layout says that it is, in a sample of rows. True where there is no Q.
+/// Whether Q agrees with the layout in a sample of rows. True for layouts without Q.
 async fn computes(reader: &Reader, candidate: &mut Candidate) -> bool {
     let geometry = candidate.geometry;
     if geometry.parity_strips() < 2 {
@@ -70,7 +70,8 @@ async fn computes(reader: &Reader, candidate: &mut Candidate) -> bool {
     let rows = geometry.stripes().0;
     let (mut right, mut wrong) = (0, 0);
     for number in 0..rows.min(Q_ROWS) {
-        // Spread over the drives, and neighbours among them, so that all turns of the rotation are there.
+        // Spread over the drives, with neighbouring rows, so that every rotation of the layout
+        // occurs.
         let row = if rows <= Q_ROWS { number } else { rows / (Q_ROWS / 8) * (number / 8) + number % 8 };
         match computes_row(reader, candidate, row).await {
             Some(true) => right += 1,
@@ -86,7 +87,7 @@ async fn computes(reader: &Reader, candidate: &mut Candidate) -> bool {
     true
 }
 
-/// Whether P and Q of a row are what the layout makes of its data; `None` where nothing can be told.
+/// Whether P and Q of a row agree with its data under this layout; `None` without usable data.
 async fn computes_row(reader: &Reader, candidate: &Candidate, row: u64) -> Option<bool> {
     let geometry = candidate.geometry;
     let map = geometry.stripe_map(StripeIndex(row));
@@ -111,7 +112,8 @@ async fn computes_row(reader: &Reader, candidate: &Candidate, row: u64) -> Optio
     Some(p == parity[0] && q == parity[1])
 }
 
-/// How well the strips go on in one another in this order: of what is possible, and in standard deviations.
+/// Continuity of data across strips in this order: as a share of the maximum, and in standard
+/// deviations.
 fn continuity(windows: &[Window], candidate: &Candidate) -> (f64, f64) {
     let geometry = candidate.geometry;
     if geometry.data_strips() == 1 && geometry.spans() == 1 {
@@ -119,7 +121,7 @@ fn continuity(windows: &[Window], candidate: &Candidate) -> (f64, f64) {
     }
     let first: Vec<Option<usize>> = match geometry.spans() {
         1 => candidate.order.clone(),
-        // Of mirrors the first that is there.
+        // The first readable copy of a mirror.
         _ => {
             let width = geometry.drives_per_span().as_usize().max(1);
             candidate.order.chunks(width).map(|span| span.iter().copied().flatten().next()).collect()
@@ -150,16 +152,16 @@ fn continuity(windows: &[Window], candidate: &Candidate) -> (f64, f64) {
     (weights.continuity(&order), weights.deviations(&order))
 }
 
-/// What lies just before the start of data.
+/// The content just before the start of data.
 enum Before {
-    /// Zeroes, and something behind; or there is no before.
+    /// Zeros followed by data, or no space before the start.
     Nothing,
-    /// More of what lies behind.
+    /// Data of the same kind as after the start.
     Data,
 }
 
-/// What lies before the start: the formats leave room there, so that data on most drives are the array's own. `None`
-/// where nothing can be told.
+/// Examines the content before the start. Formats leave space there, so data on most drives belong
+/// to the array. `None` without usable data.
 fn before(windows: &[Window], start: u64) -> Option<Before> {
     let end = |window: &&Window| window.start + window.blocks() as u64 * BLOCK;
     let is_of = |window: &&Window| window.start < start.max(1) && start <= end(window);
@@ -177,14 +179,14 @@ fn before(windows: &[Window], start: u64) -> Option<Before> {
     (begins && count == 0).then_some(Before::Nothing)
 }
 
-/// Looks where file systems must go on.
+/// Checks the places where a file system's structures must be.
 async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candidate: &mut Candidate) {
     let start = candidate.start.0;
     let geometry = candidate.geometry;
     let mut told: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut seen = Vec::new();
     for ((_, drive), anchor) in anchors.range((start, 0)..=(start, usize::MAX)) {
-        // Parity and copies may hold the same beginning: what counts is the drive that has the first strip.
+        // Parity and copies may hold the same anchor: only the drive with the first strip counts.
         let Some((slot, at)) = place(&geometry, start, anchor.back) else { continue };
         let is_first =
             candidate.order.get(slot).copied().flatten() == Some(*drive) && at == start + anchor.back;
@@ -193,7 +195,7 @@ async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candid
         }
         seen.push(anchor);
         candidate.points += MET;
-        candidate.evidence.push(format!("{} begins it", anchor.what));
+        candidate.evidence.push(format!("{} is at its beginning", anchor.what));
         for probe in &anchor.probes {
             let Some((slot, at)) = place(&geometry, start, probe.at) else { continue };
             let drive = candidate.order.get(slot).copied().flatten().unwrap_or(reader.drives());
@@ -210,7 +212,7 @@ async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candid
     candidate.evidence.extend(said);
 }
 
-/// The best first, and how far each is ahead of the next.
+/// Sorts the candidates, best first, and calculates each margin.
 pub(super) fn rank(guess: &mut Guess) {
     let candidates = &mut guess.candidates;
     candidates.sort_by(|a, b| b.points.total_cmp(&a.points));
@@ -218,10 +220,7 @@ pub(super) fn rank(guess: &mut Guess) {
     candidates.truncate(LISTED);
     let has_parity_alone = |candidate: &Candidate| candidate.geometry.data_strips() == 1;
     if candidates.first().is_some_and(|best| best.points < LEAST && !has_parity_alone(best)) {
-        guess.findings.push(
-            "nothing tells orders, strips or layouts apart: what the drives hold looks alike everywhere"
-                .into(),
-        );
+        guess.findings.push("nothing tells orders, strips or layouts apart: all drives look alike".into());
     }
     for index in 0..candidates.len() {
         let next = candidates.get(index + 1).map_or(0.0, |next| next.points.max(0.0));
@@ -232,9 +231,9 @@ pub(super) fn rank(guess: &mut Guess) {
             _ => Sureness::of(margin),
         };
     }
-    // What is as good as the one before it is tied as well.
+    // A candidate as good as the previous one is tied as well.
     for index in 1..candidates.len() {
-        // Whatever comes after it: something else is ahead of it.
+        // Candidates after a tie are never sure: another candidate is ahead of them.
         candidates[index].sureness = candidates[index].sureness.min(Sureness::Weak);
         if candidates[index - 1].points - candidates[index].points < TIED {
             candidates[index].sureness = Sureness::Tied;
@@ -242,6 +241,6 @@ pub(super) fn rank(guess: &mut Guess) {
     }
     let tied = candidates.windows(2).take_while(|pair| pair[0].points - pair[1].points < TIED).count();
     if tied > 0 {
-        guess.findings.push(format!("candidates 1 to {} cannot be told apart by what was found", tied + 1));
+        guess.findings.push(format!("candidates 1 to {} cannot be told apart", tied + 1));
     }
 }

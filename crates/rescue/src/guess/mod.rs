@@ -1,5 +1,5 @@
-//! Guessing how an array was laid out when its metadata are gone: which drives, in which order, level, layout, strip, and
-//! where data begin.
+//! Guesses the layout of an array whose metadata are lost: drives, order, level, layout, strip and
+//! start of data.
 //!
 //! ```text
 //! windows of all drives ─► redundancy ─► families ─► for each layout, strip, start: weights ─► orders ─► the best,
@@ -7,14 +7,17 @@
 //! ```
 //!
 //! # Evidence
-//! - *Parity consistency* does not depend on order, strip or layout: whether all drives add up to zero (single parity),
-//!   all but one that changes from row to row (double parity: that one holds Q), or pairs are equal (mirrors).
-//! - *File systems* say where more of them must be: copies of superblocks, allocation groups, the root's inode.
-//! - *Continuity*: the end of a strip resembles the beginning of the next more than that of any other.
-//! - *Q* is computed: only the right order of the data in it gives what is there.
+//! - *Parity consistency* does not depend on order, strip or layout. All drives XOR to zero (single
+//!   parity), all but one that changes from row to row (double parity: that one holds Q), or pairs
+//!   are equal (mirrors).
+//! - *File systems* determine where more of their structures must be: superblock copies, allocation
+//!   groups, the root's inode.
+//! - *Continuity*: the end of a strip resembles the beginning of the next more than any other.
+//! - *Q* is computed: only the right order of the data reproduces it.
 //!
-//! Points are natural logarithms of how much likelier something is in this layout than by chance, as far as that can be
-//! said; what two candidates differ by says how sure the choice is. What nothing tells apart is said to be so.
+//! Points are natural logarithms of the likelihood of the evidence in this layout against chance.
+//! The margin between two candidates gives the sureness. Candidates that the evidence cannot
+//! separate are reported as tied.
 
 mod judge;
 mod order;
@@ -34,30 +37,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
-/// Where data begin on the drives, in the formats that are known here: DDF, IMSM and md 0.90 and 1.0 at 0; md 1.1 and
-/// 1.2 at 1 MiB, more where there are bitmaps, journals or room for a reshape.
+/// Offsets of data in the supported formats. DDF, IMSM, md 0.90 and 1.0: 0. md 1.1 and 1.2: 1 MiB,
+/// more with bitmaps, journals or space for a reshape.
 const STARTS: [u64; 7] = [0, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 128 << 20, 129 << 20];
-/// How many candidates are looked at closely, and how many are listed.
+/// The number of candidates that are examined closely, and that are listed.
 const CLOSE: usize = 48;
 const LISTED: usize = 8;
-/// Points of a probe that is met, and that is not.
+/// Points of a probe that matches, and of one that does not.
 const MET: f64 = 8.0;
 const UNMET: f64 = -3.0;
-/// Candidates nearer than this are not told apart.
+/// Candidates with a smaller margin are tied.
 const TIED: f64 = 1.0;
-/// Less than this is no evidence.
+/// Fewer points are no evidence.
 const LEAST: f64 = 4.0;
 
-/// How sure a candidate is, before the next that is different.
+/// How clearly a candidate is ahead of the next different one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sureness {
-    /// Another is as good.
+    /// Another candidate is as good.
     Tied,
-    /// It is ahead, by little.
+    /// Slightly ahead.
     Weak,
-    /// It is well ahead.
+    /// Well ahead.
     Likely,
-    /// Nothing else comes near.
+    /// No other candidate is close.
     Sure,
 }
 
@@ -82,55 +85,56 @@ impl Sureness {
     }
 }
 
-/// A way in which the drives may be put together.
+/// A possible arrangement of the drives.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The layout; its members' size is what the smallest drive has behind the start.
+    /// The layout; the member size is the smallest drive's space after the start.
     pub geometry: Geometry,
-    /// The drive of each slot, as an index into the drives that were given; `None` where it is missing.
+    /// The drive of each slot, as an index into the given drives; `None`: missing.
     pub order: Vec<Option<usize>>,
-    /// Where data begin on each drive.
+    /// The offset of data on each drive.
     pub start: ByteOffset,
-    /// The serial number of each drive by which metadata know it, where they say all but the order ([`places`]).
+    /// The serial number that the metadata use for each drive, if they contain everything except
+    /// the order ([`places`]).
     pub serials: Vec<(usize, String)>,
-    /// What speaks for it, less what speaks against it.
+    /// Points for it minus points against it.
     pub points: f64,
-    /// Why: a few words each.
+    /// The evidence, a few words each.
     pub evidence: Vec<String>,
-    /// How far it is ahead of the next, in points.
+    /// The margin to the next candidate, in points.
     pub margin: f64,
-    /// The same in a word.
+    /// The margin as a word.
     pub sureness: Sureness,
 }
 
-/// What guessing came to.
+/// The result of a guess.
 #[derive(Clone, Debug, Default)]
 pub struct Guess {
-    /// The best first; none where nothing can be said.
+    /// Candidates, best first; empty without evidence.
     pub candidates: Vec<Candidate>,
-    /// What was found whatever the order: sentences.
+    /// Findings that do not depend on the order, as sentences.
     pub findings: Vec<String>,
 }
 
-/// A level with its choices, on so many slots, of which one may be missing.
+/// A level with its layouts and number of slots, of which one may be missing.
 struct Family {
     shape: Shape,
-    /// For each slot that is chosen, the drives that hold it: the first is used.
+    /// For each chosen slot, the drives with equal content: the first is used.
     groups: Vec<Vec<usize>>,
-    /// Whether one more slot than drives is computed from all of them.
+    /// Whether one more slot than drives is computed from all drives.
     has_missing: bool,
     has_q: bool,
-    /// Slots whose group is known: the missing one comes behind the last group.
+    /// Slots whose group is known: the missing one has the index after the last group.
     fixed: Vec<(usize, usize)>,
-    /// How many orders are looked at closely.
+    /// The number of orders that are examined closely.
     most: usize,
 }
 
-/// How many orders of a layout are looked at closely, where the layout is guessed as well.
+/// The number of orders per layout that are examined closely, when the layout is guessed too.
 const ORDERS: usize = 6;
 
-/// What was read of the drives: windows of all of them, and the beginnings of file systems in these, by where the volume would begin
-/// and by drive.
+/// Samples of the drives: windows, and the file system anchors in them, by volume start and by
+/// drive.
 struct Sampled {
     reader: Reader,
     windows: Vec<Window>,
@@ -147,7 +151,7 @@ impl Sampled {
         }
         let reader = Reader::new(env, sources)?;
         if reader.size < 1 << 20 {
-            return Err("the smallest of the drives has less than 1 MiB: too little to guess from".into());
+            return Err("the smallest drive has less than 1 MiB, too little for a guess".into());
         }
         let mut anchors: BTreeMap<(u64, usize), Anchor> = BTreeMap::new();
         let windows = reader
@@ -161,10 +165,10 @@ impl Sampled {
     }
 }
 
-/// Guesses how these drives belong together. They are only read.
+/// Guesses how these drives form an array. They are only read.
 ///
 /// # Errors
-/// When there are fewer than two drives, or they cannot be read: a sentence.
+/// A sentence, when there are fewer than two drives or they cannot be read.
 pub async fn guess(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Guess, String> {
     let sampled = Sampled::new(env, sources).await?;
     let Sampled { reader, windows, anchors } = &sampled;
@@ -194,7 +198,7 @@ pub async fn guess(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Guess,
     Ok(guess)
 }
 
-/// Whether anything is there where data would begin: a start in the middle of nothing is no start.
+/// Whether there are data at this start; a start within zeros is none.
 fn begins(windows: &[Window], start: u64) -> bool {
     let Some(window) = windows
         .iter()
@@ -209,7 +213,7 @@ fn begins(windows: &[Window], start: u64) -> bool {
     window.cells.iter().any(is_told)
 }
 
-/// So many groups of drives that hold the same, and perhaps one that is missing.
+/// A family of this many groups of equal drives, perhaps with one missing.
 fn family(level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>], missing: usize) -> Family {
     Family {
         shape: Shape { parity, ..Shape::new(level, DriveCount((groups.len() + missing) as u16)) },
@@ -221,15 +225,15 @@ fn family(level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>]
     }
 }
 
-/// The same with parity in every arrangement that can be told apart.
+/// The same with each parity layout that can be distinguished.
 fn rotating(level: Level, groups: &[Vec<usize>], missing: usize) -> Vec<Family> {
     let arrangements = level.row().parity_arrangements.iter().copied();
-    // Parity on the first drive is parity on the last, with another order.
+    // Parity on the first drive equals parity on the last with another order.
     let told_apart = arrangements.filter(|parity| *parity != ParityArrangement::ParityFirst);
     told_apart.map(|parity| family(level, Some(parity), groups, missing)).collect()
 }
 
-/// Groups of drives that hold the same, one at least of more than one drive.
+/// A family of mirrors: groups of equal drives, at least one with several drives.
 fn family_of_mirrors(mirrors: Vec<Vec<usize>>) -> Family {
     match &mirrors[..] {
         [all] => Family {
@@ -240,17 +244,17 @@ fn family_of_mirrors(mirrors: Vec<Vec<usize>>) -> Family {
             fixed: Vec::new(),
             most: ORDERS,
         },
-        // A mirror with one half missing is a group of one.
+        // A mirror with one missing half is a group of one drive.
         _ => family(Level::Raid0, None, &mirrors, 0),
     }
 }
 
-/// Which levels the redundancy leaves, and what there is to say of it.
+/// Returns the levels that the redundancy permits, and adds findings.
 fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Vec<Family> {
     let found = redundancy::redundancy(windows, drives);
     let percent = |count: usize| count * 100 / found.told.max(1);
     if found.told == 0 {
-        findings.push("the drives hold nothing but constant bytes where they were looked at".into());
+        findings.push("all samples of the drives contain only constant bytes".into());
         return Vec::new();
     }
     let is_blank = |drive: usize| {
@@ -260,25 +264,25 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
     let single: Vec<Vec<usize>> =
         (0..drives).filter(|drive| !is_blank(*drive)).map(|drive| vec![drive]).collect();
     for drive in (0..drives).filter(|drive| is_blank(*drive)) {
-        findings.push(format!("drive {drive} holds nothing but constant bytes: it takes no part"));
+        findings.push(format!("drive {drive} contains only constant bytes, so it is ignored"));
     }
     let mut mirrors = found.mirrors();
     mirrors.iter_mut().for_each(|group| group.retain(|drive| !is_blank(*drive)));
     mirrors.retain(|group| !group.is_empty());
     if mirrors.len() < single.len() {
-        findings.push(format!("drives hold the same: {}", groups_text(&mirrors)));
+        findings.push(format!("drives with the same content: {}", groups_text(&mirrors)));
         return vec![family_of_mirrors(mirrors)];
     }
     if let Some(outsider) = found.outsider() {
         findings.push(format!(
-            "all drives but {outsider} add up to zero: it takes no part, or holds Q for all the others"
+            "all drives but {outsider} XOR to zero: it is no member, or holds Q for all the others"
         ));
         let groups: Vec<Vec<usize>> = single.into_iter().filter(|group| group[0] != outsider).collect();
         return rotating(Level::Raid5, &groups, 0);
     }
     if found.is_single_parity() {
         findings.push(format!(
-            "all drives add up to zero in {} % of the blocks: single parity",
+            "all drives XOR to zero in {} % of the blocks: single parity",
             percent(found.zero)
         ));
         return rotating(Level::Raid5, &single, 0);
@@ -286,18 +290,18 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
     if found.is_double_parity() {
         let all: usize = found.all_but.iter().sum();
         findings.push(format!(
-            "all drives but one, which changes, add up to zero in {} % of the blocks: double parity",
+            "all drives but one, which changes, XOR to zero in {} % of the blocks: double parity",
             percent(all)
         ));
         return rotating(Level::Raid6, &single, 0);
     }
     findings.push(format!(
-        "the drives do not add up ({} % of the blocks): there is no parity, or a drive is missing",
+        "the drives XOR to zero in {} % of the blocks only: no parity, or a drive is missing",
         percent(found.zero)
     ));
     let mut families = vec![family(Level::Raid0, None, &single, 0)];
     families.extend(rotating(Level::Raid5, &single, 1));
-    // Where one drive holds all parity and is missing, what is left is RAID 0.
+    // If one drive held all parity and is missing, the rest is RAID 0.
     let is_told_apart = |family: &Family| family.shape.level != Level::Raid5 || family.shape.drives.0 > 2;
     families.retain(is_told_apart);
     families
@@ -308,7 +312,7 @@ fn groups_text(groups: &[Vec<usize>]) -> String {
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
-/// The best orders of a family with that start and strip, each with what speaks for it so far.
+/// The best orders of a family for this start and strip, each with its points so far.
 async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32) -> Vec<(f64, Candidate)> {
     let Sampled { reader, windows, anchors } = sampled;
     let Ok(strip) = StripSize::new(ByteCount(1 << strip_shift)) else { return Vec::new() };
@@ -324,7 +328,7 @@ async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32
         return vec![(0.0, candidate(geometry, order, start))];
     }
     let all = family.groups.len() + usize::from(family.has_missing);
-    // Weights know the groups' first drives by their place; the missing one is last.
+    // Weights index the groups' first drives by their position; the missing one is last.
     let chosen: Vec<usize> = family.groups.iter().map(|group| group[0]).collect();
     let narrowed = narrowed(windows, &chosen, family.has_missing);
     let mut weights = Weights::new(all, all);
@@ -352,7 +356,7 @@ async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32
         let points = order.alone + continuity_points(order.continuity);
         let order: Vec<Option<usize>> =
             order.drives.iter().map(|index| chosen.get(*index).copied()).collect();
-        // Without the drive that holds all parity what is left is RAID 0, which is a candidate of its own.
+        // Without the drive that holds all parity, the array is RAID 0, a candidate of its own.
         let is_raid0 =
             family.shape.parity == Some(ParityArrangement::ParityLast) && order.last() == Some(&None);
         (!is_raid0).then_some(())?;
@@ -361,7 +365,7 @@ async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32
     weights.orders(family.most).into_iter().filter_map(made).collect()
 }
 
-/// The windows of some of the drives, in that order, and what these add up to.
+/// The windows of some drives in this order, with their XOR.
 fn narrowed(windows: &[Window], chosen: &[usize], with_missing: bool) -> Vec<Window> {
     let narrow = |window: &Window| Window {
         start: window.start,
@@ -388,8 +392,8 @@ fn candidate(geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Candi
     }
 }
 
-/// The candidate for an order of groups: of mirrors that are striped each group is a span, filled up where a half is
-/// missing.
+/// The candidate for an order of groups. In striped mirrors each group is a span, with a missing
+/// half added.
 fn mirrored(family: &Family, geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Option<Candidate> {
     let most = family.groups.iter().map(Vec::len).max().unwrap_or(1);
     if most == 1 {
@@ -407,7 +411,7 @@ fn mirrored(family: &Family, geometry: Geometry, order: Vec<Option<usize>>, star
     Some(candidate(geometry, order.iter().flat_map(group).collect(), start))
 }
 
-/// Continuity as points: its square, since a layout that is half right has half of the boundaries right by chance.
+/// Continuity as points: squared, since half of a half-right layout's boundaries match by chance.
 fn continuity_points(continuity: f64) -> f64 {
     CONTINUITY * continuity * continuity.abs()
 }

@@ -1,64 +1,64 @@
-//! Which drive has which slot: by what is found where a layout says that it belongs, and by how the end of each strip
-//! goes on in the next.
+//! Assigns drives to slots: by content at positions that a layout fixes, and by continuity from the
+//! end of each strip to the next.
 //!
-//! Evidence is counted in points, about the natural logarithm of how much more likely it is in this order than by
-//! chance. All of it is about one slot, or about a pair of slots that follow one another; so an order is built slot by
-//! slot, and only the best beginnings are carried on: no factorial.
+//! Evidence is counted in points: the natural logarithm of its likelihood in this order against
+//! chance. Each piece concerns one slot or one pair of consecutive slots. An order is therefore
+//! built slot by slot, and only the best prefixes are kept (no factorial).
 
 use super::sample::{Cell, EDGE, Window};
 use layout::{CopyIndex, DataIndex, Geometry, ParityIndex};
 use units::{ByteOffset, StripeIndex};
 
-/// How many beginnings of an order are carried on.
+/// The number of prefixes that are kept.
 const CARRIED: usize = 96;
-/// How many rows are looked at, for one strip.
+/// The number of rows that are examined for one strip.
 const ROWS: usize = 512;
-/// Points for a row in which the drive that all others add up without is where Q should be.
+/// Points for a row where the drive excluded from the zero XOR is in the slot of Q.
 const Q_POINTS: f64 = 0.5;
-/// Points of strips that go on in one another everywhere.
+/// Points for data that continue across all strips.
 pub(super) const CONTINUITY: f64 = 40.0;
-/// How alike two texts are at least.
+/// The minimum likeness of two texts.
 const TEXT: f64 = 0.5;
-/// How much of what goes on better on the same drive speaks against a boundary.
+/// The weight of better continuity on the same drive, which contradicts a boundary.
 const OWN: f64 = 0.6;
-/// So many boundaries are enough to rely upon.
+/// This many boundaries are sufficient evidence.
 const ENOUGH: f64 = 24.0;
 
-/// What speaks for each drive in each slot, and for each pair of drives in each pair of slots.
+/// Points for each drive in each slot, and for each pair of drives in each pair of slots.
 pub(super) struct Weights {
     drives: usize,
     slots: usize,
     alone: Vec<f64>,
     pairs: Vec<f64>,
-    /// How many boundaries told drives apart.
+    /// The number of boundaries that distinguished drives.
     pub(super) boundaries: usize,
-    /// The most that an order could have got at them.
+    /// The maximum that an order could reach at these boundaries.
     most: f64,
-    /// The squared spreads of likeness at them, added up.
+    /// The sum of the variances of likeness at these boundaries.
     variance: f64,
-    /// The drive of a slot, where that is known.
+    /// The drive of a slot, if known.
     fixed: Vec<Option<usize>>,
 }
 
-/// An order: the drive of each slot; and what speaks for it.
+/// An order: the drive of each slot, with its points.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) drives: Vec<usize>,
-    /// Points for what is in slots alone.
+    /// Points from the content of single slots.
     pub(super) alone: f64,
-    /// How well the strips go on in one another: [`Weights::continuity`].
+    /// Continuity across strips: [`Weights::continuity`].
     pub(super) continuity: f64,
 }
 
-/// How alike an end and a beginning are: the bytes that are equal at the same distance. Constant ones say nothing,
-/// nor do zeroes: parity of what is alike is full of them.
+/// Likeness of an end and a beginning: the share of bytes that are equal at the same distance.
+/// Constant bytes and zeros do not count: parity of similar data is full of zeros.
 fn alike(tail: &[u8; EDGE], head: &[u8; EDGE]) -> f64 {
     let is_constant = |bytes: &[u8; EDGE]| bytes.iter().all(|byte| *byte == bytes[0]);
     if is_constant(tail) || is_constant(head) {
         return 0.0;
     }
     let equal = tail.iter().zip(head).filter(|(a, b)| a == b && **a != 0).count() as f64 / EDGE as f64;
-    // Text goes on as text, though letters differ.
+    // Text continues as text, though letters differ.
     match (is_text(tail), is_text(head)) {
         (true, true) => equal.max(TEXT),
         (false, false) => equal,
@@ -86,12 +86,12 @@ impl Weights {
         }
     }
 
-    /// Has a slot have that drive in every order.
+    /// Fixes a slot to this drive in every order.
     pub(super) fn fix(&mut self, slot: usize, drive: usize) {
         self.fixed[slot] = Some(drive);
     }
 
-    /// Whether a slot may have a drive.
+    /// Whether a slot may contain this drive.
     fn may_have(&self, slot: usize, drive: usize) -> bool {
         match self.fixed[slot] {
             Some(fixed) => fixed == drive,
@@ -109,10 +109,11 @@ impl Weights {
         &mut self.pairs[at..at + self.drives * self.drives]
     }
 
-    /// Compares what ends in one slot with what begins in another. What is counted is how much better a drive goes on
-    /// than the others do on average, so that drives that are alike say nothing.
+    /// Compares the end of one slot's strip with the beginning of another's. A drive scores by how
+    /// far it exceeds the average of all drives, so that similar drives score nothing.
     ///
-    /// What follows on the same drive is compared as well: where that goes on better, no strip ends here.
+    /// The next block on the same drive is compared as well: if it continues better, no strip ends
+    /// here.
     fn boundary(
         &mut self,
         (from, tails): (usize, &[Option<&Cell>]),
@@ -145,7 +146,7 @@ impl Weights {
             (Some(tail), Some(next)) => alike(&tail.tail, &next.head),
             _ => 0.0,
         };
-        // In part: neighbours on a drive are often alike without following one another.
+        // Only in part: neighbouring blocks on a drive are often similar without being consecutive.
         let chance = |drive: usize| mean + OWN * (goes_on(drive) - mean).max(0.0);
         let chance: Vec<f64> = (0..drives).map(chance).collect();
         let pair = self.pair(from, to);
@@ -154,8 +155,8 @@ impl Weights {
             .for_each(|at| pair[at] += likeness[at] - chance[at / drives]);
     }
 
-    /// Looks at the rows of a layout in the windows: data begin at `start` on each drive. `cells` gives the blocks of
-    /// all drives, that of one which is missing among them.
+    /// Examines the rows of a layout in the windows: data begin at `start` on each drive. `cells`
+    /// gives the blocks of all drives, including a missing one.
     pub(super) fn look(&mut self, windows: &[Window], geometry: &Geometry, start: u64, has_q: bool) {
         let strip = geometry.strip().bytes().0;
         let per_window = (ROWS / windows.len().max(1)).max(4);
@@ -180,7 +181,7 @@ impl Weights {
         }
     }
 
-    /// Looks at a row; whether it holds anything.
+    /// Examines a row. Returns whether it contains data.
     fn row(
         &mut self,
         geometry: &Geometry,
@@ -206,7 +207,7 @@ impl Weights {
         true
     }
 
-    /// The drive without which the others add up belongs where Q is.
+    /// The drive without which the others XOR to zero belongs in the slot of Q.
     fn q(&mut self, window: &Window, geometry: &Geometry, row: u64, block: usize) {
         let Some(q) = geometry.parity_cell(StripeIndex(row), ParityIndex(1)) else { return };
         let Some(xor) = window.xor.get(block).and_then(Option::as_ref).filter(|xor| xor.hash != 0) else {
@@ -249,14 +250,14 @@ impl Weights {
         carried.into_iter().map(order).collect()
     }
 
-    /// How much better the strips go on in one another than by chance, of the most that is possible: at most 1.
+    /// Continuity beyond chance as a share of the maximum, at most 1.
     pub(super) fn continuity(&self, order: &[usize]) -> f64 {
-        // A few boundaries are no evidence.
+        // A few boundaries are weak evidence.
         let weight = (self.boundaries as f64 / ENOUGH).min(1.0);
         if self.most > 0.0 { weight * self.sum(order) / self.most } else { 0.0 }
     }
 
-    /// The same in standard deviations: little continuity at many boundaries is no chance either.
+    /// Continuity in standard deviations: a little at many boundaries is no coincidence either.
     pub(super) fn deviations(&self, order: &[usize]) -> f64 {
         if self.variance > 0.0 { self.sum(order) / self.variance.sqrt() } else { 0.0 }
     }
@@ -271,14 +272,14 @@ impl Weights {
     }
 }
 
-/// The slots of a row's data strips, in the order of the volume's bytes; of copies the first.
+/// The slots of a row's data strips, in volume order; of several copies, the first.
 pub(super) fn data_slots(geometry: &Geometry, row: u64) -> Vec<usize> {
     let map = geometry.stripe_map(StripeIndex(row));
     let cell = |index| map.data_cell(DataIndex(index), CopyIndex(0)).drive.as_usize();
     (0..geometry.data_strips()).map(cell).collect()
 }
 
-/// Where a byte of the volume lies: slot, and address on the drive.
+/// The slot and drive offset of a volume byte.
 pub(super) fn place(geometry: &Geometry, start: u64, at: u64) -> Option<(usize, u64)> {
     if at >= geometry.capacity().0 {
         return None;
@@ -289,7 +290,7 @@ pub(super) fn place(geometry: &Geometry, start: u64, at: u64) -> Option<(usize, 
     Some((cell.drive.as_usize(), start + cell.offset.0 + within.0))
 }
 
-/// A block of all drives, the missing one last if there is one more than were read.
+/// One block of all drives; the missing drive is last, if the layout has one more than were read.
 fn column(window: &Window, block: u64, drives: usize) -> Option<Vec<Option<&Cell>>> {
     let block = usize::try_from(block).ok().filter(|block| *block < window.blocks())?;
     let mut column: Vec<Option<&Cell>> = window.cells.iter().map(|own| own[block].as_ref()).collect();

@@ -1,8 +1,9 @@
-//! Which drive has which slot, where metadata say all but that: Intel's know a drive by its serial number, which its image does not have.
+//! Assigns drives to slots if the metadata contain all but the order: Intel identifies a drive by
+//! its serial number, which a drive image lacks.
 //!
-//! Level, strip, size, number of drives and which of them are missing are taken as they are written. What is guessed is the serial
-//! number of each drive, since that puts it in its slot of every volume of the container; the evidence of all these volumes
-//! is added up. Drives that tell their number stay where it puts them.
+//! Level, strip, size, number of drives and missing members are taken from the metadata. Only each
+//! drive's serial number is guessed, since it determines its slot in every volume of the container.
+//! The evidence of all these volumes is added. Drives with a known number keep their slot.
 
 use super::judge::{judge_order, rank};
 use super::redundancy::{Redundancy, redundancy};
@@ -15,25 +16,25 @@ use platform::{DriveSource, Env};
 use std::sync::Arc;
 use units::{ByteOffset, ByteRange, StripSize};
 
-/// How many orders are looked at closely: all of four drives.
+/// The number of orders that are examined closely: all orders of four drives.
 const CLOSE: usize = 24;
 
-/// Serial numbers for the drives that tell none, if there are volumes whose members are known by them: orders as they are guessed where
-/// no metadata are left, each with the numbers that it comes to ([`Candidate::serials`]). Drives are counted among those of
-/// the scan that could be opened. `None` where every drive has its place. Nothing is written.
+/// Guesses serial numbers for drives without one, if volumes identify their members by serial
+/// number. Returns orders as [`guess()`](super::guess) does, with the number of each drive
+/// ([`Candidate::serials`]). Indexes count the scanned drives that could be opened. `None` if every
+/// drive has its slot. Nothing is written.
 ///
 /// # Errors
-/// When it cannot be guessed whatever the drives hold: a sentence.
+/// A sentence, when a guess is impossible with any content of the drives.
 pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
     let has_unplaced = |volume: &&ScannedVolume| volume.found.others.iter().any(|one| one.what == UNPLACED);
     let volumes: Vec<&FoundVolume> =
         scan.volumes.iter().filter(has_unplaced).map(|volume| &volume.found).collect();
     let Some(first) = volumes.first() else { return Ok(None) };
     if volumes.iter().any(|volume| volume.record.container != first.record.container) {
-        return Err(
-            "these are drives of several arrays that know them by serial number; name those of one array at a time"
-                .into(),
-        );
+        return Err("these drives belong to several arrays that identify drives by serial number; \
+                    give the drives of one array at a time"
+            .into());
     }
     let mut guess = Guess::default();
     let container = Container::new(scan, &volumes, &mut guess.findings)?;
@@ -43,12 +44,12 @@ pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
     }
     let mut laid = Vec::new();
     for volume in &volumes {
-        match Laid::new(env, scan, &container, volume).await {
+        match SampledVolume::new(env, scan, &container, volume).await {
             Ok(one) => laid.push(one),
-            Err(why) => guess.findings.push(format!("'{}' tells no order: {why}", volume.record.name)),
+            Err(why) => guess.findings.push(format!("'{}' gives no order: {why}", volume.record.name)),
         }
     }
-    // A volume without an order, as of copies, judges, and has none to offer where others do.
+    // A volume of copies has no order: it only judges the orders of other volumes.
     laid.sort_by_key(|one| one.geometry.data_strips() == 1);
     let mut ways: Vec<Vec<Option<usize>>> = Vec::new();
     for one in laid.iter().filter(|one| one.geometry.data_strips() > 1 || laid[0].geometry.data_strips() == 1)
@@ -67,18 +68,18 @@ pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
     }
     if let ([only], true) = (&mut guess.candidates[..], container.is_settled()) {
         only.sureness = only.sureness.max(Sureness::Likely);
-        only.evidence.push("no other place is free".into());
+        only.evidence.push("no other slot is free".into());
     }
     Ok(Some(guess))
 }
 
 /// The drives of a container, and the serial numbers of its members.
 struct Container {
-    /// The drives that are as new as the newest, as the scan counts them.
+    /// The drives with the newest metadata, by their index in the scan.
     drives: Vec<usize>,
-    /// The same among those of the scan that could be opened.
+    /// The same drives by their index among those that could be opened.
     opened: Vec<usize>,
-    /// The members' numbers, and the drive that tells to have it, as an index into `drives`.
+    /// The members' numbers, each with the drive that reports it, as an index into `drives`.
     seats: Vec<(String, Option<usize>)>,
 }
 
@@ -95,8 +96,8 @@ impl Container {
                     Role::Active(_) if !numbers.contains(&entry.key) => numbers.push(entry.key.clone()),
                     Role::Rebuilding(_) => {
                         return Err(format!(
-                            "a member of '{}' is being rebuilt, and which of the drives that is cannot be told from what they hold; give \
-                             each its number with --serial DRIVE=NUMBER",
+                            "a member of '{}' is being rebuilt, and the data do not show which \
+                             drive it is; give each its number with --serial DRIVE=NUMBER",
                             record.name
                         ));
                     }
@@ -123,8 +124,8 @@ impl Container {
         let free = numbers.len().saturating_sub(placed.len());
         if drives.len() > free {
             return Err(format!(
-                "{} drives tell no serial number, and its metadata name {free} that no other drive has; leave out copies, and drives \
-                 that take no part",
+                "{} drives report no serial number, but only {free} numbers of its metadata are \
+                 free; leave out copies and drives of other arrays",
                 drives.len()
             ));
         }
@@ -143,7 +144,7 @@ impl Container {
         Ok(Container { drives, opened, seats })
     }
 
-    /// The candidate where one drive is here, of copies.
+    /// The candidate when only one drive of a mirror is present.
     fn alone(&self, volumes: &[&FoundVolume]) -> Result<Candidate, String> {
         let mut all = None;
         for volume in volumes {
@@ -151,32 +152,34 @@ impl Container {
             let geometry = section.geometry()?;
             if geometry.level() != Level::Raid1 {
                 return Err(format!(
-                    "one drive of '{}' is here, and that is not enough to read it; name the others too",
+                    "one drive of '{}' was given, and that is not enough to read it; give the \
+                     others too",
                     volume.record.name
                 ));
             }
             all = all.or(Some(geometry));
         }
         let free = self.seats.iter().find(|(_, drive)| drive.is_none());
-        let ((number, _), geometry) = free.zip(all).ok_or("no place of it is free")?;
+        let ((number, _), geometry) = free.zip(all).ok_or("no slot of it is free")?;
         let mut order = vec![None; geometry.drives().as_usize()];
         order[0] = Some(self.opened[0]);
         Ok(Candidate {
             serials: vec![(self.opened[0], number.clone())],
             sureness: Sureness::Likely,
-            evidence: vec!["its members are copies: which of them it is does not matter".into()],
+            evidence: vec!["its members are copies, so the slot does not matter".into()],
             ..candidate(geometry, order, 0)
         })
     }
 
-    /// Whether one drive is left for one place.
+    /// Whether only one drive and one slot are left.
     fn is_settled(&self) -> bool {
         let placed = self.seats.iter().filter(|(_, drive)| drive.is_some()).count();
         self.drives.len() == placed + 1 && self.seats.len() == placed + 1
     }
 
-    /// The drive of each seat, when those of a volume have this order. `None` where that contradicts a number that a drive tells.
-    fn seated(&self, laid: &Laid, order: &[Option<usize>]) -> Option<Vec<Option<usize>>> {
+    /// The drive of each seat for a volume's order. `None` if that contradicts a number that a
+    /// drive reports.
+    fn seated(&self, laid: &SampledVolume, order: &[Option<usize>]) -> Option<Vec<Option<usize>>> {
         let mut seated: Vec<Option<usize>> = self.seats.iter().map(|(_, drive)| *drive).collect();
         let copies = laid.copies();
         let units = laid.seats.len() / copies;
@@ -196,8 +199,8 @@ impl Container {
         Some(seated)
     }
 
-    /// What speaks for these seats in all volumes; `None` where one of them cannot be so.
-    async fn judged(&self, laid: &[Laid], seated: &[Option<usize>]) -> Option<Candidate> {
+    /// Points for these seats in all volumes; `None` if one volume excludes them.
+    async fn judged(&self, laid: &[SampledVolume], seated: &[Option<usize>]) -> Option<Candidate> {
         let mut all: Option<Candidate> = None;
         for one in laid {
             let own: Vec<Option<usize>> = one.seats.iter().map(|seat| seated[(*seat)?]).collect();
@@ -238,7 +241,7 @@ impl Container {
 fn too_old(scan: &Scan, volume: &FoundVolume, other: &FoundOther) -> String {
     let name = scan.drives.get(other.drive).map_or("", |drive| &drive.name);
     format!(
-        "{name} takes no part: its metadata are at number {}, those of the others at {}",
+        "{name} is ignored: its metadata have generation {}, those of the others {}",
         other.sequence, volume.record.sequence
     )
 }
@@ -247,37 +250,38 @@ fn taken_as_written(volume: &FoundVolume) -> String {
     let record = &volume.record;
     let strip = record.strip.map_or(String::new(), |strip| format!(" with a strip of {strip}"));
     format!(
-        "'{}' is {} on {} drives{strip}, as its metadata say; they tell drives apart by serial number alone",
+        "'{}' is {} on {} drives{strip}, by its metadata; they identify drives by serial number \
+         only",
         record.name, record.level, record.slots
     )
 }
 
-/// How the metadata name the member of a slot.
+/// The name of a slot's member in the metadata.
 fn key_of(volume: &FoundVolume, slot: u16) -> Option<String> {
     let entry = volume.record.entries.iter().find(|entry| entry.role == Role::Active(slot));
     entry.map(|entry| entry.key.clone())
 }
 
-/// A volume as its metadata have it, and what was read of the drives where it lies.
-struct Laid {
+/// A volume by its metadata, with samples of the drives in its area.
+struct SampledVolume {
     name: String,
     geometry: Geometry,
-    /// Where its data begin on each drive.
+    /// The start of its data on each drive.
     start: ByteOffset,
-    /// The seat of each slot; `None` where the metadata call a member missing.
+    /// The seat of each slot; `None` if the metadata call a member missing.
     seats: Vec<Option<usize>>,
     sampled: Sampled,
-    /// What may be where: drives, or groups of drives that hold the same.
+    /// The possible occupants of slots: drives, or groups of equal drives.
     family: Family,
 }
 
-impl Laid {
+impl SampledVolume {
     async fn new(
         env: &Env,
         scan: &Scan,
         container: &Container,
         volume: &FoundVolume,
-    ) -> Result<Laid, String> {
+    ) -> Result<SampledVolume, String> {
         let record = &volume.record;
         let section = volume.sections.first().filter(|section| section.within.start == ByteOffset(0));
         let section = section.ok_or_else(|| volume.reasons.join("; "))?;
@@ -289,9 +293,9 @@ impl Laid {
         };
         let starts: Option<Vec<ByteOffset>> = container.drives.iter().map(start_on).collect();
         let starts = starts.ok_or("not all of the drives carry its metadata")?;
-        let start = starts.first().copied().ok_or("none of its drives is here")?;
+        let start = starts.first().copied().ok_or("none of its drives was given")?;
         if starts.iter().any(|other| *other != start) {
-            return Err("its data begin at different places".into());
+            return Err("its data begin at different offsets on its drives".into());
         }
         let range = ByteRange::new(start, geometry.member_size());
         let window = |drive: &usize| {
@@ -307,21 +311,21 @@ impl Laid {
         let seats: Vec<Option<usize>> = (0..record.slots).map(seat).collect();
         let found = redundancy(&sampled.windows, sources.len());
         let family = known_family(&geometry, &seats, container, &found)?;
-        Ok(Laid { name: record.name.clone(), geometry, start, seats, sampled, family })
+        Ok(SampledVolume { name: record.name.clone(), geometry, start, seats, sampled, family })
     }
 
-    /// The strip by which orders are looked for; levels without one are looked at with any.
+    /// The strip for the search of orders; any strip for levels without one.
     fn family_strip(&self) -> StripSize {
         if self.geometry.data_strips() == 1 { StripSize::KIB_64 } else { self.geometry.strip() }
     }
 
-    /// How many slots that follow one another hold the same.
+    /// The number of consecutive slots with equal content.
     fn copies(&self) -> usize {
         usize::from(self.geometry.copies()).max(1)
     }
 
-    /// The same order with the drives that are there first among those that hold the same. `None` where drives would hold the same
-    /// that do not.
+    /// The same order with present drives first in each mirror. `None` if drives that differ would
+    /// form a mirror.
     fn copies_first(&self, order: &[Option<usize>]) -> Option<Vec<Option<usize>>> {
         let mut first = Vec::new();
         for unit in order.chunks(self.copies()) {
@@ -338,7 +342,8 @@ impl Laid {
     }
 }
 
-/// What a volume's metadata leave open, and whether what the drives hold can be that volume at all.
+/// The choices that a volume's metadata leave open. Fails if the drives' content contradicts the
+/// volume.
 fn known_family(
     geometry: &Geometry,
     seats: &[Option<usize>],
@@ -348,14 +353,14 @@ fn known_family(
     let count = container.drives.len();
     let missing = seats.len().saturating_sub(count);
     if found.told == 0 {
-        return Err("its drives hold nothing but constant bytes where they were looked at".into());
+        return Err("all samples of its drives contain only constant bytes".into());
     }
     let single: Vec<Vec<usize>> = (0..count).map(|drive| vec![drive]).collect();
     let mut family = match geometry.level() {
         Level::Raid0 if missing == 0 => family(Level::Raid0, None, &single, 0),
         Level::Raid5 if missing == 0 && !found.is_single_parity() => {
             return Err(format!(
-                "its drives add up in {} % of the blocks only, and those of RAID 5 would in all",
+                "its drives XOR to zero in {} % of the blocks only; RAID 5 needs all",
                 found.zero * 100 / found.told
             ));
         }
@@ -366,7 +371,8 @@ fn known_family(
             let units = seats.len() / copies;
             if groups.len() != units || groups.iter().any(|group| group.len() > copies) {
                 return Err(format!(
-                    "its drives should hold the same {copies} by {copies}, and what they hold makes {} groups and not {units}",
+                    "its drives should form {units} groups of {copies} equal drives, but their \
+                     data form {} groups",
                     groups.len()
                 ));
             }
@@ -379,7 +385,7 @@ fn known_family(
     Ok(family)
 }
 
-/// Which groups have their slots, or pairs of slots, by a number that a drive tells, or since a member is missing there.
+/// Groups whose slots are known by a reported number or by a missing member.
 fn known_places(
     geometry: &Geometry,
     seats: &[Option<usize>],

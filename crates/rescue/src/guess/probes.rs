@@ -1,20 +1,20 @@
-//! What the beginning of a file system says of the rest of the volume: places that can be looked at, and what must be
-//! there if the volume is put together rightly.
+//! Derives probes from the beginning of a file system: volume offsets with the content that a
+//! correct layout must have there.
 //!
 //! Sources: the on-disk headers of the Linux kernel for ext4, XFS, Btrfs; the UEFI specification for GPT; the LUKS2
 //! specification; the NTFS boot sector as `file` and util-linux describe it.
 
 use super::sample::BLOCK;
 
-/// What must be at a place of the volume.
+/// The content that must be at a volume offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
-    /// The volume's byte.
+    /// The offset in the volume.
     pub(super) at: u64,
-    /// These bytes, with those that are zero in the mask left out; an empty mask takes all.
+    /// The expected bytes. Bytes with a zero mask do not count; an empty mask compares all.
     pub(super) bytes: Vec<u8>,
     pub(super) mask: Vec<u8>,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub(super) what: &'static str,
 }
 
@@ -23,7 +23,7 @@ impl Probe {
         Probe { at, bytes: bytes.into(), mask: Vec::new(), what }
     }
 
-    /// Whether a block that holds the place has what must be there.
+    /// Whether a block that contains the offset has the expected content.
     pub(super) fn is_met(&self, block: &[u8]) -> bool {
         let from = (self.at % BLOCK) as usize;
         let Some(found) = block.get(from..from + self.bytes.len()) else { return false };
@@ -37,9 +37,9 @@ impl Probe {
 /// The beginning of a volume, or of a partition in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Anchor {
-    /// What begins here.
+    /// The kind of structure that begins here.
     pub(super) what: &'static str,
-    /// Where the first byte is before the block that told it.
+    /// The distance from the first byte to the block that identified it.
     pub(super) back: u64,
     pub(super) probes: Vec<Probe>,
 }
@@ -60,10 +60,10 @@ fn be32(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, |b| u64::from(u32::from_be_bytes(b)))
 }
 
-/// No more places than these are looked at: beyond, the first ones have told.
+/// The maximum number of probes: the first ones are sufficient.
 const MOST: usize = 24;
 
-/// What begins in this block, if anything does.
+/// The structure that begins in this block, if any.
 pub(super) fn anchor(block: &[u8]) -> Option<Anchor> {
     let mut anchor = ext(block)
         .or_else(|| xfs(block))
@@ -78,7 +78,8 @@ pub(super) fn anchor(block: &[u8]) -> Option<Anchor> {
     Some(anchor)
 }
 
-/// ext2, 3, 4: superblock at 1024; copies in groups 0, 1 and the powers of 3, 5, 7; descriptors behind each.
+/// ext2, 3, 4: superblock at 1024; copies in groups 0, 1 and the powers of 3, 5, 7; descriptors
+/// after each.
 fn ext(block: &[u8]) -> Option<Anchor> {
     let sb = block.get(1024..2048)?;
     let shift = le32(sb, 0x18);
@@ -103,7 +104,7 @@ fn ext(block: &[u8]) -> Option<Anchor> {
     let mut probes = Vec::new();
     for group in (1..groups.min(1 << 16)).filter(has_copy).take(16) {
         let at = (first + group * per_group) * size;
-        // The magic number and, a little on, the number of the group and the file system's identity.
+        // The magic number and, further on, the group's number and the file system's identity.
         let mut bytes = vec![0; 0x78 - 0x38];
         let mut mask = bytes.clone();
         let mut want = |at: usize, value: &[u8]| {
@@ -115,7 +116,7 @@ fn ext(block: &[u8]) -> Option<Anchor> {
         want(0x68, &sb[0x68..0x78]);
         probes.push(Probe { at: at + 0x38, bytes, mask, what: "copies of the ext superblock" });
     }
-    // The copy of the journal's inode: where its first extent is, the journal begins.
+    // The copy of the journal's inode: the journal begins at its first extent.
     let inode = &sb[0x10C..0x10C + 60];
     if le16(inode, 0) == 0xF30A && le16(inode, 2) > 0 && le16(inode, 6) == 0 {
         let start = le32(inode, 12 + 8) | le16(inode, 12 + 6) << 32;
@@ -125,7 +126,8 @@ fn ext(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "an ext file system", back: 0, probes })
 }
 
-/// What the first descriptors say, where they are in the same block: where inodes are, the root's among them.
+/// Probes from the first descriptors, if they are in the same block: inode tables, with the root's
+/// inode.
 fn ext_groups(block: &[u8], sb: &[u8], size: u64, first: u64, groups: u64) -> Vec<Probe> {
     let at = (first + 1) * size;
     let len = if le32(sb, 0x60) & 0x80 != 0 { le16(sb, 0xFE).max(32) } else { 32 };
@@ -155,7 +157,7 @@ fn ext_groups(block: &[u8], sb: &[u8], size: u64, first: u64, groups: u64) -> Ve
     probes
 }
 
-/// XFS: allocation groups of equal size, each with a superblock, and headers behind it.
+/// XFS: allocation groups of equal size, each with a superblock, followed by headers.
 fn xfs(block: &[u8]) -> Option<Anchor> {
     if !block.starts_with(b"XFSB") {
         return None;
@@ -176,7 +178,7 @@ fn xfs(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "an XFS file system", back: 0, probes })
 }
 
-/// NTFS: the boot sector says where the file table and its mirror are; a copy of it is behind the end.
+/// NTFS: the boot sector locates the file table and its mirror; its own copy is after the end.
 fn ntfs(block: &[u8]) -> Option<Anchor> {
     if block.get(3..11)? != b"NTFS    " {
         return None;
@@ -203,7 +205,7 @@ fn ntfs(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "an NTFS file system", back: 0, probes })
 }
 
-/// A GUID partition table: the copy of its header is where it says.
+/// A GUID partition table: the header locates its copy.
 fn gpt(block: &[u8]) -> Option<Anchor> {
     let header = block.get(512..1024)?;
     if !header.starts_with(b"EFI PART") || le64(header, 24) != 1 {
@@ -214,7 +216,7 @@ fn gpt(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "a partition table (GPT)", back: 0, probes: vec![copy] })
 }
 
-/// LUKS 2: a second header behind the first. LUKS 1 has none.
+/// LUKS 2: a second header follows the first. LUKS 1 has none.
 fn luks(block: &[u8]) -> Option<Anchor> {
     if !block.starts_with(b"LUKS\xBA\xBE\0") {
         return None;
@@ -225,13 +227,13 @@ fn luks(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "an encrypted volume (LUKS)", back: 0, probes: second.into_iter().collect() })
 }
 
-/// LVM: the label in the second sector leads to the metadata's header.
+/// LVM: the label in the second sector locates the metadata header.
 fn lvm(block: &[u8]) -> Option<Anchor> {
     let label = block.get(512..1024)?;
     if !label.starts_with(b"LABELONE") || label.get(24..32)? != b"LVM2 001" {
         return None;
     }
-    // The header of the physical volume has a list of data areas, then one of metadata areas, each ended by zeroes.
+    // The physical volume's header lists data areas, then metadata areas; zeros end each list.
     let mut at = le32(label, 20) as usize + 40;
     while le64(label, at) != 0 && at < 480 {
         at += 16;
@@ -242,7 +244,7 @@ fn lvm(block: &[u8]) -> Option<Anchor> {
     Some(Anchor { what: "a physical volume (LVM)", back: 0, probes: magic.into_iter().collect() })
 }
 
-/// Btrfs: superblocks at 64 KiB, 64 MiB and 256 GiB; each says where it is.
+/// Btrfs: superblocks at 64 KiB, 64 MiB and 256 GiB; each contains its own offset.
 fn btrfs(block: &[u8]) -> Option<Anchor> {
     if block.get(0x40..0x48)? != b"_BHRfS_M" || le64(block, 0x30) != 64 << 10 {
         return None;

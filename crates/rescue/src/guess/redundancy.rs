@@ -1,18 +1,19 @@
-//! What can be said of redundancy whatever the order, the strip and the layout: which drives are equal, whether all of
-//! them add up to zero, and where all but one do.
+//! Measures redundancy independently of order, strip and layout: equal drives, and whether all
+//! drives, or all but one, XOR to zero.
 
 use super::sample::Window;
 
-/// What the drives are together.
+/// Redundancy among the drives.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Redundancy {
-    /// Blocks in which something could be told: not all drives were constant.
+    /// Blocks with usable content: not all drives were constant.
     pub(super) told: usize,
-    /// Of these, in how many the exclusive or of all drives is zero.
+    /// The number of these in which the XOR of all drives is zero.
     pub(super) zero: usize,
-    /// Of the others, in how many it equals what one drive holds: by drive. That drive holds Q, and the others add up.
+    /// The number of others in which the XOR equals one drive's block, by drive. That drive holds
+    /// Q; the others XOR to zero.
     pub(super) all_but: Vec<usize>,
-    /// For each pair of drives, in how many blocks they hold the same.
+    /// For each pair of drives, the number of blocks with the same content.
     pub(super) equal: Vec<Vec<usize>>,
 }
 
@@ -46,23 +47,24 @@ pub(super) fn redundancy(windows: &[Window], drives: usize) -> Redundancy {
 }
 
 impl Redundancy {
-    /// Whether so many of the blocks are as good as all: some may be of metadata, or beyond the volume's end.
+    /// Whether this count is nearly all blocks: some may hold metadata, or lie after the volume's
+    /// end.
     fn is_most(&self, count: usize) -> bool {
         self.told > 0 && count * 10 >= self.told * 8
     }
 
-    /// Whether all drives add up to zero: single parity, with all drives there.
+    /// Whether all drives XOR to zero: single parity, with all drives present.
     pub(super) fn is_single_parity(&self) -> bool {
         self.is_most(self.zero)
     }
 
-    /// Whether all drives but one, which is not always the same, add up.
+    /// Whether all drives but one, which varies, XOR to zero.
     pub(super) fn is_double_parity(&self) -> bool {
         let all: usize = self.all_but.iter().sum();
         self.zero * 2 < self.told && self.is_most(all + self.zero)
     }
 
-    /// A drive that takes no part: the others add up without it nearly everywhere.
+    /// A drive that is no member: the others XOR to zero without it nearly everywhere.
     pub(super) fn outsider(&self) -> Option<usize> {
         if self.is_single_parity() {
             return None;
@@ -70,7 +72,7 @@ impl Redundancy {
         self.all_but.iter().position(|count| self.is_most(*count + self.zero) && *count > self.told / 2)
     }
 
-    /// Groups of drives that hold the same, each in ascending order.
+    /// Groups of drives with equal content, each in ascending order.
     pub(super) fn mirrors(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for drive in 0..self.all_but.len() {

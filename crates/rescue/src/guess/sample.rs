@@ -1,7 +1,8 @@
-//! What is read of the drives for guessing: some windows, the same on all of them, and single blocks.
+//! Samples of the drives for a guess: some windows at the same offsets of all drives, and single
+//! blocks.
 //!
-//! Of each block of 4 KiB, the smallest strip, little is kept: its first and last bytes, and a hash. So the memory is
-//! 160 bytes a block, whatever the size of the drives.
+//! Of each block of 4 KiB, the smallest strip, only the first and last bytes and a hash are kept.
+//! Memory is 160 bytes per block, for any size of drives.
 
 use platform::{Buf, DriveSource, Env, Member};
 use std::cell::RefCell;
@@ -9,15 +10,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset};
 
-/// The smallest strip, and what everything is a multiple of.
+/// The smallest strip; all sizes are multiples of it.
 pub(super) const BLOCK: u64 = 4096;
-/// How many bytes of either end of a block are kept.
+/// The number of bytes that are kept from each end of a block.
 pub(super) const EDGE: usize = 64;
-/// A window's length: the largest strip has four rows in it.
+/// A window's length: four rows of the largest strip.
 const WINDOW: u64 = 4 << 20;
-/// How many windows are read at most.
+/// The maximum number of windows.
 const WINDOWS: u64 = 16;
-/// How many single blocks are remembered.
+/// The number of single blocks that are cached.
 const REMEMBERED: usize = 8192;
 
 /// A block's ends and hash.
@@ -25,7 +26,7 @@ const REMEMBERED: usize = 8192;
 pub(super) struct Cell {
     pub(super) head: [u8; EDGE],
     pub(super) tail: [u8; EDGE],
-    /// FNV-1a of the block; 0 for one whose bytes are all the same, which says nothing.
+    /// FNV-1a of the block; 0 if all its bytes are equal, which is no evidence.
     pub(super) hash: u64,
 }
 
@@ -38,7 +39,7 @@ impl Cell {
     }
 }
 
-/// FNV-1a over words of 64 bits; 0 where all bytes are the same.
+/// FNV-1a over words of 64 bits; 0 if all bytes are equal.
 pub(super) fn hash(block: &[u8]) -> u64 {
     if block.iter().all(|byte| *byte == block[0]) {
         return 0;
@@ -48,13 +49,13 @@ pub(super) fn hash(block: &[u8]) -> u64 {
     words.iter().fold(0xCBF2_9CE4_8422_2325, step).max(1)
 }
 
-/// A run of blocks that was read of all drives.
+/// A range of blocks that was read from all drives.
 pub(super) struct Window {
-    /// Where it begins on each drive, in bytes.
+    /// Its offset on each drive, in bytes.
     pub(super) start: u64,
-    /// By drive, then by block; `None` where it could not be read.
+    /// By drive, then by block; `None` if unreadable.
     pub(super) cells: Vec<Vec<Option<Cell>>>,
-    /// Of each block the exclusive or of all drives; `None` where one could not be read.
+    /// The XOR of all drives for each block; `None` if a drive could not be read.
     pub(super) xor: Vec<Option<Cell>>,
 }
 
@@ -64,13 +65,13 @@ impl Window {
     }
 }
 
-/// Blocks by drive and place; `None` where they could not be read.
+/// Blocks by drive and offset; `None` if unreadable.
 type Blocks = BTreeMap<(usize, u64), Option<Vec<u8>>>;
 
-/// The drives, opened, and the part that all of them have.
+/// The open drives, and the size that they have in common.
 pub(super) struct Reader {
     members: Vec<Member>,
-    /// What all drives have, in whole blocks.
+    /// The size that all drives have, in whole blocks.
     pub(super) size: u64,
     remembered: RefCell<Blocks>,
 }
@@ -101,7 +102,8 @@ impl Reader {
         (outcome.result.is_ok_and(|done| done == len) && bytes.len() as u64 == len).then_some(bytes)
     }
 
-    /// A block. The drive after the last is the one that is missing where parity is single: the exclusive or of all.
+    /// Reads a block. The index after the last drive is the missing drive of single parity: the XOR
+    /// of all.
     pub(super) async fn block(&self, drive: usize, at: u64) -> Option<Vec<u8>> {
         if let Some(known) = self.remembered.borrow().get(&(drive, at)) {
             return known.clone();
@@ -123,7 +125,8 @@ impl Reader {
         block
     }
 
-    /// Windows spread over the drives, the beginning and the end among them; and the anchors of file systems in them.
+    /// Reads windows spread over the drives, including beginning and end, and finds file system
+    /// anchors in them.
     pub(super) async fn windows(&self, mut see: impl FnMut(usize, u64, &[u8])) -> Vec<Window> {
         let count = (self.size / WINDOW).clamp(1, WINDOWS);
         let len = WINDOW.min(self.size);
@@ -137,7 +140,7 @@ impl Reader {
             let mut cells = Vec::new();
             for drive in 0..self.members.len() {
                 let mut own = Vec::with_capacity(blocks);
-                // Where a window cannot be read at once, its blocks are tried one by one.
+                // If a window cannot be read at once, its blocks are read one by one.
                 let bytes = self.bytes(drive, start, len).await;
                 for (index, whole) in whole.iter_mut().enumerate() {
                     let at = index * BLOCK as usize;

@@ -1,4 +1,4 @@
-//! The packed arrays of `tests/images`: unpacked, scanned, served.
+//! Unpacks, scans and serves the packed arrays of `tests/images`.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::rc::Rc;
 use units::{ByteCount, DriveIndex, DriveSet};
 
-/// An array's drives, unpacked into a folder of their own that ends with this.
+/// An array's drives, unpacked into a temporary folder, which is removed on drop.
 pub struct Unpacked {
     pub name: String,
     pub folder: PathBuf,
@@ -26,7 +26,7 @@ impl Drop for Unpacked {
     }
 }
 
-/// Unpacks; `None`, said aloud, where there is no program for it.
+/// Unpacks an array; `None`, with a message, if the program for it is missing.
 pub fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
     let name = file.file_name().unwrap().to_string_lossy().replace(".tar.xz", "");
     let memory = Path::new("/dev/shm");
@@ -46,12 +46,13 @@ pub fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
     Some(Unpacked { name, folder, drives })
 }
 
-/// The packed array of that name.
+/// The packed array with this name.
 pub fn packed_as(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/images/{name}.tar.xz"))
 }
 
-/// The drives but those left out. The images of Intel's arrays are of drives with these serial numbers.
+/// All drives except those left out. The images of Intel's arrays come from drives with these
+/// serial numbers.
 pub fn named(array: &Unpacked, left_out: &DriveSet) -> Vec<Named> {
     let is_intel = array.name.starts_with("imsm");
     let with_number = (0..).zip(&array.drives).filter(|(number, _)| !left_out.contains(DriveIndex(*number)));
@@ -61,14 +62,14 @@ pub fn named(array: &Unpacked, left_out: &DriveSet) -> Vec<Named> {
         .collect()
 }
 
-/// Runs on a shard of the real world.
+/// Runs on a shard with the real environment.
 pub fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
     let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
     let env = shard.env().clone();
     shard.run(async move { work(env).await })
 }
 
-/// The volumes of a scan, served by an engine.
+/// Serves the volumes of a scan by an engine.
 pub async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
     let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();

@@ -1,28 +1,28 @@
-//! Disks as the kernel shows them: which are ours, who uses them, how they are set.
+//! Attached disks in `/sys` and `/proc`: their volumes, users and settings.
 
 use super::links;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// What the identifier of each of our disks begins with; the volume's UUID follows.
+/// The prefix of the identifier of each SoftROC disk; the volume's UUID follows.
 const OURS: &str = "softroc-";
 
-/// How the kernel identifies the disk of a volume.
+/// The identifier of a volume's disk in the kernel.
 pub fn backend(uuid: &str) -> String {
     format!("{OURS}{uuid}")
 }
 
-/// A disk of this machine: which of the kernel's ways it goes, and its number there.
+/// A disk of this machine: its driver and number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Device {
-    /// The kernel's NBD client has it.
+    /// A disk of the kernel's NBD client.
     Nbd(u32),
-    /// It is served from here.
+    /// A ublk disk, served by this process.
     Ublk(u32),
 }
 
 impl Device {
-    /// How the kernel calls it.
+    /// The name in the kernel.
     pub fn name(self) -> String {
         match self {
             Device::Nbd(number) => format!("nbd{number}"),
@@ -35,55 +35,55 @@ impl Device {
         number("nbd").map(Device::Nbd).or_else(|| number("ublkb").map(Device::Ublk))
     }
 
-    /// Its file.
+    /// The device file.
     pub fn file(self) -> PathBuf {
         Path::new("/dev").join(self.name())
     }
 }
 
-/// A disk of ours that the kernel has, whoever made it.
+/// A SoftROC disk in the kernel, made by this or another process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// Which.
+pub struct AttachedDisk {
+    /// The device.
     pub device: Device,
-    /// Its volume.
+    /// The UUID of its volume.
     pub uuid: String,
-    /// Nothing can be written to it.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// Where the kernel shows itself.
+/// The locations of the kernel's information.
 #[derive(Clone)]
-pub struct Shown {
+pub struct KernelView {
     /// `/sys`.
     pub sys: PathBuf,
     /// `/proc`.
     pub proc: PathBuf,
-    /// Where there is a note of each disk.
+    /// The folder with a note for each disk.
     pub notes: PathBuf,
 }
 
-impl Default for Shown {
-    fn default() -> Shown {
-        Shown { sys: "/sys".into(), proc: "/proc".into(), notes: links::NOTES.into() }
+impl Default for KernelView {
+    fn default() -> KernelView {
+        KernelView { sys: "/sys".into(), proc: "/proc".into(), notes: links::NOTES.into() }
     }
 }
 
-/// How long the kernel lets pass between two looks at a request: one whose connection is over is sent again after that.
+/// The interval at which the kernel checks requests for a lost connection, and resends them.
 const LOOKS_EVERY_MS: u32 = 5000;
-/// What it is otherwise.
+/// Its default.
 const USUAL_LOOKS_EVERY_MS: u32 = 30_000;
-/// The longest request, where the kernel allows it: whole stripes, not parts of them.
+/// The largest request, if the kernel allows it: whole stripes instead of parts.
 const LONGEST_KIB: u32 = 1024;
 
-impl Shown {
+impl KernelView {
     fn block(&self, device: Device) -> PathBuf {
         self.sys.join("block").join(device.name())
     }
 
-    /// Every disk of ours. Of a device that is served from here the kernel knows no name: `marked` says whether it is made for
-    /// the volume that its note names.
-    pub fn ours(&self, marked: impl Fn(u32, &str) -> bool) -> Vec<Found> {
+    /// All SoftROC disks. A ublk device has no identifier in the kernel: `marked` checks whether it
+    /// was made for the volume of its note.
+    pub fn ours(&self, marked: impl Fn(u32, &str) -> bool) -> Vec<AttachedDisk> {
         let Ok(all) = self.sys.join("block").read_dir() else { return Vec::new() };
         let ours = all.filter_map(|entry| {
             let device = Device::of(entry.ok()?.file_name().to_str()?)?;
@@ -97,14 +97,15 @@ impl Shown {
                 }
             };
             let read_only = read_to_string(self.block(device).join("ro")).is_ok_and(|ro| ro.trim() == "1");
-            Some(Found { device, uuid, read_only })
+            Some(AttachedDisk { device, uuid, read_only })
         });
-        let mut ours: Vec<Found> = ours.collect();
+        let mut ours: Vec<AttachedDisk> = ours.collect();
         ours.sort_by_key(|found| found.device);
         ours
     }
 
-    /// Devices of which there is a note and no disk: somebody is about to make the disk, or was killed before. With the volume.
+    /// Devices with a note but without a disk, and their volumes: the disk is being made, or its
+    /// process was killed before.
     pub fn without_a_disk(&self) -> Vec<(u32, String)> {
         let Ok(notes) = self.notes.read_dir() else { return Vec::new() };
         let left = notes.filter_map(|entry| match Device::of(entry.ok()?.file_name().to_str()?)? {
@@ -116,13 +117,14 @@ impl Shown {
         left.collect()
     }
 
-    /// How large it is.
+    /// The size of a disk.
     pub fn size_bytes(&self, device: Device) -> Option<u64> {
         let sectors: u64 = read_to_string(self.block(device).join("size")).ok()?.trim().parse().ok()?;
         sectors.checked_mul(512)
     }
 
-    /// Has a new disk be as ours are. It works otherwise too, but more slowly, or takes longer to go on after a restart.
+    /// Applies the settings of SoftROC disks to a new disk. They are optional: without them, it is
+    /// slower, or continues later after a restart.
     pub fn set_up(&self, device: Device) {
         self.set(device, "io_timeout", LOOKS_EVERY_MS);
         let most = read_to_string(self.block(device).join("queue/max_hw_sectors_kb"));
@@ -132,7 +134,7 @@ impl Shown {
         }
     }
 
-    /// Has it be as it was before.
+    /// Restores the default settings.
     pub fn set_back(&self, device: Device) {
         self.set(device, "io_timeout", USUAL_LOOKS_EVERY_MS);
     }
@@ -140,19 +142,19 @@ impl Shown {
     fn set(&self, device: Device, what: &str, value: u32) {
         let path = self.block(device).join("queue").join(what);
         if let Err(error) = std::fs::write(&path, value.to_string()) {
-            tracing::debug!("{} is not set: {error}", path.display());
+            tracing::debug!("{} cannot be set: {error}", path.display());
         }
     }
 
-    /// Has whoever watches devices (udev) look at it anew.
+    /// Triggers a new check of the device by udev.
     pub fn announce(&self, device: Device) {
         let path = self.block(device).join("uevent");
         if let Err(error) = std::fs::write(&path, "change") {
-            tracing::debug!("{} is not written: {error}", path.display());
+            tracing::debug!("{} cannot be written: {error}", path.display());
         }
     }
 
-    /// Who uses a disk, as far as the system tells: a part of a sentence each.
+    /// The known users of a disk, each as a part of a sentence.
     pub fn users(&self, device: Device) -> Vec<String> {
         let (parts, mut users) = (self.parts(device), Vec::new());
         for table in ["1/mountinfo", "self/mountinfo"] {
@@ -171,7 +173,7 @@ impl Shown {
         users
     }
 
-    /// The disk, and its partitions.
+    /// The disk and its partitions.
     fn parts(&self, device: Device) -> Vec<Part> {
         let whole = self.block(device);
         let within = whole.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
@@ -180,7 +182,7 @@ impl Shown {
     }
 }
 
-/// A disk, or a partition of one.
+/// A disk or a partition.
 struct Part {
     name: String,
     number: String,
@@ -193,7 +195,7 @@ fn part(path: PathBuf) -> Option<Part> {
     Some(Part { name, number, path })
 }
 
-/// Where one of these is mounted, by a table as proc_pid_mountinfo(5) describes it.
+/// The mount points of these, from a table in the format of proc_pid_mountinfo(5).
 fn mounted(table: &str, parts: &[Part]) -> Vec<String> {
     let line = |line: &str| {
         let mut fields = line.split(' ');
@@ -204,7 +206,7 @@ fn mounted(table: &str, parts: &[Part]) -> Vec<String> {
     table.lines().filter_map(line).collect()
 }
 
-/// A path of such a table, in which blanks are octal numbers.
+/// Decodes a path of such a table, in which blanks are octal numbers.
 fn readable(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
@@ -213,7 +215,7 @@ fn readable(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn machine() -> (PathBuf, Shown) {
+    fn machine() -> (PathBuf, KernelView) {
         let root = std::env::temp_dir().join(format!("softroc-{}-devices", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join(path);
@@ -241,15 +243,15 @@ mod tests {
         write("sys/block/ublkb5/ro", "0\n");
         write("notes/ublkb6", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u6\n");
         write("notes/nbd7", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u7\n");
-        let shown = Shown { sys: root.join("sys"), proc: root.join("proc"), notes: root.join("notes") };
+        let shown = KernelView { sys: root.join("sys"), proc: root.join("proc"), notes: root.join("notes") };
         (root, shown)
     }
 
     #[test]
     fn our_disks_are_told_from_others_and_so_are_their_users() {
         let (root, shown) = machine();
-        let found = |device, uuid: &str, read_only| Found { device, uuid: uuid.to_owned(), read_only };
-        // The device that a note is about may be another one by now.
+        let found = |device, uuid: &str, read_only| AttachedDisk { device, uuid: uuid.to_owned(), read_only };
+        // The device of a note may belong to another volume by now.
         let ours = shown.ours(|number, uuid| (number, uuid) == (3, "u3"));
         let nbd = [found(Device::Nbd(0), "u0", false), found(Device::Nbd(10), "u10", true)];
         assert_eq!(ours[..2], nbd);
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(shown.users(Device::Nbd(0)), ["mounted at /srv/my data", "part of /dev/dm-0"]);
         assert_eq!(shown.users(Device::Nbd(10)), ["swap on /dev/nbd10"]);
         assert_eq!(shown.users(Device::Nbd(2)), Vec::<String>::new());
-        // A process was killed when it had made the device, and not yet its disk.
+        // A process was killed after it had made the device, but not its disk.
         assert_eq!(shown.without_a_disk(), [(6, "u6".to_owned())]);
         std::fs::remove_dir_all(root).unwrap();
     }

@@ -1,9 +1,10 @@
-//! The kernel's NBD client, as it is asked through netlink (linux/nbd-netlink.h).
+//! The kernel's NBD client, controlled through netlink (linux/nbd-netlink.h).
 //!
-//! A disk has one connection, and no time limit for requests, on purpose. Of a disk with several connections, and of one with a
-//! limit, the kernel takes a request that lasts longer for lost, and sends it once more, while the first one is still being carried
-//! out: a write could then land after a later one. So the only requests that are sent again are those of a connection that is over,
-//! and the next connection is made when nothing of the last one is under way any more.
+//! A disk has one connection and no request timeout, on purpose. With several connections or a
+//! timeout, the kernel regards a slow request as lost and resends it while the first one is still
+//! being processed: a write could overwrite a later one. So only the requests of a closed
+//! connection are resent, and the next connection is made when no request of the previous one is
+//! outstanding.
 
 use super::netlink::{Attributes, Family, find_u32};
 use controller::{Error, ErrorKind};
@@ -11,7 +12,8 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// How long requests wait for a controller that is gone. A restart takes seconds; drives that have to be waited for, longer.
+/// How long requests wait while no controller runs. A restart takes seconds, but longer if drives
+/// respond late.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 const CONNECT: u8 = 1;
@@ -28,19 +30,19 @@ const BACKEND_IDENTIFIER: u16 = 10;
 const SOCK_ITEM: u16 = 1;
 const SOCK_FD: u16 = 1;
 
-/// What the disk can do, as the protocol tells it: flags, flush, FUA, trim, write zeroes.
+/// The capabilities of the disk, as flags of the protocol: flags, flush, FUA, trim, write zeroes.
 const FLAGS: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6;
 const READ_ONLY: u64 = 1 << 1;
 
-/// A disk that is to be.
+/// The parameters of a new disk.
 pub struct NewDisk<'a> {
-    /// What the controller finds it by when it has forgotten everything.
+    /// The identifier by which a restarted controller finds the disk.
     pub backend: &'a str,
     /// Its size.
     pub size_bytes: u64,
-    /// Its sector.
+    /// Its sector size.
     pub sector_bytes: u64,
-    /// Nothing can be written to it.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
@@ -48,10 +50,10 @@ pub struct NewDisk<'a> {
 pub struct Kernel(Family);
 
 impl Kernel {
-    /// Finds it.
+    /// Opens the netlink family.
     ///
     /// # Errors
-    /// When this kernel has none.
+    /// If this kernel has no NBD client.
     pub fn open() -> Result<Kernel, Error> {
         let family = Family::open("nbd").map_err(|error| refused("asked about NBD", error))?;
         family.map(Kernel).ok_or_else(|| {
@@ -61,7 +63,7 @@ impl Kernel {
         })
     }
 
-    /// Makes a disk on the other end of `socket`. Its number.
+    /// Creates a disk for the other end of `socket`, and returns its number.
     pub fn connect(&mut self, disk: &NewDisk<'_>, socket: &OwnedFd) -> Result<u32, Error> {
         let flags = FLAGS | if disk.read_only { READ_ONLY } else { 0 };
         let attributes = Attributes::default()
@@ -75,7 +77,8 @@ impl Kernel {
         find_u32(&answer, INDEX).ok_or_else(|| refused("asked for a disk", Errno::PROTO))
     }
 
-    /// Gives a disk another connection, if it has noticed that its last one is over; it does not say whether it has.
+    /// Gives a disk a new connection, if it has detected the end of the previous one; the kernel
+    /// does not report whether it has.
     pub fn reconnect(&mut self, index: u32, backend: &str, socket: &OwnedFd) -> Result<(), Error> {
         let attributes = Attributes::default()
             .u32(INDEX, index)
@@ -83,20 +86,20 @@ impl Kernel {
             .text(BACKEND_IDENTIFIER, backend)
             .nested(SOCKETS, &one_socket(socket));
         let asked = self.0.ask(RECONFIGURE, &attributes);
-        asked.map(|_| ()).map_err(|error| refused("asked to connect a disk again", error))
+        asked.map(|_| ()).map_err(|error| refused("asked to reconnect a disk", error))
     }
 
-    /// Tells a disk that it has another size, whoever uses it.
+    /// Changes the size of a disk, even if it is in use.
     pub fn resize(&mut self, index: u32, backend: &str, size_bytes: u64) -> Result<(), Error> {
         let attributes = Attributes::default()
             .u32(INDEX, index)
             .u64(SIZE_BYTES, size_bytes)
             .text(BACKEND_IDENTIFIER, backend);
         let asked = self.0.ask(RECONFIGURE, &attributes);
-        asked.map(|_| ()).map_err(|error| refused("told of a disk's new size", error))
+        asked.map(|_| ()).map_err(|error| refused("asked to resize a disk", error))
     }
 
-    /// Removes a disk. What is under way fails.
+    /// Removes a disk. Outstanding requests fail.
     pub fn disconnect(&mut self, index: u32) -> Result<(), Error> {
         let asked = self.0.ask(DISCONNECT, &Attributes::default().u32(INDEX, index));
         asked.map(|_| ()).map_err(|error| refused("asked to remove a disk", error))
@@ -110,9 +113,14 @@ fn one_socket(socket: &OwnedFd) -> Attributes {
 
 fn refused(what: &str, error: Errno) -> Error {
     let sentence = match error {
-        Errno::PERM | Errno::ACCESS => "the controller may not make disks; it needs the capability CAP_SYS_ADMIN: stop it, and run 'sudo softroc serve'".to_owned(),
-        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => "this system lets no program speak to the kernel's NBD client: it has no netlink, or it is switched off for this service or container (RestrictAddressFamilies= must have AF_NETLINK)".to_owned(),
-        error => format!("the kernel was {what}, and refused: {error}; 'dmesg' may say more"),
+        Errno::PERM | Errno::ACCESS => "the controller lacks the capability CAP_SYS_ADMIN to attach \
+             disks: stop it, and run 'sudo softroc serve'"
+            .to_owned(),
+        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => "the kernel's NBD client cannot be reached: \
+             netlink is missing, or disabled for this service or container \
+             (RestrictAddressFamilies= must include AF_NETLINK)"
+            .to_owned(),
+        error => format!("the kernel was {what}, and refused: {error}; see 'dmesg'"),
     };
     Error::new(ErrorKind::Unavailable, sentence)
 }

@@ -1,22 +1,15 @@
-//! Volumes as disks of this machine, by the kernel's NBD client or, where there is one, by its ublk.
+//! Volumes as disks of this machine, through the kernel's NBD client or ublk.
 //!
 //! ```text
 //!  controller ── DiskRequest ──▶ the thread "disks" ── netlink ──▶ kernel: /dev/nbdN
 //!                                      │ one end of a pair of sockets to the kernel, the other to a shard
 //!                                      ▼
-//!                                 a shard's NBD port: a session without a greeting
+//!                                 a shard's NBD port: a session without a handshake
 //! ```
 //!
-//! The disks are the kernel's: they stay when this process ends, and requests wait. The next process finds its own by their
-//! identifier, and connects them again as soon as their volumes are served. Nothing about them is written down anywhere else.
-//!
-//! | module | what it holds |
-//! | --- | --- |
-//! | here | the thread: which disks there should be, and what is done about it |
-//! | `ublk` | disks that are served from here without NBD |
-//! | `kernel`, `netlink` | the kernel's NBD client, and how it is spoken to |
-//! | `devices` | disks as the kernel shows them, and who uses them |
-//! | `links` | their names that stay the same |
+//! The disks belong to the kernel: they stay when this process exits, and requests wait. The next
+//! process finds them by their identifier, and reconnects them when their volumes are served. The
+//! kernel's identifier and the notes of `links` are the only records of a disk.
 
 mod devices;
 mod kernel;
@@ -29,7 +22,7 @@ use controller::{
     AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskRequest, DiskState, DiskVolume, Disks, Error,
     ErrorKind, Result,
 };
-use devices::{Device, Found, Shown};
+use devices::{AttachedDisk, Device, KernelView};
 use guests::GuestMessage;
 use kernel::{Kernel, NewDisk};
 use platform::{Env, Peer, mailbox};
@@ -43,10 +36,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use ublk::Ublk;
 
-/// How many looks udev has to make the links of a disk before they are made here.
+/// How many polls udev may take to make the links of a disk before this process makes them.
 const LOOKS_FOR_UDEV: u32 = 3;
 
-/// The way to the thread that makes disks.
+/// The handle of the disk thread.
 pub struct LocalDisks {
     orders: mpsc::Sender<(DiskRequest, DiskAnswer)>,
     closing: Arc<AtomicBool>,
@@ -62,17 +55,17 @@ impl Disks for LocalDisks {
 }
 
 impl LocalDisks {
-    /// Starts the thread. Disks are served by the shards behind `ports` and `guests`.
+    /// Starts the thread. The shards behind `ports` and `guests` serve the disks.
     pub fn start(
         ports: Vec<mailbox::Sender<PortMessage>>,
         guests: Vec<mailbox::Sender<GuestMessage>>,
     ) -> Outcome<Arc<LocalDisks>> {
         let (orders, receiver) = mpsc::channel::<(DiskRequest, DiskAnswer)>();
         let closing = Arc::new(AtomicBool::new(false));
-        let mut keeper = Keeper::new(ports, Ublk::new(guests.clone()), closing.clone());
+        let mut thread_state = DiskThread::new(ports, Ublk::new(guests.clone()), closing.clone());
         let work = move || {
             for (request, answer) in receiver {
-                answer(keeper.carry_out(request));
+                answer(thread_state.carry_out(request));
             }
         };
         std::thread::Builder::new()
@@ -82,16 +75,16 @@ impl LocalDisks {
         Ok(Arc::new(LocalDisks { orders, closing, guests }))
     }
 
-    /// No disk is connected, made or removed any more: the ports are about to close. Disks that are there wait for the
-    /// next start. Returns when nothing is under way of those that go by no port.
+    /// Stops attaching, detaching and reconnecting disks before the ports close. Existing disks
+    /// wait for the next start. Returns when no ublk request is outstanding.
     pub async fn close(&self, env: &Env) {
         self.closing.store(true, Ordering::Relaxed);
         ublk::idle(env, &self.guests).await;
-        let left = Shown::default().ours(ublk::is_marked);
+        let left = KernelView::default().ours(ublk::is_marked);
         if !left.is_empty() {
             let names: Vec<String> = left.iter().map(|found| found.device.name()).collect();
             tracing::info!(
-                "{} stay: requests to them wait for the next start (by NBD for {} s, then they fail)",
+                "{} stay; their requests wait for the next start (NBD: {} s, then they fail)",
                 names.join(" "),
                 kernel::PATIENCE.as_secs()
             );
@@ -99,41 +92,41 @@ impl LocalDisks {
     }
 }
 
-/// What is known of a disk besides what the kernel shows.
+/// The controller's data about a disk, in addition to the kernel's.
 #[derive(Default)]
-struct Kept {
-    /// Held by the session that serves it, as long as anything of it is under way.
+struct DiskRecord {
+    /// Alive while the serving session or one of its requests exists.
     session: Weak<()>,
-    /// The name by which its links are made.
+    /// The name in its links.
     name: Option<String>,
-    /// Looks since they were asked for.
+    /// Polls since the links were requested.
     looks: u32,
-    /// The size of which the kernel was told last, or cannot be told.
-    told_size: Option<u64>,
+    /// The last size that was reported to the kernel, or that it cannot accept.
+    reported_size: Option<u64>,
 }
 
-/// The thread's own.
-struct Keeper {
+/// The state of the disk thread.
+struct DiskThread {
     ports: Vec<mailbox::Sender<PortMessage>>,
     ublk: Ublk,
     closing: Arc<AtomicBool>,
-    shown: Shown,
-    kept: BTreeMap<Device, Kept>,
-    /// Those that are removed, and still held open by somebody.
+    shown: KernelView,
+    kept: BTreeMap<Device, DiskRecord>,
+    /// Removed disks that a program still holds open.
     leaving: BTreeSet<Device>,
-    /// Volumes that have been made disks because that is wished for them: what an operator then detaches stays detached.
+    /// Volumes that were attached by their policy: a disk that an operator detaches stays detached.
     granted: BTreeSet<String>,
-    /// Volumes as they are served.
+    /// The served volumes.
     volumes: Vec<DiskVolume>,
 }
 
-impl Keeper {
-    fn new(ports: Vec<mailbox::Sender<PortMessage>>, ublk: Ublk, closing: Arc<AtomicBool>) -> Keeper {
-        Keeper {
+impl DiskThread {
+    fn new(ports: Vec<mailbox::Sender<PortMessage>>, ublk: Ublk, closing: Arc<AtomicBool>) -> DiskThread {
+        DiskThread {
             ports,
             ublk,
             closing,
-            shown: Shown::default(),
+            shown: KernelView::default(),
             kept: BTreeMap::new(),
             leaving: BTreeSet::new(),
             granted: BTreeSet::new(),
@@ -157,7 +150,7 @@ impl Keeper {
             DiskRequest::Attach { volume, read_only, by } => {
                 self.attach(&volume, read_only, by)?;
                 if self.volume_of(&volume.uuid).is_none() {
-                    // One that was created since the last look.
+                    // A volume that was created after the last poll.
                     self.volumes.push(volume.clone());
                 }
                 if volume.policy != AttachPolicy::Off {
@@ -169,8 +162,8 @@ impl Keeper {
         Ok(self.list())
     }
 
-    /// Disks of ours that are not on their way out.
-    fn ours(&mut self) -> Vec<Found> {
+    /// SoftROC disks that are not being removed.
+    fn ours(&mut self) -> Vec<AttachedDisk> {
         let mut ours = self.shown.ours(ublk::is_marked);
         self.leaving.retain(|device| ours.iter().any(|found| found.device == *device));
         ours.retain(|found| !self.leaving.contains(&found.device));
@@ -187,7 +180,7 @@ impl Keeper {
 
     fn list(&mut self) -> Vec<DiskInfo> {
         let ours = self.ours();
-        let info = |found: Found| {
+        let info = |found: AttachedDisk| {
             let volume = self.volume_of(&found.uuid).map(|volume| volume.name);
             let name = volume.clone().or_else(|| self.kept.get(&found.device)?.name.clone());
             DiskInfo {
@@ -206,8 +199,8 @@ impl Keeper {
         ours.into_iter().map(info).collect()
     }
 
-    /// Connects disks whose volumes are served again, keeps their links, and makes disks that are wished for. What fails does not
-    /// keep the rest from being done; the first failure is told.
+    /// Reconnects disks of served volumes, keeps their links, and attaches volumes according to
+    /// their policy. Continues after an error, and returns the first one.
     fn look(&mut self) -> Result<()> {
         let mut outcome = self.clear();
         let ours = self.ours();
@@ -225,7 +218,7 @@ impl Keeper {
         }
         for volume in self.volumes.clone() {
             if volume.policy == AttachPolicy::Off {
-                // If it is wished for again, that is a new wish.
+                // A policy that is switched on again attaches the volume again.
                 self.granted.remove(&volume.uuid);
             }
             let is_wished = volume.policy != AttachPolicy::Off && !self.granted.contains(&volume.uuid);
@@ -241,8 +234,8 @@ impl Keeper {
         outcome
     }
 
-    /// Removes devices whose disks were never made, since a process was killed before that. Of volumes that are served here: another
-    /// controller may be about to make the disk of one of its own.
+    /// Removes devices without a disk, left by a killed process. Only for volumes served here:
+    /// another controller may be making a disk for its own.
     fn clear(&mut self) -> Result<()> {
         let mut outcome = Ok(());
         for (number, uuid) in self.shown.without_a_disk() {
@@ -257,11 +250,11 @@ impl Keeper {
         outcome
     }
 
-    fn reconnect(&mut self, found: &Found, volume: &DiskVolume) -> Result<()> {
+    fn reconnect(&mut self, found: &AttachedDisk, volume: &DiskVolume) -> Result<()> {
         let size = self.shown.size_bytes(found.device);
         if size.is_some_and(|size| size > volume.capacity_bytes) {
             let sentence = format!(
-                "{} is larger than '{}', so it is not connected to it; run 'softroc detach {0} --force'",
+                "{} is larger than '{}' and stays disconnected; run 'softroc detach {0} --force'",
                 found.device.file().display(),
                 volume.name
             );
@@ -272,7 +265,8 @@ impl Keeper {
                 let (near, far) = pair()?;
                 Kernel::open()?.reconnect(index, &devices::backend(&found.uuid), &far)?;
                 drop(far);
-                // If the kernel has not noticed yet that the last connection is over, it has let go of this one without a word.
+                // A kernel that has not yet detected the end of the last connection silently closes
+                // this one.
                 near.is_held() && self.hand_over(near, index, volume, found.read_only).map(|()| true)?
             }
             Device::Ublk(number) => {
@@ -284,20 +278,20 @@ impl Keeper {
             }
         };
         if is_connected {
-            tracing::info!("{} is connected to '{}' again", found.device.file().display(), volume.name);
+            tracing::info!("{} is reconnected to '{}'", found.device.file().display(), volume.name);
         }
         Ok(())
     }
 
-    /// A disk's volume may be served anew, and may have grown.
+    /// Handles a volume that is served again, or has grown.
     fn follow(&mut self, device: Device, volume: &DiskVolume) -> Result<()> {
         if let Device::Ublk(number) = device
             && self.ublk.keep(number, volume)?
         {
-            return Ok(()); // Shards hear of it first: the kernel is told at the next look.
+            return Ok(()); // Shards first: the kernel gets the new size at the next poll.
         }
         let (size, capacity) = (self.shown.size_bytes(device), volume.capacity_bytes);
-        let told = &mut self.kept.entry(device).or_default().told_size;
+        let told = &mut self.kept.entry(device).or_default().reported_size;
         if size.is_none_or(|size| size >= capacity) || *told == Some(capacity) {
             return Ok(());
         }
@@ -311,9 +305,10 @@ impl Keeper {
         *told = Some(capacity);
         let (file, name) = (device.file().display().to_string(), &volume.name);
         match is_told {
-            true => tracing::info!("{file} has grown: it has the size of '{name}'"),
+            true => tracing::info!("{file} has grown to the size of '{name}'"),
             false => tracing::warn!(
-                "{file} stays smaller than '{name}', since this kernel's ublk knows no disks that grow (Linux 6.16 does); when nobody uses it, run 'softroc detach {name}', then 'softroc attach {name}'"
+                "{file} stays smaller than '{name}': ublk disks cannot grow before Linux 6.16; \
+                 when it is not in use, run 'softroc detach {name}', then 'softroc attach {name}'"
             ),
         }
         Ok(())
@@ -325,7 +320,8 @@ impl Keeper {
             DiskKind::Ublk => {
                 let (device, alive) = self.ublk.attach(volume, read_only, &self.shown.notes)?;
                 self.leaving.remove(&device);
-                self.kept.insert(device, Kept { session: Arc::downgrade(&alive), ..Kept::default() });
+                self.kept
+                    .insert(device, DiskRecord { session: Arc::downgrade(&alive), ..DiskRecord::default() });
                 device
             }
         };
@@ -393,11 +389,11 @@ impl Keeper {
     }
 
     fn detach(&mut self, file: &str, force: bool) -> Result<()> {
-        let is_it = |found: &Found| found.device.file().as_os_str() == file;
+        let is_it = |found: &AttachedDisk| found.device.file().as_os_str() == file;
         let Some(found) = self.ours().into_iter().find(is_it) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no disk {file} any more")));
+            return Err(Error::new(ErrorKind::NotFound, format!("disk {file} does not exist any more")));
         };
-        // Held until it is gone, so that nobody mounts it meanwhile.
+        // Held open until the removal, so that it cannot be mounted meanwhile.
         let alone = if force { None } else { Some(self.alone(&found, file)?) };
         match found.device {
             Device::Nbd(index) => Kernel::open()?.disconnect(index)?,
@@ -416,12 +412,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// The disk, for nobody else but those who only look, with everything written that was to be.
-    fn alone(&self, found: &Found, device: &str) -> Result<OwnedFd> {
-        // A disk by ublk stays connected while its volume is not served: writing it out would wait for that.
+    /// Opens the disk exclusively (readers may stay), and flushes it.
+    fn alone(&self, found: &AttachedDisk, device: &str) -> Result<OwnedFd> {
+        // A ublk disk stays connected while its volume is not served: a flush would wait for the
+        // volume.
         if !self.is_connected(found.device) || self.volume_of(&found.uuid).is_none() {
             let sentence = format!(
-                "the volume of {device} is not served, and what is to be written to it waits; start the volume first, or give up what waits: run 'softroc detach {device} --force'"
+                "the volume of {device} is not served, and writes to it wait; start the volume \
+                 first, or discard them: run 'softroc detach {device} --force'"
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
@@ -430,34 +428,36 @@ impl Keeper {
         let file = opened.map_err(|error| match error {
             Errno::BUSY => Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.device))),
             error => {
-                let sentence = format!("{device} cannot be opened to see whether it is in use: {error}; if it is not, run 'softroc detach {device} --force'");
+                let sentence = format!(
+                    "cannot open {device} to check whether it is in use: {error}; if it is not, \
+                     run 'softroc detach {device} --force'"
+                );
                 Error::new(ErrorKind::Unavailable, sentence)
             }
         })?;
         rustix::fs::fsync(&file).map_err(|error| {
-            let sentence =
-                format!("what was written to {device} cannot be written out: {error}; it stays attached");
+            let sentence = format!("cannot flush writes to {device}: {error}; it stays attached");
             Error::new(ErrorKind::Failed, sentence)
         })?;
         Ok(file)
     }
 }
 
-/// Why a disk is not removed.
+/// The reason and the remedy when a disk is in use.
 fn in_use(device: &str, users: &[String]) -> String {
     let mounts = users.iter().find_map(|user| user.strip_prefix("mounted at "));
     let (who, first) = match (users, mounts) {
         ([], _) => (
-            "a program holds it for itself, or another container has mounted it".to_owned(),
-            format!("'fuser -v {device}' may say who"),
+            "a program has it open exclusively, or another container has mounted it".to_owned(),
+            format!("'fuser -v {device}' may show the program"),
         ),
         (users, Some(at)) => (users.join(", "), format!("first run 'umount {at}'")),
-        (users, None) => (users.join(", "), "take it out of there first".to_owned()),
+        (users, None) => (users.join(", "), "remove it from there first".to_owned()),
     };
     format!("{device} is in use: {who}; {first}")
 }
 
-/// A failure below, in the controller's words.
+/// An error of the platform as an error of the controller.
 fn unavailable(error: platform::Error) -> Error {
     Error::new(ErrorKind::Unavailable, error.to_string())
 }
@@ -477,7 +477,7 @@ mod tests {
             in_use("/dev/nbd0", &users(&["mounted at /srv", "part of /dev/dm-0"])),
             "/dev/nbd0 is in use: mounted at /srv, part of /dev/dm-0; first run 'umount /srv'"
         );
-        assert!(in_use("/dev/nbd0", &users(&["swap on /dev/nbd0"])).ends_with("take it out of there first"));
+        assert!(in_use("/dev/nbd0", &users(&["swap on /dev/nbd0"])).ends_with("remove it from there first"));
         assert!(in_use("/dev/nbd0", &[]).contains("fuser"));
     }
 }

@@ -1,5 +1,5 @@
-//! Generic netlink, as much of it as a client needs that asks and is answered (linux/netlink.h, linux/genetlink.h). All numbers are
-//! in the byte order of the machine, everything is aligned to four bytes.
+//! A minimal client of generic netlink: requests and replies (linux/netlink.h, linux/genetlink.h).
+//! All numbers have the byte order of the machine; everything is aligned to four bytes.
 //!
 //! ```text
 //! message: 16 bytes of header (length, type, flags, sequence, port), 4 of command (command, version, two of nothing), attributes
@@ -11,16 +11,16 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::os::fd::OwnedFd;
 
-/// The family that knows the numbers of the others: `GENL_ID_CTRL`.
+/// The family that lists the numbers of the others: `GENL_ID_CTRL`.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 
 const ERROR: u16 = 2;
-/// It is a request, and wants to be told that it is done.
+/// A request with an acknowledgement.
 const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
-/// A nested attribute says that it is one.
+/// The flag of a nested attribute.
 const NESTED: u16 = 1 << 15;
 const TYPE_MASK: u16 = 0x3FFF;
 
@@ -28,10 +28,10 @@ const HEADER_BYTES: usize = 16;
 const COMMAND_BYTES: usize = 4;
 const ATTRIBUTE_BYTES: usize = 4;
 
-/// Longest answer.
+/// The longest reply.
 const ANSWER_BYTES: usize = 32 << 10;
 
-/// Attributes, as they travel.
+/// Encoded attributes.
 #[derive(Clone, Default)]
 pub struct Attributes(Vec<u8>);
 
@@ -46,17 +46,17 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// A text, with the zero that ends it.
+    /// A text with a terminating zero.
     pub fn text(self, kind: u16, value: &str) -> Attributes {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    /// Attributes within one.
+    /// Nested attributes.
     pub fn nested(self, kind: u16, inner: &Attributes) -> Attributes {
         self.bytes(kind | NESTED, &inner.0)
     }
 
-    /// Any value. The ones here are all short: a name, a list of a few files.
+    /// Any value. All values here are short: a name, a list of a few files.
     fn bytes(mut self, kind: u16, value: &[u8]) -> Attributes {
         let length = (ATTRIBUTE_BYTES + value.len()) as u16;
         self.0.extend_from_slice(&length.to_ne_bytes());
@@ -67,7 +67,7 @@ impl Attributes {
     }
 }
 
-/// A number of a message, at that place.
+/// A number at an offset of a message.
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
     bytes.get(at..at + BYTES)?.try_into().ok()
 }
@@ -90,7 +90,7 @@ pub fn find_u32(attributes: &[u8], wanted: u16) -> Option<u32> {
     find(attributes, wanted).and_then(|value| number(value, 0)).map(u32::from_ne_bytes)
 }
 
-/// A message, whole.
+/// A complete message.
 fn message(family: u16, sequence: u32, command: u8, attributes: &Attributes) -> Vec<u8> {
     let length = (HEADER_BYTES + COMMAND_BYTES + attributes.0.len()) as u32;
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -103,18 +103,18 @@ fn message(family: u16, sequence: u32, command: u8, attributes: &Attributes) -> 
     bytes
 }
 
-/// What a datagram of answers to one request said.
+/// The content of a datagram of replies to one request.
 #[derive(Debug, PartialEq, Eq)]
-struct Answered {
+struct Replies {
     /// The attributes of a message, if there was one.
     attributes: Option<Vec<u8>>,
-    /// The end: done, or why not.
+    /// The final status: success, or the error.
     outcome: Option<Result<(), i32>>,
 }
 
-/// Takes the messages of a datagram apart; those of other requests are passed over.
-fn answers(mut datagram: &[u8], sequence: u32) -> Answered {
-    let mut answered = Answered { attributes: None, outcome: None };
+/// Parses the messages of a datagram, and ignores those of other requests.
+fn answers(mut datagram: &[u8], sequence: u32) -> Replies {
+    let mut answered = Replies { attributes: None, outcome: None };
     while let Some(length) = number(datagram, 0).map(|length| u32::from_ne_bytes(length) as usize) {
         let Some(message) = datagram.get(..length).filter(|_| length >= HEADER_BYTES) else { break };
         let kind = number(message, 4).map(u16::from_ne_bytes);
@@ -135,7 +135,7 @@ fn answers(mut datagram: &[u8], sequence: u32) -> Answered {
     answered
 }
 
-/// A family of the kernel, ready to be asked.
+/// An opened family of the kernel.
 pub struct Family {
     socket: OwnedFd,
     number: u16,
@@ -143,10 +143,10 @@ pub struct Family {
 }
 
 impl Family {
-    /// The family of that name; `None` if the kernel has none.
+    /// Opens the family of that name; `None` if the kernel does not have it.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// If netlink fails.
     pub fn open(name: &str) -> Result<Option<Family>, Errno> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -167,10 +167,10 @@ impl Family {
         }
     }
 
-    /// Asks, and waits until it is done. The attributes of the answer, if it has any.
+    /// Sends a request and waits for its completion. Returns the attributes of the reply.
     ///
     /// # Errors
-    /// Why the kernel refuses.
+    /// The error of the kernel.
     pub fn ask(&mut self, command: u8, attributes: &Attributes) -> Result<Vec<u8>, Errno> {
         self.sequence += 1;
         let message = message(self.number, self.sequence, command, attributes);
@@ -232,14 +232,14 @@ mod tests {
         for wrong in [0_u32, 3, 15, u32::MAX] {
             let mut broken = both.clone();
             broken[..4].copy_from_slice(&wrong.to_ne_bytes());
-            assert_eq!(answers(&broken, 4), Answered { attributes: None, outcome: None }, "{wrong}");
+            assert_eq!(answers(&broken, 4), Replies { attributes: None, outcome: None }, "{wrong}");
         }
         assert_eq!(find(&[3, 0, 1, 0], 1), None, "an attribute that is shorter than its header");
     }
 
     #[test]
     fn this_kernel_answers() {
-        // The controller is a family itself, which every kernel with generic netlink has.
+        // The controller is itself a family, present in every kernel with generic netlink.
         match Family::open("nlctrl") {
             Ok(family) => assert_eq!(family.expect("it knows itself").number, CONTROLLER),
             Err(error) => eprintln!("SKIPPED generic netlink: this kernel has none: {error}"),

@@ -1,9 +1,10 @@
-//! Disks that are served from here, by the kernel's ublk: a queue for each shard, no socket between.
+//! Disks through the kernel's ublk driver: a queue for each shard, without a socket.
 //!
-//! The kernel keeps such a disk when this process ends, and gives its queues to the next one, with what was not answered. It is told
-//! by a mark, which is a sum over the volume's UUID, that a disk is ours; the UUID is in the disk's note (`links`).
+//! The kernel keeps such a disk when this process exits, and gives its queues and unanswered
+//! requests to the next one. A mark (a checksum of the volume's UUID) identifies a SoftROC disk;
+//! the UUID is in the disk's note (`links`).
 
-use super::devices::{Device, Found, backend};
+use super::devices::{AttachedDisk, Device, backend};
 use super::{links, unavailable};
 use controller::{DiskVolume, Error, ErrorKind, Result};
 use guests::{GuestMessage, KernelStart, QueueId};
@@ -15,25 +16,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// How long requests under way may take to finish when the controller is asked to end.
+/// How long outstanding requests may take at a stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
-/// How often is looked whether they have.
+/// The interval of the check whether they have finished.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A disk that is served.
+/// A served disk.
 struct Served {
-    /// Its queues, and which shard has each.
+    /// Its queues, and the shard of each.
     queues: Vec<(usize, QueueId)>,
     target: u64,
 }
 
-/// The disks that are served.
+/// The served disks.
 pub struct Ublk {
     shards: Vec<mailbox::Sender<GuestMessage>>,
     served: BTreeMap<u32, Served>,
 }
 
-/// What the kernel keeps for us of a disk of that volume (FNV-1a).
+/// The mark of a volume's disk in the kernel (FNV-1a).
 fn mark(uuid: &str) -> u64 {
     let add = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     backend(uuid).bytes().fold(0xCBF2_9CE4_8422_2325, add)
@@ -51,8 +52,8 @@ impl Ublk {
         Ublk { shards, served: BTreeMap::new() }
     }
 
-    /// Makes a disk, which lives as long as what comes with it. Before it is there, it is noted of which volume it is: a process that is
-    /// killed leaves no disk that nobody knows.
+    /// Makes a disk, which lives as long as the returned handle. Its note is written first, so that
+    /// a killed process leaves no unknown disk.
     pub fn attach(
         &mut self,
         volume: &DiskVolume,
@@ -75,7 +76,8 @@ impl Ublk {
         let device = Device::Ublk(number);
         let started = links::note(notes, &volume.name, &volume.uuid, device)
             .map_err(|why| {
-                let why = format!("{why}; it is needed to find the disk again; leave out '--as ublk'");
+                let why =
+                    format!("{why}; without it, the disk cannot be found after a restart; omit '--as ublk'");
                 Error::new(ErrorKind::Unavailable, why)
             })
             .and_then(|()| self.serve(&mut control, number, volume, read_only))
@@ -91,8 +93,13 @@ impl Ublk {
         }
     }
 
-    /// Serves a disk that has lost its process; `None`: its last process has not let go of it yet.
-    pub fn recover(&mut self, number: u32, found: &Found, volume: &DiskVolume) -> Result<Option<Arc<()>>> {
+    /// Serves a disk that has lost its process; `None`: the previous process still holds it.
+    pub fn recover(
+        &mut self,
+        number: u32,
+        found: &AttachedDisk,
+        volume: &DiskVolume,
+    ) -> Result<Option<Arc<()>>> {
         let mut control = UblkControl::open().map_err(unavailable)?;
         if !control.info(number).map_err(unavailable)?.waits {
             return Ok(None);
@@ -103,7 +110,7 @@ impl Ublk {
         Ok(Some(alive))
     }
 
-    /// Has the queues of a disk served.
+    /// Starts to serve the queues of a disk.
     fn serve(
         &mut self,
         control: &mut UblkControl,
@@ -138,7 +145,7 @@ impl Ublk {
             .map_err(|_| Error::new(ErrorKind::Busy, "every shard is busy; try again"))
     }
 
-    /// A disk's volume is served, maybe anew. Whether it is, so that shards were told.
+    /// The volume of a disk is served, perhaps again. Returns whether the shards were notified.
     pub fn keep(&mut self, number: u32, volume: &DiskVolume) -> Result<bool> {
         let Some(served) = self.served.get(&number).filter(|served| served.target != volume.number) else {
             return Ok(false);
@@ -152,10 +159,11 @@ impl Ublk {
         Ok(true)
     }
 
-    /// Removes a disk. What is under way fails; what waits for a volume that is not served fails at once if it is given up (`force`).
+    /// Removes a disk. Outstanding requests fail; with `force`, so do requests that wait for a
+    /// volume.
     pub fn detach(&mut self, number: u32, force: bool) -> Result<()> {
         let mut control = UblkControl::open().map_err(unavailable)?;
-        // The kernel waits until every request has been answered.
+        // The kernel waits for the completion of all requests.
         for (shard, queue) in self.served.get(&number).filter(|_| force).into_iter().flat_map(|it| &it.queues)
         {
             self.tell(*shard, GuestMessage::GiveUp(*queue))?;
@@ -166,7 +174,7 @@ impl Ublk {
     }
 }
 
-/// Tells a disk that it has another size, whoever uses it. Whether this kernel can be told.
+/// Changes the size of a disk, even if it is in use. Returns whether this kernel supports it.
 pub fn resize(number: u32, size_bytes: u64) -> Result<bool> {
     let mut control = UblkControl::open().map_err(unavailable)?;
     control.resize(number, ByteCount(size_bytes)).map_err(unavailable)
@@ -175,7 +183,7 @@ pub fn resize(number: u32, size_bytes: u64) -> Result<bool> {
 /// Removes a device that was made for that volume and has no disk.
 pub fn clear(number: u32, uuid: &str) -> Result<()> {
     let mut control = match UblkControl::open() {
-        // Without the kernel's module there is no device, either.
+        // Without the kernel module there is no device.
         Err(error) if error.kind == platform::ErrorKind::NotFound => return Ok(()),
         control => control.map_err(unavailable)?,
     };
@@ -183,15 +191,15 @@ pub fn clear(number: u32, uuid: &str) -> Result<()> {
     if is_left { control.remove(number).map_err(unavailable) } else { Ok(()) }
 }
 
-/// Waits until nothing is under way of disks that are served from here, for some time: what is not answered then is given to the
-/// next process.
+/// Waits until no ublk request is outstanding, with a time limit: later ones go to the next
+/// process.
 pub async fn idle(env: &Env, shards: &[mailbox::Sender<GuestMessage>]) {
     let (done, mut idle) = mailbox::mailbox(env, shards.len().max(1));
     let mut waits_for = 0;
     for shard in shards {
         match shard.send(GuestMessage::Idle(done.clone())) {
             Ok(()) => waits_for += 1,
-            Err(_) => tracing::debug!("a shard takes no more messages"),
+            Err(_) => tracing::debug!("a shard accepts no more messages"),
         }
     }
     let until = env.now() + LAST_REQUESTS;

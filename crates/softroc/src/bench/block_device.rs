@@ -1,4 +1,4 @@
-//! The block device that a file or a device node lies on: what it has moved, how hot it is, what it is.
+//! The block device below a file or device node: transferred bytes, temperature, description.
 
 use super::surroundings::number;
 use std::fs::{self, read_to_string};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use storagebench::DeviceCounters;
 use units::{ByteCount, decimal_capacity};
 
-/// /sys counts in sectors of this size, whatever the device's are.
+/// The sector size of counters in /sys, independent of the device.
 const SYS_SECTOR: u64 = 512;
 
-/// A block device as /sys shows it.
+/// A block device in /sys.
 pub struct BlockDevice {
-    /// The kernel's name of it: `sda1`.
+    /// The kernel's name: `sda1`.
     name: String,
-    /// Its folder: a partition's, where it is one.
+    /// Its folder, which may be a partition's.
     folder: PathBuf,
     /// The folder of the whole device.
     whole: PathBuf,
 }
 
 impl BlockDevice {
-    /// The device at `path`, or below the file there; `None` where there is none (another kind of target, a file
-    /// system without one device).
+    /// The device at `path`, or below the file there; `None` without one (another kind of target, a
+    /// file system without a single device).
     pub fn below(path: &Path) -> Option<BlockDevice> {
         let metadata = fs::metadata(path).ok()?;
         let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
@@ -34,7 +34,8 @@ impl BlockDevice {
         Some(BlockDevice { name, folder, whole })
     }
 
-    /// What it has moved so far: fields 3 and 7 of its `stat` (Documentation/block/stat.rst of the kernel).
+    /// The transferred bytes: fields 3 and 7 of its `stat` (Documentation/block/stat.rst of the
+    /// kernel).
     pub fn counters(&self) -> Option<DeviceCounters> {
         let stat = read_to_string(self.folder.join("stat")).ok()?;
         let fields: Vec<u64> = stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
@@ -45,7 +46,7 @@ impl BlockDevice {
         })
     }
 
-    /// How hot it is, and where it slows down: from its hwmon folder, in thousandths of a degree.
+    /// The temperature and its throttling limit, from its hwmon folder, in thousandths of a degree.
     pub fn celsius(&self) -> Option<(f64, f64)> {
         let near = [self.whole.join("device/hwmon"), self.whole.join("device")];
         let sensor = near.iter().find_map(|folder| {
@@ -59,7 +60,7 @@ impl BlockDevice {
         Some((celsius("temp1_input")?, celsius("temp1_max")?))
     }
 
-    /// What it is and how the kernel treats it: names and values.
+    /// Its description and kernel settings: names and values.
     pub fn describe(&self) -> Vec<(String, String)> {
         let text = |file: &str| {
             let text = read_to_string(self.whole.join(file)).ok()?.trim().to_owned();
@@ -84,13 +85,13 @@ impl BlockDevice {
     }
 }
 
-/// Of `mq-deadline [none] bfq`, the one in brackets.
+/// The selected entry in brackets, as in `mq-deadline [none] bfq`.
 fn chosen(line: &str) -> String {
     let inner = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inner.map_or_else(|| line.to_owned(), |(name, _)| name.to_owned())
 }
 
-/// The file system that a path is on: `ext4 at /srv (rw,relatime)`, by the longest mount point above it.
+/// The file system of a path: `ext4 at /srv (rw,relatime)`, by the longest mount point above it.
 pub fn mount_of(path: &Path) -> Option<String> {
     let path = fs::canonicalize(path).ok()?;
     mount_in(&read_to_string("/proc/self/mountinfo").ok()?, &path)
@@ -104,7 +105,7 @@ fn mount_in(mountinfo: &str, path: &Path) -> Option<String> {
         let point = fields.get(4)?.replace("\\040", " ");
         path.starts_with(&point).then(|| (point, fields[5].to_owned(), kind.split(' ').next().unwrap_or("")))
     });
-    // Of mounts over one another the last one is seen.
+    // The last of several mounts on one point is visible.
     let (point, options, kind) = mounts.max_by_key(|(point, ..)| point.len())?;
     Some(format!("{kind} at {point} ({options})"))
 }

@@ -1,4 +1,4 @@
-//! What a measurement ran on, for its record: the machine, and what each target is and lies on.
+//! The environment of a measurement: the machine and the targets.
 
 use super::block_device::{BlockDevice, mount_of};
 use crate::control::Control;
@@ -9,7 +9,7 @@ use std::path::Path;
 use storagebench::Environment;
 use units::ByteCount;
 
-/// The machine, then each target: names and the addresses they are opened by.
+/// The environment of the machine and of each target (name and address).
 pub fn describe(targets: &[(String, String)], control: &Control) -> Environment {
     let mut facts = vec![("host".to_owned(), machine::host())];
     facts.extend(machine::describe());
@@ -23,7 +23,7 @@ pub fn describe(targets: &[(String, String)], control: &Control) -> Environment 
 
 fn target(name: &str, address: &str, control: &Control) -> Vec<(String, String)> {
     if let Some(volume) = name.strip_prefix("volume:") {
-        // A controller that no longer answers will be found out by the measurement itself.
+        // If the controller does not respond, the measurement reports it.
         return match control.ask(&Command::VolumeShow { volume: volume.into() }) {
             Ok(Reply::Volume { volume, .. }) => volume_facts(&volume),
             _ => Vec::new(),
@@ -53,7 +53,7 @@ fn volume_facts(volume: &VolumeInfo) -> Vec<(String, String)> {
         facts.push(fact("spans", volume.spans.to_string()));
     }
     if volume.resync.is_some() {
-        facts.push(fact("resync", "under way or due".to_owned()));
+        facts.push(fact("resync", "running or queued".to_owned()));
     }
     for policy in &volume.policies {
         let current = match policy.configured == policy.current {

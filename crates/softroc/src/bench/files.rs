@@ -12,13 +12,13 @@ fn is_stdout(path: &Option<PathBuf>) -> bool {
 }
 
 impl Files {
-    /// Whether standard output is taken by a file.
+    /// Whether a file option uses standard output.
     pub fn take_stdout(&self) -> bool {
         self.json
             || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg].into_iter().any(is_stdout)
     }
 
-    /// Whether any file is asked for.
+    /// Whether any output file is requested.
     pub fn any(&self) -> bool {
         self.json
             || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg, &self.png]
@@ -26,8 +26,8 @@ impl Files {
                 .any(Option::is_some)
     }
 
-    /// Whether all that are asked for can be written: found out before a measurement, not after it. None may be one
-    /// of the `targets`; `profiles` are those there will be, where that is known.
+    /// Checks before a measurement that all requested files can be written. None may be one of the
+    /// `targets`. `profiles` are the profiles to measure, if known.
     pub fn check(&self, targets: &[String], profiles: Option<&[Profile]>) -> Outcome {
         if self.png.is_some() {
             png::check()?;
@@ -51,7 +51,7 @@ impl Files {
                     path.display().to_string()
                 };
                 return Err(Failure::usage(format!(
-                    "{other} and {option} would both write to {place}; give each a file of its own"
+                    "{other} and {option} would both write to {place}; give each its own file"
                 )));
             }
             before.push((option, path));
@@ -65,13 +65,13 @@ impl Files {
         }
         let names: Vec<&str> = profiles.iter().map(Profile::name).collect();
         Err(Failure::usage(format!(
-            "--plot {} is of a profile that is not measured; name one of {}",
+            "the profile of --plot {} is not measured; give one of {}",
             self.plot,
             names.join("; ")
         )))
     }
 
-    /// The same, but none that exists already: of a measurement that was stopped, `report.html` becomes
+    /// Renames existing output files for an interrupted measurement: `report.html` becomes
     /// `report.stopped.html`.
     pub fn beside_what_is_there(&self) -> Files {
         let mut files = self.clone();
@@ -86,7 +86,7 @@ impl Files {
         for path in paths.into_iter().flatten().filter(|path| path.is_file()) {
             let beside = stopped(path);
             output::say(&format!(
-                "softroc: {} stays as it is; what was measured until now is written to {}",
+                "softroc: {} is unchanged; the partial results are in {}",
                 path.display(),
                 beside.display()
             ));
@@ -95,7 +95,7 @@ impl Files {
         files
     }
 
-    /// Writes those that are asked for. `when` is the measurement's date in seconds since 1970.
+    /// Writes the requested files. `when` is the measurement's date in seconds since 1970.
     pub fn write(&self, results: &Results, when: u64, comparisons: Option<Comparisons>) -> Outcome {
         let date = crate::render::date(when);
         if self.json {
@@ -139,21 +139,21 @@ fn stopped(path: &Path) -> PathBuf {
 fn check_path(option: &str, path: &Path, targets: &[String]) -> Outcome {
     let wrong = |why: &str| Err(Failure::usage(format!("{option} {}: {why}", path.display())));
     if path.is_dir() {
-        return wrong("this is a folder; name a file in it");
+        return wrong("this is a folder; give a file in it");
     }
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
     if !folder.is_dir() {
-        return wrong("there is no such folder; make it, or name another file");
+        return wrong("the folder does not exist; create it, or give another file");
     }
     let same = |target: &String| {
         target.as_str() == path.as_os_str()
             || path.canonicalize().is_ok_and(|path| Path::new(target).canonicalize().is_ok_and(|t| t == path))
     };
     if targets.iter().any(same) {
-        return wrong("this is the target itself; name another file");
+        return wrong("this is the target itself; give another file");
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ pub fn report(results: &Results, indicative: bool) -> String {
     storagebench::html_report(results, &options)
 }
 
-/// The table of all rows, and what there is to say about them.
+/// The table of all rows, and their notes.
 pub fn text(results: &Results) -> String {
     let table = Table::of(results);
     let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();

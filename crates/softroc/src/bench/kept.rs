@@ -1,4 +1,4 @@
-//! Measurements that are kept: list, show, compare, export, merge, delete.
+//! Stored measurements: list, show, compare, export, merge, delete.
 
 use super::files;
 use crate::cli::{BenchCompare, BenchMerge, Files};
@@ -18,18 +18,18 @@ impl From<results::Error> for Failure {
     }
 }
 
-/// Opens the database to write to; makes it, and its folder.
+/// Opens the database for writing; creates it and its folder.
 pub fn open(state: &Path) -> Outcome<Store> {
     std::fs::create_dir_all(state).map_err(|error| {
         Failure::refused(format!(
-            "the folder {} for results cannot be made: {error}; give another --state, or --no-save",
+            "cannot create the folder {} for results: {error}; give another --state, or --no-save",
             state.display()
         ))
     })?;
     Ok(Store::open(&state.join(DATABASE))?)
 }
 
-/// Opens the database that is there.
+/// Opens the existing database.
 fn open_existing(state: &Path) -> Outcome<Store> {
     let path = state.join(DATABASE);
     if !path.exists() {
@@ -41,21 +41,21 @@ fn open_existing(state: &Path) -> Outcome<Store> {
     Ok(Store::open(&path)?)
 }
 
-/// A measurement that a command names.
-struct Named {
-    /// What it is called beside others.
+/// A measurement from the command line.
+struct NamedRun {
+    /// Its name in comparisons.
     name: String,
     /// When it was measured, in seconds since 1970.
     when: u64,
-    /// The database's entry, if it is from there.
+    /// Its database entry, if it is stored.
     run: Option<Run>,
     results: Results,
 }
 
-/// The measurements that texts name: runs of the database, or results files.
-fn load(state: &Path, texts: &[String]) -> Outcome<Vec<Named>> {
+/// Loads measurements: runs of the database, or results files.
+fn load(state: &Path, texts: &[String]) -> Outcome<Vec<NamedRun>> {
     let mut store = None;
-    let mut all: Vec<Named> = Vec::new();
+    let mut all: Vec<NamedRun> = Vec::new();
     for text in texts {
         let path = PathBuf::from(text);
         let is_file = text.ends_with(".json") || text.contains('/');
@@ -68,7 +68,7 @@ fn load(state: &Path, texts: &[String]) -> Outcome<Vec<Named>> {
             };
             from_database(store, text)?
         };
-        // Runs of one name are told apart by their numbers, files by counting.
+        // Equal names: runs get their numbers, files a count.
         if all.iter().any(|other| other.name == named.name) {
             let number = named.run.as_ref().map_or(all.len() as i64 + 1, |run| run.id.0);
             named.name = format!("{} ({number})", named.name);
@@ -78,13 +78,13 @@ fn load(state: &Path, texts: &[String]) -> Outcome<Vec<Named>> {
     Ok(all)
 }
 
-fn from_database(store: &Store, text: &str) -> Outcome<Named> {
+fn from_database(store: &Store, text: &str) -> Outcome<NamedRun> {
     let id = store.find(text).map_err(Failure::not_found)?;
     let (run, results) = store.load(id)?;
-    Ok(Named { name: called(&run), when: run.started_unix_s, run: Some(run), results })
+    Ok(NamedRun { name: called(&run), when: run.started_unix_s, run: Some(run), results })
 }
 
-fn from_file(path: &Path) -> Outcome<Named> {
+fn from_file(path: &Path) -> Outcome<NamedRun> {
     let refused = |error: &dyn std::fmt::Display| {
         Failure::refused(format!(
             "{} is not a results file: {error}; expected a file of 'softroc bench --json-file'",
@@ -94,10 +94,10 @@ fn from_file(path: &Path) -> Outcome<Named> {
     let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
     let results = Results::from_json(&text).map_err(|error| refused(&error))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Named { name, when: machine::unix_time(), run: None, results })
+    Ok(NamedRun { name, when: machine::unix_time(), run: None, results })
 }
 
-/// Its name, or its number where it has none.
+/// The name of a run, or its number without one.
 fn called(run: &Run) -> String {
     if run.name.is_empty() { format!("run {}", run.id) } else { run.name.clone() }
 }
@@ -113,7 +113,7 @@ pub fn list(state: &Path, json: bool) -> Outcome {
     }
     if runs.is_empty() {
         return output::print(&format!(
-            "No measurement is stored in {} yet. Make one with 'softroc bench TARGET'.",
+            "No measurement is stored in {} yet. Start one with 'softroc bench TARGET'.",
             state.display()
         ));
     }
@@ -166,9 +166,9 @@ pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
     output::print(&text)
 }
 
-fn load_one(state: &Path, text: &str) -> Outcome<Named> {
+fn load_one(state: &Path, text: &str) -> Outcome<NamedRun> {
     let mut all = load(state, std::slice::from_ref(&text.to_owned()))?;
-    // One text names one measurement.
+    // Each text names one measurement.
     all.pop().ok_or_else(|| Failure::usage("no measurement is given; 'softroc bench list' lists them"))
 }
 
@@ -178,7 +178,7 @@ pub fn compare(state: &Path, command: &BenchCompare) -> Outcome {
     let comparisons = compared(&named);
     if comparisons.comparisons.is_empty() {
         return Err(Failure::usage(format!(
-            "'{}' has one target, and there is nothing else to compare it with; name two measurements",
+            "'{}' has only one target; give two measurements to compare",
             command.runs.join(" ")
         )));
     }
@@ -195,13 +195,13 @@ pub fn compare(state: &Path, command: &BenchCompare) -> Outcome {
     output::print(&verdicts(&comparisons))
 }
 
-fn compared(named: &[Named]) -> Comparisons {
+fn compared(named: &[NamedRun]) -> Comparisons {
     let runs: Vec<(String, &Results)> =
         named.iter().map(|named| (named.name.clone(), &named.results)).collect();
     storagebench::compare(&runs)
 }
 
-/// The verdicts as a table, then what must be known to judge them.
+/// The verdicts as a table, followed by their conditions.
 fn verdicts(comparisons: &Comparisons) -> String {
     let mut rows = Vec::new();
     for comparison in &comparisons.comparisons {
@@ -220,10 +220,10 @@ fn verdicts(comparisons: &Comparisons) -> String {
     let headers = ["side", "compared with", "profile", "rate", "change", "p99 latency", "change"];
     let mut text = output::table(&headers, &rows, &[false, false, false, false, true, false, true]);
     if rows.is_empty() {
-        text = "They have no profile with the same number of outstanding I/Os in common.".to_owned();
+        text = "They share no profile with the same number of outstanding I/Os.".to_owned();
     } else {
         text += &format!(
-            "\n\nVerdicts and intervals hold together with 95 % over all {} figures.",
+            "\n\nVerdicts and intervals hold with 95 % confidence over all {} figures together.",
             comparisons.figures
         );
     }
@@ -234,7 +234,7 @@ fn verdicts(comparisons: &Comparisons) -> String {
 }
 
 /// Writes files of one measurement, or of several side by side.
-fn write(named: &[Named], files: &Files) -> Outcome {
+fn write(named: &[NamedRun], files: &Files) -> Outcome {
     let when = named.iter().map(|named| named.when).max().unwrap_or_else(machine::unix_time);
     let runs: Vec<(String, Results)> =
         named.iter().map(|named| (named.name.clone(), named.results.clone())).collect();
@@ -272,10 +272,10 @@ pub fn merge(state: &Path, command: &BenchMerge) -> Outcome {
     if command.output.json {
         return output::json_text(&merged.without_detail().to_json());
     }
-    output::print(&format!("{}\n\nKept as run {id}, '{}'.", files::text(&merged), command.name))
+    output::print(&format!("{}\n\nStored as run {id}, '{}'.", files::text(&merged), command.name))
 }
 
-/// Keeps results that are complete.
+/// Stores complete results.
 fn keep(store: &Store, new: &NewRun, results: &Results) -> Outcome<RunId> {
     let id = store.begin(new, &results.method, &results.environment)?;
     results.rows.iter().for_each(|row| store.add_row(id, row));

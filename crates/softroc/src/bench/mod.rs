@@ -19,12 +19,12 @@ use crate::cli::{Bench, BenchCommand};
 use crate::failure::Outcome;
 use std::path::Path;
 
-/// The load profiles that are named, or the standard ones.
+/// The given load profiles, or the standard ones.
 pub fn profiles(names: &[String]) -> Outcome<Vec<storagebench::Profile>> {
     workloads::select(&workloads::catalog(&[])?, names)
 }
 
-/// Runs the command; `state` is the folder where results are kept.
+/// Runs the command; `state` is the folder of the results.
 pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Outcome {
     match &bench.command {
         None => run::measure(&bench.run, control, state),

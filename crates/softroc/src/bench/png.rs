@@ -1,4 +1,4 @@
-//! A plot as PNG: drawn by resvg, with the fonts of this machine. Left out of a program that is built without the feature `png`.
+//! A plot as PNG, drawn by resvg with the fonts of this machine. Only with the feature `png`.
 
 use crate::failure::{Failure, Outcome};
 #[cfg(feature = "png")]
@@ -6,38 +6,39 @@ use resvg::{tiny_skia, usvg};
 #[cfg(feature = "png")]
 use std::sync::Arc;
 
-/// Whether there is anything to draw with: it is found out before a measurement, not after it.
+/// Checks before a measurement whether PNG is supported.
 #[cfg(not(feature = "png"))]
 pub fn check() -> Outcome {
     Err(Failure::refused(
-        "this program draws no PNG; write --svg, or build one that does with 'cargo build --release -p softroc --features png'",
+        "this program was built without PNG; use --svg, or build it with 'cargo build --release \
+         -p softroc --features png'",
     ))
 }
 
-/// There is nothing to draw with.
+/// PNG is not supported.
 #[cfg(not(feature = "png"))]
 pub fn draw(_: &str) -> Outcome<Vec<u8>> {
     check().map(|()| Vec::new())
 }
 
-/// What draws is a part of the program.
+/// PNG is supported.
 #[cfg(feature = "png")]
 pub fn check() -> Outcome {
     Ok(())
 }
 
-/// Pixels for each of the drawing's units: sharp on a dense screen and in print.
+/// Pixels per unit of the drawing: sharp on a dense screen and in print.
 #[cfg(feature = "png")]
 const SCALE: f32 = 3.0;
 
-/// The bytes of the picture.
+/// The bytes of the PNG file.
 #[cfg(feature = "png")]
 pub fn draw(svg: &str) -> Outcome<Vec<u8>> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_system_fonts();
     if fonts.is_empty() {
         return Err(Failure::failed(
-            "this machine has no fonts to draw a PNG with; install some (fonts-dejavu-core), or write --svg",
+            "this machine has no fonts for a PNG; install some (fonts-dejavu-core), or use --svg",
         ));
     }
     let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };

@@ -1,4 +1,4 @@
-//! `softroc bench run`: measures targets, keeps the rows as they come, and delivers what came out.
+//! `softroc bench run`: measures targets, stores each row, and prints the results.
 
 use super::kept;
 use super::surroundings::Machine;
@@ -26,7 +26,7 @@ use units::{ByteCount, counted};
 /// The length of a round in the SNIA test.
 const SNIA_ROUND: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether hosts that use a volume have left, and how long it takes until the next look.
+/// The number of polls until the last host of a volume has disconnected, and their interval.
 const LOOKS_AT_HOSTS: u32 = 20;
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(50);
 
@@ -46,7 +46,7 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
         None => Vec::new(),
     };
     if let (Some(size), false, Precondition::None) = (run.create, made.is_empty(), settings.precondition) {
-        // Reserved space that was never written is read without asking the disk.
+        // The disk answers reads of reserved, unwritten space without I/O.
         settings.precondition = Precondition::Written(size);
     }
     let environment = environment::describe(&targets, control);
@@ -58,14 +58,15 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
         at_once: if run.together { AtOnce::All } else { AtOnce::One },
         environment,
         cancel: cancel_on_interrupt()?,
-        keep: (!run.no_save).then(|| Keep { state: state.to_owned(), new }),
+        keep: (!run.no_save).then(|| RunStorage { state: state.to_owned(), new }),
         command: Some(command_line(std::env::args_os())),
         seen: None,
     };
     let Finished { results, ending, kept } = measurement.run().inspect_err(|_| remove(&made))?;
     let files = match ending {
         Ending::Complete => run.files.clone(),
-        // What was finished before is worth more than what was stopped now.
+        // Keep the files of an earlier complete run instead of overwriting them with partial
+        // results.
         Ending::Cancelled(_) | Ending::Failed(_) => run.files.beside_what_is_there(),
     };
     files.write(&results, started_unix_s, None)?;
@@ -79,7 +80,7 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
     }
 }
 
-/// The command line as a shell takes it again.
+/// The command line, quoted for a shell.
 fn command_line(arguments: impl Iterator<Item = std::ffi::OsString>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:%@^".contains(c);
     let word = |argument: std::ffi::OsString| {
@@ -93,11 +94,11 @@ fn command_line(arguments: impl Iterator<Item = std::ffi::OsString>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Shows on standard output what came out, and where it is.
+/// Prints the results and their location.
 fn deliver(files: &Files, results: &Results, ending: &Ending, kept: Option<String>) -> Outcome {
     let mut shown = results.without_detail();
     if std::io::stdout().is_terminal() {
-        // Its sentence follows on standard error: who sees both need not read it twice.
+        // The sentence follows on standard error: a terminal would show it twice.
         shown.notes.retain(|note| Some(note.as_str()) != ending.sentence());
     }
     let mut text = super::files::text(&shown);
@@ -109,25 +110,27 @@ fn deliver(files: &Files, results: &Results, ending: &Ending, kept: Option<Strin
     output::print(&text)
 }
 
-/// Refuses a target that is named twice: its rows could not be told apart. Measured together, memory that is named
-/// twice is two.
+/// Refuses a duplicate target: its rows would be ambiguous. Measured together, a duplicate memory
+/// target is two targets.
 fn once_each(run: &BenchRun) -> Outcome {
     let twice = run.targets.iter().enumerate().find(|(at, target)| run.targets[..*at].contains(target));
     match twice {
         Some((_, target)) if !run.together => Err(Failure::usage(format!(
-            "the target '{target}' is named twice, and its rows could not be told apart; name it once, or measure again and compare the runs"
+            "the target '{target}' is given twice, and its rows would be ambiguous; give it once, \
+             or run twice and compare the runs"
         ))),
         _ => Ok(()),
     }
 }
 
-/// Refuses a path that leads nowhere, unless a file is to be made there.
+/// Refuses a path that does not exist, unless `--create` creates a file there.
 fn all_there(run: &BenchRun) -> Outcome {
     let is_path = |target: &&String| !target.is_empty() && !target.contains(':');
     let missing = run.targets.iter().filter(is_path).find(|target| !Path::new(target).exists());
     match missing {
         Some(path) if run.create.is_none() => Err(Failure::not_found(format!(
-            "there is no file or device {path}; name another target, or create a test file with --create and a size such as 8G"
+            "there is no file or device {path}; give another target, or create a test file with \
+             --create and a size such as 8G"
         ))),
         _ => Ok(()),
     }
@@ -136,7 +139,7 @@ fn all_there(run: &BenchRun) -> Outcome {
 pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
     let catalog = workloads::catalog(&run.workload_file)?;
     let mut profiles = workloads::select(&catalog, &run.profile)?;
-    // Numbers of outstanding I/Os that are asked for take the place of a profile's own.
+    // Explicit numbers of outstanding I/Os replace those of the profile.
     let outstanding = match &run.outstanding {
         None => Ladder::default(),
         Some(ladder) => {
@@ -144,7 +147,7 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
             ladder.parse()?
         }
     };
-    // So do times that are asked for.
+    // Explicit times do so too.
     if run.runtime.is_some() {
         profiles = profiles.into_iter().map(Profile::for_any_time).collect();
     }
@@ -154,7 +157,7 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
     let default = Settings::default();
     let steady_state = match (run.steady_state, run.precondition) {
         (Some(round), _) => Some(SteadyRule::snia(round)),
-        // The second step of its preconditioning: each workload until it is steady.
+        // The second step of SNIA preconditioning: each workload until it is steady.
         (None, Precondition::TwiceTheArea) => Some(SteadyRule::snia(SNIA_ROUND)),
         (None, _) => None,
     };
@@ -177,10 +180,10 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
     })
 }
 
-/// Makes test files for those targets that do not exist: their paths.
+/// Creates test files for missing targets, and returns their paths.
 fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     if size == ByteCount::ZERO {
-        return Err(Failure::usage("a test file of 0 bytes holds nothing; give a size such as --create 8G"));
+        return Err(Failure::usage("a test file needs a size above 0, such as --create 8G"));
     }
     for target in targets.iter().filter(|target| !target.contains(':')) {
         if let Ok(there) = std::fs::metadata(target)
@@ -188,7 +191,8 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
             && there.len() != size.0
         {
             return Err(Failure::refused(format!(
-                "{target} exists already and has {}, not the {size} of --create; leave --create out, or remove the file",
+                "{target} exists already and has {}, not the {size} of --create; omit --create, \
+                 or remove the file",
                 ByteCount(there.len())
             )));
         }
@@ -198,7 +202,8 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
     if let Some(device) = missing.iter().find(is_device) {
         return Err(Failure::not_found(format!(
-            "there is no device {device}, and no test file is created in its place; name a file elsewhere or a device that exists"
+            "there is no device {device}, and test files are not created in /dev; give an \
+             existing device or a file elsewhere"
         )));
     }
     let shard = platform_linux::Shard::new(&platform_linux::Settings::with_memory(ByteCount::MIB))?;
@@ -216,16 +221,16 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     })
 }
 
-/// Removes test files that were made for a measurement that did not begin.
+/// Removes the test files of a measurement that did not start.
 fn remove(made: &[String]) {
     for path in made {
         if let Err(error) = std::fs::remove_file(path) {
-            output::say(&format!("softroc: the test file {path} stays, for it cannot be removed: {error}"));
+            output::say(&format!("softroc: cannot remove the test file {path}: {error}"));
         }
     }
 }
 
-/// What a target is called in the results, and how it is opened.
+/// The name of a target in the results, and its address.
 pub(super) fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Outcome<(String, String)> {
     let Some(name) = target.strip_prefix("volume:") else {
         return Ok((target.to_owned(), target.to_owned()));
@@ -236,7 +241,7 @@ pub(super) fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Ou
     Ok((target.to_owned(), control.volume_address(name)?))
 }
 
-/// Refuses a volume that hosts use. One that has just left is waited for.
+/// Refuses a volume with hosts. Waits for one that is just disconnecting.
 fn unused(name: &str, control: &Control) -> Outcome {
     let mut looks = 0;
     loop {
@@ -248,7 +253,9 @@ fn unused(name: &str, control: &Control) -> Outcome {
                 others => format!(" and {}", counted(others, "other host")),
             };
             let sentence = format!(
-                "'{name}' is used by {}{others}: they and a measurement would disturb each other; disconnect there first, or measure beside them: run 'softroc bench volume:{name} --beside-hosts'",
+                "'{name}' is used by {}{others}, whose I/O would distort the measurement; \
+                 disconnect them first, or measure anyway: run 'softroc bench volume:{name} \
+                 --beside-hosts'",
                 first.host
             );
             return Err(controller::Error::new(controller::ErrorKind::InUse, sentence).into());
@@ -258,7 +265,7 @@ fn unused(name: &str, control: &Control) -> Outcome {
     }
 }
 
-/// How many targets are measured at a time.
+/// How many targets are measured at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtOnce {
     /// One after the other.
@@ -267,29 +274,29 @@ pub enum AtOnce {
     All,
 }
 
-/// Where a measurement is to be kept, and as what.
-struct Keep {
+/// Where a measurement is stored, and its description.
+struct RunStorage {
     state: PathBuf,
     new: NewRun,
 }
 
-impl Keep {
-    fn begin(self, method: &Method, environment: &Environment) -> Outcome<Keeping> {
+impl RunStorage {
+    fn begin(self, method: &Method, environment: &Environment) -> Outcome<StoredRun> {
         let store = kept::open(&self.state)?;
         let id = store.begin(&self.new, method, environment)?;
-        Ok(Keeping { store, id, path: self.state.join(kept::DATABASE) })
+        Ok(StoredRun { store, id, path: self.state.join(kept::DATABASE) })
     }
 }
 
-/// Where the rows are kept while they come.
-struct Keeping {
+/// A measurement in the database.
+struct StoredRun {
     store: Store,
     id: RunId,
     path: PathBuf,
 }
 
-impl Keeping {
-    /// Ends the run in the database, and says where it is. One without a row is forgotten.
+impl StoredRun {
+    /// Completes the run in the database, and returns its location. A run without rows is removed.
     fn end(&self, results: &Results, ending: &Ending) -> Outcome<Option<String>> {
         if results.rows.is_empty() {
             self.store.delete(self.id)?;
@@ -302,7 +309,7 @@ impl Keeping {
         };
         self.store.finish(self.id, state, &results.notes, machine::unix_time())?;
         Ok(Some(format!(
-            "Kept as run {} in {} (softroc bench show {}).",
+            "Stored as run {} in {} (softroc bench show {}).",
             self.id,
             self.path.display(),
             self.id
@@ -310,26 +317,26 @@ impl Keeping {
     }
 }
 
-/// What a measurement came to.
+/// A finished measurement.
 pub struct Finished {
-    /// What was measured.
+    /// The results.
     pub results: Results,
-    /// How it ended.
+    /// The reason of its end.
     pub ending: Ending,
-    /// Where it is kept, in a sentence.
+    /// Where it is stored, in a sentence.
     pub kept: Option<String>,
 }
 
-/// Who looks on while it runs: made when it begins, of the settings and the number of targets.
+/// Creates the observer of a measurement from the settings and the number of targets.
 pub type MakesObserver = Box<dyn FnOnce(&Settings, usize) -> Rc<dyn Observer>>;
 
-/// Shows a measurement, and keeps its rows.
-struct Watch {
+/// Shows a measurement, and stores its rows.
+struct RowRecorder {
     seen: Rc<dyn Observer>,
-    keeping: Option<Rc<Keeping>>,
+    keeping: Option<Rc<StoredRun>>,
 }
 
-impl Observer for Watch {
+impl Observer for RowRecorder {
     fn progress(&self, progress: &Progress<'_>) {
         self.seen.progress(progress);
     }
@@ -358,15 +365,16 @@ pub struct Measurement {
     at_once: AtOnce,
     environment: Environment,
     cancel: Arc<AtomicBool>,
-    keep: Option<Keep>,
-    /// The command line, where there is one that says all of it.
+    keep: Option<RunStorage>,
+    /// The complete command line, if there is one.
     command: Option<String>,
-    /// Who looks on from within a process that does other things, too; `None`: whoever is at standard error, of a process that measures alone.
+    /// The observer in a process with other duties; `None`: a process that only measures, with a
+    /// view on standard error.
     seen: Option<MakesObserver>,
 }
 
 impl Measurement {
-    /// One that is kept nowhere.
+    /// A measurement without storage.
     pub fn new(
         settings: Settings,
         targets: Vec<(String, String)>,
@@ -377,26 +385,26 @@ impl Measurement {
         Measurement { settings, targets, at_once, environment, cancel, keep: None, command: None, seen: None }
     }
 
-    /// Keeps it in that folder, as the measurement of that command line.
+    /// Stores it in that folder, with that command line.
     pub(super) fn kept_in(mut self, state: &Path, command: String) -> Measurement {
         let new = NewRun { name: String::new(), host: machine::host(), started_unix_s: machine::unix_time() };
-        self.keep = Some(Keep { state: state.to_owned(), new });
+        self.keep = Some(RunStorage { state: state.to_owned(), new });
         self.command = Some(command);
         self
     }
 
-    /// Shows it to an observer, from within a process that does other things, too.
+    /// Sets an observer, for a process with other duties.
     pub(super) fn seen_by(mut self, seen: MakesObserver) -> Measurement {
         self.seen = Some(seen);
         self
     }
 
-    /// Measures every target, until one fails or somebody stops it.
+    /// Measures every target, until one fails or a stop is requested.
     ///
     /// # Errors
-    /// When it does not begin: nothing was written, and nothing is kept.
+    /// If it does not start: nothing was written or stored.
     pub fn run(self) -> Outcome<Finished> {
-        // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
+        // Every outstanding I/O has a buffer each way; an array needs as much again.
         let need = |profile: &Profile| {
             let rungs = profile.rungs(&self.settings.outstanding);
             let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
@@ -412,11 +420,11 @@ impl Measurement {
     async fn run_on(self, env: &Env) -> Outcome<Finished> {
         let Measurement { mut settings, targets: names, at_once, environment, cancel, keep, command, seen } =
             self;
-        // Drawn here, so that it is known afterwards.
+        // Chosen here, so that the results contain it.
         settings.seed = Some(settings.seed.unwrap_or_else(|| env.random()));
         let method = Method { command, ..Method::of(&settings) };
         let bench = storagebench::Bench::new(settings.clone());
-        // All of them before the first: who is refused the last target has not waited for the others.
+        // Open all targets first: an error of the last one is reported at once.
         let mut targets = Vec::new();
         for (name, address) in &names {
             let target = open(env, name, address).await?;
@@ -431,7 +439,7 @@ impl Measurement {
             None => Rc::new(Live::new(&settings, rounds)),
         };
         let bench = bench
-            .observed_by(Rc::new(Watch { seen, keeping: keeping.clone() }))
+            .observed_by(Rc::new(RowRecorder { seen, keeping: keeping.clone() }))
             .surrounded_by(Rc::new(machine))
             .cancelled_by(cancel);
         let mut results = Results::new(method, environment);
@@ -448,8 +456,8 @@ impl Measurement {
     }
 }
 
-/// Measures targets one after the other. One that does not begin after others were measured ends it, and what was
-/// measured stays.
+/// Measures targets one after the other. A target that cannot start ends the measurement; earlier
+/// results stay.
 async fn one_by_one(
     bench: &storagebench::Bench,
     env: &Env,
@@ -492,7 +500,7 @@ async fn open(env: &Env, name: &str, address: &str) -> Outcome<Target> {
     })
 }
 
-/// Ctrl-C ends a measurement with what was measured so far; a second one ends the process.
+/// Ctrl-C ends a measurement with partial results; a second one ends the process.
 pub fn cancel_on_interrupt() -> Outcome<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
     crate::signals::set_on_interrupt(&cancel)?;

@@ -1,5 +1,5 @@
-//! A measurement of a volume from within the process that serves it: as `softroc bench volume:NAME` measures it from another one, by the same
-//! flags, through the same port, kept in the same place.
+//! A measurement of a volume in the process that serves it. It equals `softroc bench volume:NAME`
+//! from another process: same options, same port, same storage.
 
 use super::environment;
 use super::run::{AtOnce, MakesObserver, Measurement, resolve, settings};
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use storagebench::{ReportOptions, Results, Settings, side_by_side};
 
-/// What a command line asks for, before anything is done.
+/// Parses the options of a measurement without starting it.
 ///
 /// # Errors
-/// When a load, a ladder or a time cannot be understood.
+/// If a load, a list of outstanding I/Os or a time is invalid.
 pub fn check(run: &BenchRun) -> Outcome<Settings> {
     settings(run)
 }
 
-/// A measurement of what `run` names, which `seen` looks at. `command` is its command line.
+/// The measurement described by `run`, with the observer `seen`. `command` is its command line.
 ///
 /// # Errors
-/// When the volume is not there, or hosts use it.
+/// If the volume does not exist, or hosts use it.
 pub fn served(
     run: &BenchRun,
     command: String,
@@ -41,8 +41,8 @@ pub fn served(
     Ok(measurement.kept_in(control.state(), command).seen_by(seen))
 }
 
-/// The report of a measurement with another one beside it, as `softroc bench compare --html` writes it: names and results, and when the first one
-/// was made.
+/// A report of several measurements side by side, as `softroc bench compare --html` writes it:
+/// names and results, and the date of the first one.
 pub fn beside(runs: &[(String, Results)], when: u64) -> Option<String> {
     let all = side_by_side(runs)?;
     let named: Vec<(String, &Results)> = runs.iter().map(|(name, results)| (name.clone(), results)).collect();

@@ -1,4 +1,4 @@
-//! Load profiles on the command line: the catalog, and what users add to it.
+//! Load profiles on the command line: the catalog and the files of the user.
 
 use crate::cli::{BenchImport, BenchProfiles};
 use crate::failure::{Failure, Outcome};
@@ -6,7 +6,7 @@ use crate::{machine, output};
 use std::path::{Path, PathBuf};
 use storagebench::{Catalog, Entry, Group, JobHost, Profile, profile_options};
 
-/// The built-in catalog with what is in `files`: files, or folders of them.
+/// The built-in catalog with the profiles of `files`: files, or folders of them.
 pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
     let mut catalog = Catalog::builtin().clone();
     for file in files {
@@ -17,7 +17,7 @@ pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
     Ok(catalog)
 }
 
-/// The profiles that are named; if none is, those of the user's files, and without these the standard ones.
+/// The given profiles; without any, those of the user's files, or else the standard ones.
 pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
     if names.is_empty() {
         let users = &catalog.groups()[Catalog::builtin().groups().len()..];
@@ -31,7 +31,7 @@ pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
         for profile in catalog.select(name)? {
             if profiles.iter().any(|other| other.name() == profile.name()) {
                 return Err(Failure::usage(format!(
-                    "the load profile '{profile}' is chosen twice; name it once"
+                    "the load profile '{profile}' is given twice; give it once"
                 )));
             }
             profiles.push(profile);
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Outcome<Vec<u8>> {
     std::fs::read(path).map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
 }
 
-/// What fio job files refer to: files and variables of this machine.
+/// The files and variables of this machine, for references in fio job files.
 struct ThisMachine;
 
 impl JobHost for ThisMachine {
@@ -92,7 +92,7 @@ impl JobHost for ThisMachine {
     }
 }
 
-/// Adds a catalog's file, or an fio job file or Iometer configuration, which are imported.
+/// Adds a catalog file, or imports an fio job file or Iometer configuration.
 fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
     let (name, content) = (path.display().to_string(), read(path)?);
     match imported(path, &content)? {
@@ -109,7 +109,7 @@ fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
     Ok(())
 }
 
-/// What a file of another tool says, and what of it is left out; `None` for a catalog's file.
+/// The profiles of another tool's file, and the omitted parts; `None` for a catalog file.
 fn imported(path: &Path, content: &[u8]) -> Outcome<Option<(Group, Vec<String>)>> {
     let name = path.display().to_string();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -120,16 +120,17 @@ fn imported(path: &Path, content: &[u8]) -> Outcome<Option<(Group, Vec<String>)>
     })
 }
 
-/// `bench import`: another tool's workloads as a catalog's file.
+/// `bench import`: converts another tool's workloads to a catalog file.
 pub fn import(import: &BenchImport) -> Outcome {
     let content = read(&import.file)?;
     let Some((group, notes)) = imported(&import.file, &content)? else {
         return Err(Failure::refused(format!(
-            "{} is neither an fio job file (.fio, .job, .ini) nor an Iometer configuration (.icf); give it such an ending",
+            "{} is neither an fio job file (.fio, .job, .ini) nor an Iometer configuration \
+             (.icf); rename it to such a suffix",
             import.file.display()
         )));
     };
-    // A name that is taken is better known now than when the file is used.
+    // Reports a duplicate name now, not at the first use of the file.
     Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
     notes.iter().for_each(|note| output::say(note));
     if import.output.json {
@@ -145,7 +146,7 @@ pub fn import(import: &BenchImport) -> Outcome {
     }
 }
 
-/// `bench profiles`: what there is, or the definition of what is named.
+/// `bench profiles`: the list, or the definitions of the given profiles.
 pub fn profiles(asked: &BenchProfiles) -> Outcome {
     let catalog = catalog(&asked.workload_file)?;
     if asked.output.json {
@@ -189,13 +190,13 @@ fn list(catalog: &Catalog) -> Outcome {
     for group in catalog.groups() {
         let rows: Vec<Vec<String>> = group.entries.iter().map(row).collect();
         text.push_str(&format!("{}: {}\n\n", group.name, group.prose));
-        text.push_str(&output::table(&["profile", "load", "what it stands for"], &rows, &[]));
+        text.push_str(&output::table(&["profile", "load", "description"], &rows, &[]));
         text.push_str("\n\n");
     }
     let options: Vec<Vec<String>> =
         profile_options().iter().map(|option| option.map(str::to_owned).to_vec()).collect();
-    text.push_str("options behind any profile, such as database,hot=90%:4G,rate=5000/s:\n\n");
-    text.push_str(&output::table(&["option", "value", "what it does"], &options, &[]));
+    text.push_str("options after any profile, such as database,hot=90%:4G,rate=5000/s:\n\n");
+    text.push_str(&output::table(&["option", "value", "effect"], &options, &[]));
     output::print(&text)
 }
 

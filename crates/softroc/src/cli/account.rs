@@ -1,26 +1,28 @@
-//! `softroc account`, and how a controller on another machine is reached.
+//! `softroc account`, and the options that select a remote controller.
 
 use super::Output;
 use access::Role;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// How a controller on another machine is reached.
+/// Options that select a controller on another machine.
 #[derive(Args, Debug, Default)]
 pub struct Remote {
-    /// The controller on another machine, where 'softroc serve --manage' runs, instead of the control socket.
+    /// The address of a remote controller ('softroc serve --manage') to use instead of the control
+    /// socket.
     #[arg(long, global = true, value_name = "https://HOST:PORT", env = "SOFTROC_SERVER")]
     pub server: Option<String>,
 
-    /// The token of a session there, as 'softroc account login' prints it. Others see a command line: the variable is better.
+    /// The session token from 'softroc account login'. Other users can see command lines: prefer
+    /// the variable.
     #[arg(long, global = true, value_name = "TOKEN", env = "SOFTROC_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 
-    /// The SHA-256 fingerprint of its certificate, as 'softroc serve --manage' prints it.
+    /// The SHA-256 fingerprint of the remote certificate, as 'softroc serve --manage' prints it.
     #[arg(long, global = true, value_name = "SHA256", env = "SOFTROC_FINGERPRINT")]
     pub fingerprint: Option<String>,
 
-    /// Certificates that vouch for it, instead of its fingerprint.
+    /// CA certificates that verify the remote controller, instead of a fingerprint.
     #[arg(long, global = true, value_name = "FILE", env = "SOFTROC_CA")]
     pub ca: Option<PathBuf>,
 }
@@ -28,17 +30,18 @@ pub struct Remote {
 /// See [`Command::Account`](super::Command::Account).
 #[derive(Subcommand, Debug)]
 pub enum AccountCommand {
-    /// Add an account. Its password is made and printed once, and has to be changed, unless one is given.
+    /// Add an account. Without --password-stdin, the password is generated and printed once, and
+    /// must be changed at the first login.
     Add {
         /// The name of the account.
         name: String,
-        /// What it may: read-only, operator or administrator.
+        /// The role of the account: read-only, operator or administrator.
         #[arg(long, value_name = "ROLE")]
         role: Role,
-        /// Read its password from standard input, a line.
+        /// Read the password from standard input, one line.
         #[arg(long)]
         password_stdin: bool,
-        /// The password that is read has to be changed before anything else.
+        /// Require a password change at the first login.
         #[arg(long, requires = "password_stdin")]
         must_change: bool,
         /// The output format.
@@ -47,30 +50,30 @@ pub enum AccountCommand {
     },
     /// List accounts, their roles, and which are locked.
     List(Output),
-    /// Change an account. Sessions of an account that has another password or role end.
+    /// Change an account. A new password or role ends its sessions.
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
     Set {
         /// The name of the account.
         name: String,
-        /// Give it another role: read-only, operator or administrator.
+        /// The new role: read-only, operator or administrator.
         #[arg(long, value_name = "ROLE", group = "what")]
         role: Option<Role>,
-        /// Give it another name.
+        /// The new name.
         #[arg(long, value_name = "NAME", group = "what")]
         to: Option<String>,
-        /// Read another password from standard input, a line.
+        /// Read a new password from standard input, one line.
         #[arg(long, group = "what", conflicts_with = "new_password")]
         password_stdin: bool,
-        /// Make another password and print it once; it has to be changed.
+        /// Generate a new password and print it once; it must be changed at the next login.
         #[arg(long, group = "what")]
         new_password: bool,
-        /// Allow its use again.
+        /// Enable the account.
         #[arg(long, group = "what", conflicts_with = "disable")]
         enable: bool,
-        /// Allow its use no more.
+        /// Disable the account.
         #[arg(long, group = "what")]
         disable: bool,
-        /// End the lock that wrong passwords have set.
+        /// Unlock an account that wrong passwords have locked.
         #[arg(long, group = "what")]
         unlock: bool,
         /// The output format.
@@ -85,17 +88,18 @@ pub enum AccountCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Repair accounts that cannot be read, on the machine itself: with their previous version.
+    /// Restore unreadable accounts from their previous version. Runs only on the controller's own
+    /// machine.
     Repair {
-        /// Begin with one administrator instead, 'admin', whose password is made and printed once.
+        /// Start over with one administrator, 'admin'. Its password is generated and printed once.
         #[arg(long)]
         anew: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Open a session: reads the password from standard input, a line, and prints the token. It ends when it is not used for half
-    /// an hour.
+    /// Open a session: read the password from standard input, one line, and print a token. The
+    /// session ends after half an hour without use.
     Login {
         /// The name of the account.
         name: String,

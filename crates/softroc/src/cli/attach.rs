@@ -10,16 +10,16 @@ pub struct Attach {
     #[arg(required_unless_present = "list", value_name = "VOLUME")]
     pub volumes: Vec<String>,
 
-    /// Which way a disk goes: nbd is in every kernel; ublk is quicker, and knows strip and stripe, but needs Linux 6.9 or newer with
-    /// ublk_drv.
+    /// The kernel driver of the disk. nbd works with every kernel. ublk is faster and reports strip
+    /// and stripe sizes, but needs Linux 6.9 or newer with ublk_drv.
     #[arg(long = "as", value_name = "WAY", default_value = "nbd", conflicts_with = "list")]
     pub by: AttachWay,
 
-    /// Let nothing be written to the disks.
+    /// Attach the disks read-only.
     #[arg(long, conflicts_with = "list")]
     pub read_only: bool,
 
-    /// List the disks of this machine that are volumes.
+    /// List the volumes that are disks of this machine.
     #[arg(long, conflicts_with = "volumes")]
     pub list: bool,
 
@@ -35,8 +35,8 @@ pub struct Detach {
     #[arg(required = true, value_name = "VOLUME|DEVICE")]
     pub disks: Vec<String>,
 
-    /// Detach them even while they are in use, or requests wait on them: what is not written yet is lost, and a file system
-    /// on them sees I/O errors.
+    /// Detach disks that are in use or have pending requests. Unwritten data is lost, and a mounted
+    /// file system sees I/O errors.
     #[arg(long)]
     pub force: bool,
 
@@ -50,7 +50,7 @@ pub struct Detach {
 pub enum AttachWay {
     /// The kernel's NBD client.
     Nbd,
-    /// The kernel's driver for disks that a program serves.
+    /// The kernel's ublk driver for user-space block devices.
     Ublk,
 }
 
@@ -63,14 +63,14 @@ impl From<AttachWay> for controller::DiskKind {
     }
 }
 
-/// Whether a volume is attached whenever it is served.
+/// Whether a volume is attached automatically.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttachSwitch {
-    /// It is.
+    /// Attached whenever the controller serves it.
     On,
-    /// It is, and nothing can be written to the disk.
+    /// Attached read-only whenever the controller serves it.
     ReadOnly,
-    /// Only by 'softroc attach'.
+    /// Attached only by 'softroc attach'.
     Off,
 }
 

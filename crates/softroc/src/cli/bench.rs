@@ -19,7 +19,8 @@ pub struct Bench {
     pub run: BenchRun,
 }
 
-/// The verbs of StorageBench. RUN is a number or a name from `softroc bench list`, `last`, or a results file (JSON).
+/// The subcommands of StorageBench. RUN is a number or a name from `softroc bench list`, `last`, or
+/// a results file (JSON).
 #[derive(Subcommand, Debug)]
 pub enum BenchCommand {
     /// Run load profiles against targets and measure them.
@@ -156,7 +157,7 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Write one plot as PNG. Packages can; a program that was built without the feature png says so.
+    /// Write one plot as PNG. Needs a program with the feature png, as in the packages.
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
 
@@ -185,8 +186,8 @@ pub struct BenchRun {
     #[arg(long, value_name = "FILE")]
     pub workload_file: Vec<PathBuf>,
 
-    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those of the profile,
-    /// otherwise 1..512].
+    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those
+    /// of the profile, otherwise 1..512].
     #[arg(long, value_name = "LADDER")]
     pub outstanding: Option<String>,
 
@@ -257,7 +258,8 @@ pub struct BenchRun {
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Measure a volume even while hosts are connected to it. They and the measurement disturb each other.
+    /// Measure a volume while hosts are connected to it. The measurement and the hosts slow each
+    /// other down.
     #[arg(long)]
     pub beside_hosts: bool,
 
@@ -266,11 +268,11 @@ pub struct BenchRun {
     pub files: Files,
 }
 
-/// How narrow intervals are to be, in percent; `None`: as they come.
+/// The confidence target in percent; `None`: no target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Confidence(pub Option<f64>);
 
-/// Reads a time, or none of it.
+/// Reads a time; zero is allowed.
 fn parse_ramp(text: &str) -> Result<std::time::Duration, String> {
     if matches!(text, "0" | "0s") { Ok(std::time::Duration::ZERO) } else { parse_duration(text) }
 }

@@ -6,12 +6,13 @@ use clap::Subcommand;
 /// See [`Command::Cache`](super::Command::Cache).
 #[derive(Subcommand, Debug)]
 pub enum CacheCommand {
-    /// List the memory that other controllers of this machine have for their caches, or left behind: its volumes, and how much of each
-    /// may not be on the drives.
+    /// List persistent cache memory of other controllers on this machine: volumes, and dirty data
+    /// per volume.
     List(Output),
-    /// Remove memory that a controller left behind. What its volumes' drives lack is lost.
+    /// Remove persistent cache memory of a stopped controller. Data that is not yet on its drives
+    /// is lost.
     Remove {
-        /// Which, as it is listed: a path.
+        /// The path of the memory, as 'softroc cache list' prints it.
         #[arg(value_name = "MEMORY")]
         memory: String,
         /// Do not ask for confirmation.

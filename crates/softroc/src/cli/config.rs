@@ -7,18 +7,18 @@ use std::path::PathBuf;
 /// See [`Command::Config`](super::Command::Config).
 #[derive(Subcommand, Debug)]
 pub enum ConfigCommand {
-    /// Save the configuration as a file that people can read (TOML): policies and names of volumes, spares, schedules, notifications,
-    /// accounts, numbers. It has no data, and no passwords, keys or other secrets.
+    /// Save the configuration as TOML: policies and names of volumes, spares, schedules,
+    /// notifications, accounts. The file contains no data, passwords, keys or other secrets.
     Save {
         /// The file; '-' for standard output.
         #[arg(long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
-        /// Print JSON instead of TOML; to standard output alone.
+        /// Print JSON instead of TOML, to standard output only.
         #[arg(long, conflicts_with = "output")]
         json: bool,
     },
-    /// Compare a saved configuration with the controller, and set what differs. Arrays that are found on drives are used as they are.
-    /// Nothing is deleted, and no data is overwritten.
+    /// Compare a saved configuration with the controller, and apply the differences. Arrays on the
+    /// drives stay as they are. The command deletes nothing and overwrites no data.
     Restore(ConfigRestore),
 }
 
@@ -29,12 +29,12 @@ pub struct ConfigRestore {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Only list the differences, one a line; nothing is changed.
+    /// Only list the differences, one per line; change nothing.
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Create volumes of the file that no drive has, empty, on the drives that they had. These drives must be unused, and hold no
-    /// file system, partition or array.
+    /// Create the volumes of the file that are on no drive, empty, on their former drives. These
+    /// drives must be unused, without a file system, partition or array.
     #[arg(long)]
     pub create: bool,
 

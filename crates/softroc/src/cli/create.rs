@@ -34,7 +34,8 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "N")]
     pub copies: Option<u16>,
 
-    /// The strip size, that is the part of a stripe on one drive: 4K to 1M [default: 256K on rotating drives, 64K on SSDs].
+    /// The strip size (the part of a stripe on one drive): 4K to 1M [default: 256K on rotating
+    /// drives, 64K on SSDs].
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
@@ -46,61 +47,69 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteCount>,
 
-    /// How levels with parity close the write hole. journal: a write of a part of a stripe goes to a journal on the drives
-    /// first, and a crash is repaired from it; no crash needs an operator. It costs 38 to 51 % of random writes on drives
-    /// (32 at a time), up to 65 % in memory, and nothing of reads and full stripes. resync: such writes are about twice as
-    /// fast, and what was being written is resynced after a crash; a volume that is degraded as well then needs an operator,
-    /// and may lose blocks. 'softroc explain --volume' counts the I/Os; 'volume set' changes it later [default: journal].
+    /// How levels with parity close the write hole. journal: partial-stripe writes go to a journal
+    /// on the drives first, and a replay repairs them after a crash without an operator. It costs
+    /// 38 to 51 % of random writes on drives (at 32 outstanding I/Os), up to 65 % in memory, and
+    /// nothing for reads and full-stripe writes. resync: partial-stripe writes are about twice as
+    /// fast; a crash causes a resync of marked regions. If the volume is also degraded, it needs an
+    /// operator and may lose blocks. 'softroc explain --volume' counts the I/Os; 'volume set'
+    /// changes it later [default: journal].
     #[arg(long, value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
-    /// How the volume uses the cache, the four settings below under one name; each of them may be given besides. data-protection: a
-    /// write is answered when a log device has it, or without one the drives (read-ahead, logged-write-back, direct, drive-cache
-    /// off). performance: when the cache has it; a power cut may lose what was not flushed (read-ahead, write-back, direct,
-    /// drive-cache on). fast-path: when the drives have it, and nothing is read ahead (no-read-ahead, write-through, direct,
-    /// drive-cache on). 'volume set' changes it later [default: performance; fast-path where all drives are mem: or null:].
+    /// The cache settings below under one name; each may also be given on its own. data-protection:
+    /// writes are acknowledged by a log device, or without one by the drives (read-ahead,
+    /// logged-write-back, direct, drive-cache off). performance: writes are acknowledged from the
+    /// cache; unflushed writes are lost in a power cut (read-ahead, write-back, direct, drive-cache
+    /// on). fast-path: writes are acknowledged by the drives (no-read-ahead, write-through, direct,
+    /// drive-cache on). 'volume set' changes it later [default: performance; fast-path if all
+    /// drives are mem: or null:].
     #[arg(long, value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
     pub preset: Option<Preset>,
 
-    /// When writes are answered. write-through: when the drives have them. logged-write-back: when a log device has them, or without
-    /// one when the drives have them. write-back: when the cache has them, which outlives the
-    /// end of the controller; what is flushed, or written with FUA, is on the drives, and outlives a power cut.
-    /// always-write-back: the same, and flushes and FUA are answered at once, so that a power cut loses what was flushed. Where
-    /// there is no cache it is write-through for now. 'volume set' changes it later [default: that of the preset].
+    /// When writes are acknowledged. write-through: when the drives have them. logged-write-back:
+    /// when a log device has them, or without one the drives. write-back: when the cache has them;
+    /// acknowledged writes survive a restart, and flushed and FUA writes survive a power cut.
+    /// always-write-back: like write-back, but flushes and FUA are acknowledged at once; a power
+    /// cut loses even flushed writes. Without a cache, the mode is write-through for now. 'volume
+    /// set' changes it later [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
 
-    /// Whether what follows a stream of reads is read before hosts ask for it: read-ahead, or no-read-ahead. 'volume set' changes it
-    /// later [default: that of the preset].
+    /// Whether the cache reads ahead of sequential reads: read-ahead, or no-read-ahead. 'volume
+    /// set' changes it later [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
     pub read_mode: Option<ReadMode>,
 
-    /// Whether what hosts read is kept in the cache for whoever reads it next: cached, or direct. 'volume set' changes it later
-    /// [default: that of the preset].
+    /// Whether the cache keeps data that hosts read: cached, or direct. 'volume set' changes it
+    /// later [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
     pub cache_mode: Option<CacheMode>,
 
-    /// The drives' own write caches: on, off, or unchanged. They are flushed before anything is said to be durable. A drive is of all
-    /// volumes of its array; one that wants it off has its way. 'volume set' changes it later [default: that of the preset].
+    /// The drives' own write caches: on, off, or unchanged. The controller flushes them before it
+    /// reports data as durable. Drives are shared by all volumes of an array; off wins. 'volume
+    /// set' changes it later [default: that of the preset].
     #[arg(long, value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
     pub drive_cache: Option<DriveCache>,
 
-    /// Which sectors hosts are told of, logical and physical: 512n (512 bytes both), 512e (512 bytes on 4 KiB), 4Kn (4 KiB both), or
-    /// default: those of the drives. Choose 512e where drives may be replaced by larger ones some day: these have physical
-    /// sectors of 4 KiB, and hosts that know of it align their writes. 'volume set' changes it later.
+    /// The logical and physical sector sizes reported to hosts: 512n (512 bytes both), 512e (512
+    /// bytes on 4 KiB), 4Kn (4 KiB both), or default: those of the drives. Choose 512e if larger
+    /// drives may replace these later: they have physical sectors of 4 KiB, and hosts then align
+    /// their writes. 'volume set' changes it later.
     #[arg(long = "sector", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
     pub sector_format: Option<SectorFormat>,
 
-    /// What the size of each drive is rounded down to before it is used, so that a replacement a little smaller fits: none, 128M, 1G, or
-    /// default, which is 1G, and 1M for drives below 16G.
+    /// The unit to which drive sizes are rounded down, so that a slightly smaller replacement fits:
+    /// none, 128M, 1G, or default, which is 1G, and 1M for drives below 16G.
     #[arg(long, value_name = "SIZE", value_parser = setting(Coercion::ALL, Coercion::name))]
     pub coercion: Option<Coercion>,
 
-    /// Overwrite what the drives hold now: file systems, partitions, other arrays.
+    /// Overwrite data on the drives: file systems, partitions, other arrays.
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Do not ask for confirmation where drives of different sizes waste space, or a power cut may lose what was flushed.
+    /// Do not ask for confirmation if drives of different sizes waste space, or a power cut may
+    /// lose flushed data.
     #[arg(long)]
     pub yes: bool,
 
@@ -136,6 +145,6 @@ pub(super) fn setting<T: Copy + Send + Sync + 'static>(
     let values: Vec<(&'static str, T)> = names.iter().copied().zip(all.iter().copied()).collect();
     PossibleValuesParser::new(names).try_map(move |text| {
         let found = values.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        found.ok_or_else(|| format!("'{text}' is none of the values"))
+        found.ok_or_else(|| format!("'{text}' is not a valid value"))
     })
 }

@@ -26,16 +26,16 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// What the exit code says.
+        /// The exit code.
         #[command(flatten)]
         checked: Checked,
     },
-    /// Show what drives do: rates, latencies, queues, over one second; with --since what they did.
+    /// Show rates, latencies and queues of drives over one second, or their history with --since.
     Stats {
         /// The drives: paths, or VOLUME:SLOT [default: all].
         #[arg(value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Of what.
+        /// The period.
         #[command(flatten)]
         stats: StatsSpan,
     },
@@ -44,7 +44,8 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        /// Do not ask for confirmation, even if data is lost. Run the command without --yes first
+        /// to see the consequence.
         #[arg(long)]
         yes: bool,
         /// The output format.
@@ -56,28 +57,29 @@ pub enum DriveCommand {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Do not ask for confirmation, also where data is lost: see what the command answers without it.
+        /// Do not ask for confirmation, even if data is lost. Run the command without --yes first
+        /// to see the consequence.
         #[arg(long)]
         yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Suspend drives for a while: their volumes go on without them, and no spare takes their slots. They are used again with
-    /// 'drive resume' alone, also after a restart, and do not fail for being suspended long. A drive that holds the last copy of anything
-    /// is not suspended.
+    /// Suspend drives for a while: their volumes stay online, and no spare takes their slots. Only
+    /// 'drive resume' ends it, also after a restart; a long suspension does not fail the drive. A
+    /// drive with the only copy of data is not suspended.
     Suspend {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Do not ask for confirmation where no redundancy is left.
+        /// Do not ask for confirmation if no redundancy is left.
         #[arg(long)]
         yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Use suspended drives again, whether by 'drive suspend' or by a time limit, and give them what they missed.
+    /// Resume drives that 'drive suspend' or a time limit suspended, and resync missed writes.
     Resume {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
@@ -86,7 +88,7 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Bring drives back online and resync what they missed.
+    /// Bring drives back online and resync missed writes.
     Online {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
@@ -95,33 +97,36 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Look how large drives are now: what became larger is used altogether from now on, or from the next start on if it is in use.
+    /// Detect new drive sizes. Additional capacity is used at once, or after the next start if the
+    /// drive is in use.
     Rescan {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// How large they were, where this controller cannot know that.
+        /// The previous size, if this controller does not know it.
         #[arg(long, value_name = "SIZE")]
         was: Option<ByteCount>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Replace a drive: the new one is rebuilt if the old one is out, and copied to first if it still serves.
+    /// Replace a drive: rebuild the new one if the old one is offline or failed, otherwise copy the
+    /// old one first.
     Replace {
         /// The drive to replace: its path, or VOLUME:SLOT.
         drive: String,
         /// The new drive.
         #[arg(long, value_name = "DRIVE")]
         with: String,
-        /// Overwrite what the new drive holds now: file systems, partitions, other arrays.
+        /// Overwrite data on the new drive: file systems, partitions, other arrays.
         #[arg(long)]
         destroy_data: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Trust a failed drive again, after its repair. Until then it is no spare, and no volume takes it.
+    /// Clear the failed state of a repaired drive. Until then, the drive is neither a spare nor a
+    /// member of a new volume.
     ClearFailed {
         /// The drive: its path.
         drive: String,
@@ -129,12 +134,12 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Switch on the lights that show where drives sit in their enclosures.
+    /// Switch on the locate LEDs of drives in enclosures.
     Locate {
         /// The drives: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Switch them off.
+        /// Switch the LEDs off.
         #[arg(long)]
         off: bool,
         /// The output format.

@@ -53,7 +53,7 @@ pub struct Explain {
     pub output: Output,
 }
 
-/// What is to be explained.
+/// The operation to explain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Operation {
     /// Read.
@@ -66,11 +66,11 @@ pub enum Operation {
     Resync,
     /// Compare redundancy with data, in every stripe of the range.
     Verify,
-    /// Nothing: tell what the cache has of the volume (--volume NAME), and what it would do next.
+    /// No request: show the cached data of the volume (--volume NAME), and the next destage.
     Cache,
 }
 
-/// Reads a level, and lists those there are.
+/// Parses a level; an error lists all levels.
 pub(crate) fn levels() -> impl TypedValueParser<Value = Level> {
     let levels = Level::ALL.map(|level| PossibleValue::new(level.name()).help(level.row().summary));
     PossibleValuesParser::new(levels).try_map(|name| name.parse::<Level>())
@@ -79,9 +79,9 @@ pub(crate) fn levels() -> impl TypedValueParser<Value = Level> {
 /// A layout by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LayoutName {
-    /// Of parity.
+    /// The layout of parity.
     Parity(ParityArrangement),
-    /// Of copies.
+    /// The layout of copies.
     Mirrors(MirrorArrangement),
 }
 

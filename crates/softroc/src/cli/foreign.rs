@@ -3,7 +3,7 @@
 use super::Output;
 use clap::Subcommand;
 
-/// The verbs of `softroc foreign`.
+/// The subcommands of `softroc foreign`.
 #[derive(Subcommand, Debug)]
 pub enum ForeignCommand {
     /// List volumes of other systems on registered drives, whether they can be imported, and unusable drives.

@@ -1,8 +1,9 @@
-//! Every command that a message tells to run is one that this command line understands: names, flags, the number of operands.
+//! Tests that the command line accepts every command that a message recommends: names, options,
+//! number of operands.
 //!
-//! The messages are found in the source text, where they stand between quotes: `run 'softroc drive online {name}'`. What is put in
-//! when they are made is stood in for. That a command does what its message promises in the state that prints it is
-//! the business of the tests of those states (`tests/hints.rs`).
+//! The test searches the source text for quoted commands: `run 'softroc drive online {name}'`. It
+//! replaces placeholders by sample values. `tests/hints.rs` tests that a command has the promised
+//! effect.
 
 use super::Cli;
 use clap::Parser;
@@ -10,7 +11,7 @@ use clap::error::ErrorKind;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where a message puts a whole word in: what it may be.
+/// Placeholders for a whole word, and their possible values.
 const WORDS: &[(&str, &[&str])] = &[
     ("{verb} --yes", &["fail --yes", "offline --yes", "suspend --yes"]),
     ("--sector {}", &["--sector 512e"]),
@@ -27,7 +28,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("{host}:{port}", &["h:1"]),
 ];
 
-/// Mentions of a program, which are no commands.
+/// Names of commands in running text, which are not complete commands.
 const MENTIONS: &[&str] = &[
     "softroc top | cat",
     "softroc notify set {name} …",
@@ -48,19 +49,20 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands between quotes in a source text, but for its comments.
+/// The quoted commands of a source text, without its comments.
 fn hints(text: &str) -> BTreeSet<String> {
     let joined = text.replace("\\\n", "\n\\");
     let code: Vec<&str> =
         joined.lines().map(str::trim_start).filter(|line| !line.starts_with("//")).collect();
-    // A string that goes on in the next line goes on behind the spaces there.
+    // A string continues after the leading spaces of the next line.
     let text = code.join("\n").replace("\n\\", "");
     let quoted = text.split("'softroc ").skip(1).filter_map(|rest| rest.split_once('\''));
     let is_one = |hint: &&str| !hint.contains(['\n', '"']);
     quoted.map(|(hint, _)| hint).filter(is_one).map(|hint| format!("softroc {hint}")).collect()
 }
 
-/// What a message may come to: each word that may be several in turn, and anything else that is put in stood in for.
+/// All variants of a message: every value of a placeholder word, and a sample value for other
+/// placeholders.
 fn made(hint: &str) -> Vec<String> {
     let mut made = vec![hint.to_owned()];
     for (name, words) in WORDS {
@@ -83,9 +85,13 @@ fn made(hint: &str) -> Vec<String> {
     made.iter().map(stand_in).collect()
 }
 
-/// Why the command line does not understand a command, if that is its words' fault: a message may leave operands out.
+/// The syntax error of a command, if any. Messages may omit operands.
 fn misunderstood(command: &str) -> Option<String> {
-    let words = command.split_whitespace().map(|word| word.trim_end_matches("..."));
+    let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_end_matches("...")).collect();
+    let all: Vec<std::ffi::OsString> = words.iter().map(std::ffi::OsString::from).collect();
+    if crate::topics::asked(&all).is_some() {
+        return None;
+    }
     match Cli::try_parse_from(words) {
         Ok(_) => None,
         Err(error) => match error.kind() {

@@ -1,4 +1,5 @@
-//! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
+//! The command line: the only definition of commands and options, from which help and man pages are
+//! generated.
 
 mod account;
 mod attach;
@@ -37,22 +38,25 @@ pub use volume::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
 pub use watch::{AlarmCommand, Sampling, SnmpCommand, StatsSpan, Support, Top};
 
 use access::Role;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use controller::UpsAddress;
 use platform::Address;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use units::ByteCount;
 
 /// SoftROC: the RAID-on-Chip controller in software.
 #[derive(Parser, Debug)]
 #[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 bytes.")]
+#[command(
+    after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 bytes.\nMore: softroc help options, softroc help levels, softroc help event-codes."
+)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
 
-    /// Print JSON instead of text, also of errors.
+    /// Print JSON instead of text, also for errors.
     #[arg(long, global = true)]
     pub json: bool,
 
@@ -60,17 +64,53 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// The state folder of the controller: its sockets, events and list of drives [default: ./softroc-data, or
-    /// /var/lib/softroc where the service runs].
+    /// The state folder of the controller: its sockets, events and list of drives [default:
+    /// ./softroc-data, or /var/lib/softroc if the service runs].
     #[arg(long, global = true, value_name = "DIR", env = "SOFTROC_STATE")]
     pub state: Option<PathBuf>,
 
-    /// How a controller on another machine is reached.
+    /// Options for a controller on another machine.
     #[command(flatten)]
     pub remote: Remote,
 }
 
-/// The form of a command's answer.
+impl Cli {
+    /// The command line with the options of every command listed once, in `softroc --help`.
+    pub fn shaped() -> clap::Command {
+        let mut command = Cli::command();
+        // Before this, the subcommands do not have the global options.
+        command.build();
+        without_global_options(command, true)
+    }
+
+    /// Parses a command line.
+    ///
+    /// # Errors
+    /// Help and versions are errors too.
+    pub fn parsed(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+        let matches = Cli::shaped().try_get_matches_from(arguments)?;
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::shaped()))
+    }
+}
+
+fn without_global_options(command: clap::Command, is_root: bool) -> clap::Command {
+    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let mut command = names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |subcommand| without_global_options(subcommand, false))
+    });
+    if is_root {
+        return command;
+    }
+    if command.get_after_help().is_none() {
+        command = command.after_help("Options of every command: 'softroc help options'.");
+    }
+    command.mut_args(|option| match option.is_global_set() {
+        true => option.hide(true),
+        false => option,
+    })
+}
+
+/// The output format of a command.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Output {
     /// Print JSON instead of text.
@@ -78,11 +118,11 @@ pub struct Output {
     pub json: bool,
 }
 
-/// What a look at things says with its exit code.
+/// The exit code of a command that shows states.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Checked {
-    /// End with exit code 1 if something is not well: a volume that is not optimal, a drive that is out or warns, an
-    /// array without a spare.
+    /// Exit with code 1 if there is a problem: a volume that is not optimal, a drive that is
+    /// failed, offline, missing or has a warning, or an array without a spare.
     #[arg(long)]
     pub check: bool,
 
@@ -91,7 +131,7 @@ pub struct Checked {
     pub output: Output,
 }
 
-/// The nouns.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive failure.
@@ -104,9 +144,9 @@ pub enum Command {
     /// Manage volumes (virtual drives): create, list, show, start, delete.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Make volumes disks of this machine (/dev/softroc/NAME), or list those that are.
+    /// Attach volumes as disks of this machine (/dev/softroc/NAME), or list attached volumes.
     Attach(Attach),
-    /// Remove disks of this machine that are volumes. The volumes stay.
+    /// Detach volumes from this machine. The volumes stay.
     Detach(Detach),
     /// Manage hot spares: add, list, remove.
     #[command(subcommand)]
@@ -114,10 +154,10 @@ pub enum Command {
     /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
-    /// Manage drives for journals (log devices): add, list, remove; give up what a volume waits for.
+    /// Manage log devices (drives for journals): add, list, remove, discard.
     #[command(subcommand)]
     Log(LogCommand),
-    /// Manage memory that the caches of other controllers left behind: list, remove.
+    /// Manage persistent cache memory of other controllers: list, remove.
     #[command(subcommand)]
     Cache(CacheCommand),
     /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
@@ -126,32 +166,33 @@ pub enum Command {
     /// Manage accounts for the network: add, list, set, remove, login, logout.
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Manage notifications: the channels (mail, syslog, journal, webhooks, SNMP, programs) that are told of events.
+    /// Manage notification channels: mail, syslog, journal, webhooks, SNMP, programs.
     #[command(subcommand)]
     Notify(NotifyCommand),
-    /// Save or restore the configuration: policies, names, spares, schedules, notifications, accounts. Data and secrets are not part
-    /// of it.
+    /// Save or restore the configuration: policies, names, spares, schedules, notifications,
+    /// accounts. Data and secrets are not part of it.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Tell how all is, in a sentence, and what to do. Ends with 0 if nothing has to be done, with 1 if something has, and with 2 if data is
-    /// in danger; with 3 if no controller answers.
+    /// Show overall health and recommended actions. Exit code 0: no action needed; 1: action
+    /// needed; 2: data at risk; 3: no controller responds.
     Health(Output),
-    /// Show what volumes and drives do now, on a terminal until 'q' is pressed.
+    /// Show the current load of volumes and drives, on a terminal until 'q' is pressed.
     Top(Top),
     /// Switch the alarm on or off, or silence it.
     #[command(subcommand)]
     Alarm(AlarmCommand),
-    /// Be asked by SNMP: answer the daemon of net-snmp.
+    /// Serve SNMP through the daemon of net-snmp (snmpd).
     #[command(subcommand)]
     Snmp(SnmpCommand),
-    /// Write a file for whoever helps: configuration, state, events, metrics, log, machine. There is neither data nor a secret in it.
+    /// Create a support bundle: configuration, state, events, metrics, log, machine. It contains no
+    /// data and no secrets.
     Support(Support),
     /// List events: every change of state with its cause and effect.
     Events(Events),
-    /// Show the audit trail: every order, who gave it from where, and whether it was carried out.
+    /// Show the audit trail: every command, its user and origin, and whether it succeeded.
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Explain a request: which drives are read and written, what is computed, and why.
+    /// Explain a request: its reads, computations and writes, and their reasons.
     Explain(Explain),
     /// Measure a disk subsystem with the standard load profiles (StorageBench).
     Bench(Box<Bench>),
@@ -166,10 +207,11 @@ pub enum Command {
     Catalog(CatalogCommand),
     /// Find arrays of other systems and of failed controllers on drives, and serve them read-only.
     Rescue(Rescue),
-    /// Speak StorCLI: look at the controller and change it with the words of StorCLI and PercCLI, such as '/c0 show all J'. A link to
-    /// softroc with the name storcli64, storcli, perccli64 or perccli needs no more words. 'softroc storcli help' lists them.
+    /// Run a command of StorCLI or PercCLI, such as '/c0 show all J'. With a link to softroc named
+    /// storcli64, storcli, perccli64 or perccli, the word storcli is not needed. 'softroc storcli
+    /// help' lists the commands.
     Storcli(Storcli),
-    /// Show the version, what this machine offers, and the running controller.
+    /// Show the version, the capabilities of this machine, and the running controller.
     Info(Output),
     /// Write man pages and completions for shells, for packages.
     #[command(hide = true)]
@@ -179,7 +221,7 @@ pub enum Command {
 /// See [`Command::Manual`].
 #[derive(Args, Debug)]
 pub struct Manual {
-    /// The folder for them.
+    /// The output folder.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }
@@ -188,7 +230,7 @@ pub struct Manual {
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Storcli {
-    /// The words.
+    /// The StorCLI command.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
     pub words: Vec<String>,
 }
@@ -196,8 +238,8 @@ pub struct Storcli {
 /// See [`Command::Quickstart`].
 #[derive(Args, Debug)]
 pub struct Quickstart {
-    /// The folder for the drives, the controller's state and the report. The tour makes it, or takes one that is empty or that an earlier tour made;
-    /// it touches no controller and no folder that it has not made.
+    /// The folder for the drives, the controller's state and the report. It must be new, empty or
+    /// from an earlier tour. The tour changes no other folder and no other controller.
     #[arg(long, value_name = "DIR", default_value = "./softroc-tour")]
     pub dir: PathBuf,
 
@@ -213,31 +255,33 @@ pub struct Quickstart {
 /// See [`Command::Serve`].
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Listening sockets that are handed
-    /// over by LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
+    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Sockets inherited
+    /// through LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
-    /// How many connections of hosts the NBD port takes at a time. Each is an open file and 80 KiB of memory beside --memory,
-    /// with TLS about 200.
+    /// The largest number of host connections. Each takes a file descriptor and 80 KiB of memory in
+    /// addition to --memory, with TLS about 200 KiB.
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=i64::from(ports::MOST_CONNECTIONS)))]
     pub nbd_connections: u32,
 
-    /// The permissions of the Unix sockets of NBD, such as 0660. Who may write to such a socket may use every volume, unless
-    /// --nbd-access says otherwise. Sockets that are handed over keep theirs [default: 0600, or 0660 with a group].
+    /// The permissions of the Unix sockets of NBD, such as 0660. Users with write permission may
+    /// use every volume, unless --nbd-access restricts it. Inherited sockets keep their permissions
+    /// [default: 0600, or 0660 with a group].
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub nbd_socket_mode: Option<u32>,
 
-    /// The group of the Unix sockets of NBD, by name or number: its members may use the volumes there [default: that of the
-    /// process].
+    /// The group of the Unix sockets of NBD, by name or number. Its members may use the volumes
+    /// [default: that of the process].
     #[arg(long, value_name = "GROUP")]
     pub nbd_socket_group: Option<String>,
 
-    /// Who may use them over NBD.
+    /// TLS and access rights of NBD.
     #[command(flatten)]
     pub security: NbdSecurity,
 
-    /// Serve volumes to virtual machines by vhost-user, each at DIR/VOLUME.sock: who may open that may use the volume.
+    /// Serve volumes to virtual machines over vhost-user, each at DIR/VOLUME.sock. Users who may
+    /// open the socket may use the volume.
     #[arg(long, value_name = "DIR")]
     pub vhost_user: Option<PathBuf>,
 
@@ -245,13 +289,14 @@ pub struct Serve {
     #[arg(long, value_name = "DRIVE", num_args = 1..)]
     pub drives: Vec<String>,
 
-    /// Put the journals of volumes on this drive, as 'softroc log add' does, unless a log is in use already. May be given twice,
-    /// for two drives that hold the same.
+    /// Put the journals of volumes on this log device, as 'softroc log add' does, unless a log is
+    /// in use already. May be given twice for two mirrored log devices.
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
-    /// How long a stop waits while nothing of it is finished, such as for a drive that hangs. Then the process ends as if it had
-    /// been killed: acknowledged writes are kept, and the next start resyncs what was being written.
+    /// How long a stop waits without progress, for example for a drive that hangs. Then the process
+    /// exits as after a crash: acknowledged writes are kept, and the next start resyncs interrupted
+    /// writes.
     #[arg(long, value_name = "TIME", default_value = "90s", value_parser = parse_duration)]
     pub stop_limit: std::time::Duration,
 
@@ -259,55 +304,63 @@ pub struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub shards: Option<u16>,
 
-    /// The memory for data of all shards together.
+    /// The memory for I/O buffers of all shards together.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub memory: ByteCount,
 
-    /// The most memory for the cache of all shards together; 0 for no cache. It is taken when the first volume is write-back,
-    /// and is there besides --memory [default: an eighth of the machine's memory, 4 GiB at most].
+    /// The largest size of the write cache of all shards together; 0 for no cache. It is allocated
+    /// with the first write-back volume, in addition to --memory [default: an eighth of the
+    /// machine's memory, at most 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 
-    /// How long drives may take for an operation, such as remote.write=5s: the class (solid, rotating, remote), the operation
-    /// (short-read, read, write, flush, discard), and a time. May be given several times [default: short-read 2s, read and
-    /// write 30s, flush and discard 60s; remote: short-read 500ms, write 2s, flush 10s]. A read that redundancy can serve waits for short-read; a drive that exceeds
-    /// another limit is suspended until it answers, unless data are on it alone.
+    /// The time limit of drive operations, such as remote.write=5s: the class (solid, rotating,
+    /// remote), the operation (short-read, read, write, flush, discard), and a time. May be given
+    /// several times [default: short-read 2s, read and write 30s, flush and discard 60s; remote:
+    /// short-read 500ms, write 2s, flush 10s]. A read with redundancy waits for short-read. A drive
+    /// that exceeds another limit is suspended until it responds, unless it has the only copy of
+    /// data.
     #[arg(long, value_name = "CLASS.OPERATION=TIME", value_parser = parse_time_limit)]
     pub time_limit: Vec<(String, std::time::Duration)>,
 
-    /// The UPS that this machine hangs on, as Network UPS Tools know it: NAME@HOST or NAME@HOST:PORT. While it is on battery, or is not
-    /// heard, volumes that are write-back are write-through; when its battery is nearly empty, all are, and everything is flushed.
+    /// The UPS that powers this host, as NAME@HOST or NAME@HOST:PORT of Network UPS Tools. On
+    /// battery or without contact to the UPS, write-back volumes act as write-through. When the
+    /// battery is nearly empty, all volumes do, and the controller flushes everything.
     #[arg(long, value_name = "NAME@HOST")]
     pub ups: Option<UpsAddress>,
 
-    /// The most memory for what is kept of reads, of all shards together; 0 for none. It is taken as it is used, by volumes that read
-    /// ahead or are cached, and is there besides --cache and --memory [default: an eighth of the machine's memory, 4 GiB at most].
+    /// The largest size of the read cache of all shards together; 0 for none. Volumes with
+    /// read-ahead or cached mode allocate it as needed, in addition to --cache and --memory
+    /// [default: an eighth of the machine's memory, at most 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub read_cache: Option<ByteCount>,
 
-    /// The folder for the cache's memory, on a file system of memory (tmpfs). Each state folder has a folder of its own in it,
-    /// named by a checksum of its path: give both as they were to find what an earlier process left [default: what systemd
-    /// gives with RuntimeDirectory= (set RuntimeDirectoryPreserve=yes), or /run/softroc, or /dev/shm/softroc-UID].
+    /// The folder for persistent cache memory, on tmpfs. Each state folder has its own folder
+    /// there, named by a checksum of its path: keep both paths to find the memory of an earlier
+    /// process [default: RuntimeDirectory= of systemd (set RuntimeDirectoryPreserve=yes), or
+    /// /run/softroc, or /dev/shm/softroc-UID].
     #[arg(long, value_name = "DIR")]
     pub cache_folder: Option<PathBuf>,
 
-    /// Serve metrics for Prometheus at http://HOST:PORT/metrics, and nothing else there. The control socket answers GET /metrics
-    /// in any case.
+    /// Serve only Prometheus metrics at http://HOST:PORT/metrics. The control socket always serves
+    /// GET /metrics.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<Address>,
 
-    /// Tell volumes as another exporter would, too, so that its rules and panels can be used as they are: node-md is
-    /// node_exporter on arrays of Linux md (node_md_disks{device="md_VOLUME"}).
+    /// Also export volume metrics under the names of another exporter, for existing rules and
+    /// dashboards: node-md uses the names of node_exporter for Linux md arrays
+    /// (node_md_disks{device="md_VOLUME"}).
     #[arg(long, value_name = "NAME")]
     pub metrics_compat: Option<MetricsCompat>,
 
-    /// Serve management at https://HOST:PORT: the same as the control socket, to those who have an account ('softroc account').
-    /// The first start makes a certificate, and an account 'admin' whose password is in the file first-password of the state
-    /// folder until it is changed.
+    /// Serve management at https://HOST:PORT, with the same functions as the control socket, for
+    /// accounts ('softroc account'). The first start creates a certificate and an account 'admin'.
+    /// Its initial password is in the file first-password of the state folder until it is changed.
     #[arg(long, value_name = "ADDR")]
     pub manage: Option<Address>,
 
-    /// The certificate for --manage, and those that vouch for it, as PEM [default: one that is made, in the state folder].
+    /// The certificate chain for --manage, as PEM [default: a generated certificate in the state
+    /// folder].
     #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_key")]
     pub manage_certificate: Option<PathBuf>,
 
@@ -315,23 +368,25 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_certificate")]
     pub manage_key: Option<PathBuf>,
 
-    /// Allow addresses for NBD and metrics that other machines can reach. Metrics are not encrypted, nor is NBD without --nbd-tls;
-    /// use a trusted network. NBD with '--nbd-tls required' and --nbd-clients does not need it.
+    /// Allow NBD and metrics addresses that other machines can reach. Metrics are not encrypted,
+    /// nor is NBD without --nbd-tls; use a trusted network. NBD with '--nbd-tls required' and
+    /// --nbd-clients does not need this option.
     #[arg(long)]
     pub allow_remote: bool,
 
-    /// The permissions of the control socket, such as 0660. Who may write to it may use the controller: root and the user who
-    /// runs it do everything, members of the socket's group what --socket-role says, others only look [default: 0600, or
-    /// 0660 with a group].
+    /// The permissions of the control socket, such as 0660. Write permission gives access to the
+    /// controller: full access for root and the user of the controller, the role --socket-role for
+    /// members of the socket's group, read-only access for others [default: 0600, or 0660 with a
+    /// group].
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub socket_mode: Option<u32>,
 
-    /// The group of the control socket, by name or number. Its members may use the controller [default: softroc, where root
-    /// runs the controller and there is such a group].
+    /// The group of the control socket, by name or number. Its members may use the controller
+    /// [default: softroc, if root runs the controller and the group exists].
     #[arg(long, value_name = "GROUP")]
     pub socket_group: Option<String>,
 
-    /// What members of the control socket's group may: read-only, operator or administrator.
+    /// The role of members of the control socket's group: read-only, operator or administrator.
     #[arg(long, value_name = "ROLE", default_value_t = Role::Operator)]
     pub socket_role: Role,
 }
@@ -354,7 +409,7 @@ pub struct Events {
     #[arg(long, value_name = "NAME", conflicts_with = "follow")]
     pub about: Option<String>,
 
-    /// Then show events as they come, until interrupted; with --json one object a line.
+    /// Then follow new events until interrupted; with --json, one object per line.
     #[arg(long)]
     pub follow: bool,
 
@@ -366,14 +421,14 @@ pub struct Events {
 /// See [`Command::Audit`].
 #[derive(Subcommand, Debug)]
 pub enum AuditCommand {
-    /// List the latest orders, newest last. This takes an administrator.
+    /// List the latest commands, newest last. Needs an administrator.
     List(AuditList),
 }
 
 /// See [`AuditCommand::List`].
 #[derive(Args, Debug)]
 pub struct AuditList {
-    /// The number of latest orders to show.
+    /// The number of latest commands to show.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub last: usize,
 
@@ -385,7 +440,7 @@ pub struct AuditList {
 /// See [`Command::Rescue`].
 #[derive(Args, Clone, Debug)]
 pub struct Rescue {
-    /// The drives, or images of drives. They are only read.
+    /// The drives, or images of drives. They are opened read-only.
     #[arg(required = true, value_name = "DRIVE")]
     pub drives: Vec<String>,
 
@@ -394,22 +449,24 @@ pub struct Rescue {
     #[arg(long, value_name = "ADDR")]
     pub serve: Vec<Address>,
 
-    /// The serial number of the drive that an image was taken of. Intel metadata identify drives by serial number.
+    /// The serial number of the original drive of an image. Intel metadata identify drives by
+    /// serial number.
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
-    /// The size of a drive before it was copied to a larger one, such as 16MiB or 500107862016: of all drives that are larger, or
-    /// of one. Only so much is looked at, so that metadata that are counted from its end are found. May be given several times.
+    /// The size of a drive before it was copied to a larger one, such as 16MiB or 500107862016: of
+    /// all larger drives, or of one. The scan ends there, so that metadata at the end of the drive
+    /// are found. May be given several times.
     #[arg(long, value_name = "[DRIVE=]SIZE", value_parser = parse_size_was)]
     pub size_was: Vec<(Option<String>, ByteCount)>,
 
-    /// The file of `mdadm --grow --backup-file`, for an array whose reshape was interrupted and whose drives alone do not have all
-    /// of it. It is only read.
+    /// The file of `mdadm --grow --backup-file`, for an array with an interrupted reshape whose
+    /// drives do not contain all data. It is opened read-only.
     #[arg(long, value_name = "FILE", conflicts_with = "guess")]
     pub backup_file: Option<String>,
 
-    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata; of
-    /// Intel's arrays, whose metadata know drives by serial number, the order of those that tell none.
+    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives
+    /// without metadata. For Intel arrays, guess the order of drives without a serial number.
     #[arg(long)]
     pub guess: bool,
 
@@ -458,7 +515,7 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     match mode {
         0o1000.. => Err(wrong()),
         mode if mode & 0o600 != 0o600 => {
-            Err(format!("'{text}' keeps out the user that runs the controller; expected such as 0660"))
+            Err(format!("'{text}' locks out the user of the controller; expected a mode such as 0660"))
         }
         mode => Ok(mode),
     }
@@ -496,17 +553,16 @@ fn parse_time_limit(text: &str) -> Result<(String, std::time::Duration), String>
 pub fn parse_seconds(text: &str) -> Result<u32, String> {
     let time = parse_duration(text)?;
     let seconds = u32::try_from(time.as_secs())
-        .map_err(|_| format!("'{text}' is too long a time; the longest is {} s", u32::MAX))?;
+        .map_err(|_| format!("'{text}' is too long; the maximum is {} s", u32::MAX))?;
     match time.subsec_nanos() {
         0 => Ok(seconds),
-        _ => Err(format!("'{text}' is not a time of whole seconds; expected such as 30s or 5m")),
+        _ => Err(format!("'{text}' is not a time of whole seconds; expected a time such as 30s or 5m")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {

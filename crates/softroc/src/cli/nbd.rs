@@ -1,4 +1,4 @@
-//! `softroc serve`: who may use volumes over NBD, and how that is known.
+//! TLS and access control options of `softroc serve` for NBD.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -6,11 +6,12 @@ use std::path::PathBuf;
 /// TLS and access of the NBD port.
 #[derive(Args, Debug, Default)]
 pub struct NbdSecurity {
-    /// TLS for hosts: allowed lets each host choose, required refuses those without at every address of NBD but Unix sockets.
+    /// TLS for hosts: allowed makes TLS optional for hosts; required rejects hosts without TLS,
+    /// except on Unix sockets.
     #[arg(long, value_name = "WHETHER", requires = "nbd_certificate")]
     pub nbd_tls: Option<TlsMode>,
 
-    /// The certificate that hosts are shown, and those that vouch for it, as PEM.
+    /// The certificate chain that the NBD port presents to hosts, as PEM.
     #[arg(long, value_name = "FILE", requires = "nbd_tls", requires = "nbd_key")]
     pub nbd_certificate: Option<PathBuf>,
 
@@ -18,21 +19,23 @@ pub struct NbdSecurity {
     #[arg(long, value_name = "FILE", requires = "nbd_certificate")]
     pub nbd_key: Option<PathBuf>,
 
-    /// Certificates that vouch for hosts, as PEM: a host with TLS has to show one that descends from them.
+    /// CA certificates for hosts, as PEM. A host with TLS must present a certificate that they
+    /// verify.
     #[arg(long, value_name = "FILE", requires = "nbd_tls")]
     pub nbd_clients: Option<PathBuf>,
 
-    /// Who may use which volume over NBD: lines of VOLUME WHO RIGHTS, such as 'data name:db1.example read-write'; the first that
-    /// fits counts, and who is in none may use nothing [default: everybody may use everything].
+    /// The access rules of volumes over NBD: lines of VOLUME HOST RIGHTS, such as 'data
+    /// name:db1.example read-write'. The first matching line counts; a host without a matching line
+    /// has no access [default: every host may use every volume].
     #[arg(long, value_name = "FILE")]
     pub nbd_access: Option<PathBuf>,
 }
 
-/// Whether hosts speak TLS.
+/// Whether hosts use TLS.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
-    /// Who wants it.
+    /// Each host may choose.
     Allowed,
-    /// All.
+    /// All hosts.
     Required,
 }

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use storagebench::Area;
 use units::{ByteCount, StripSize};
 
-/// How a paper measured: the part of the drives, the alignment, the outstanding I/Os, and the usable share of links.
+/// The measuring method of a publication: the part of the drives, the alignment, the outstanding
+/// I/Os, and the usable share of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum MethodName {
     /// As 'softroc bench' does: all of the volume, blocks aligned to their size, 1..512.
@@ -47,11 +48,12 @@ pub struct Predict {
     )]
     pub controller: String,
 
-    /// Two controllers, in place of --controller: the same drives under the same load behind each, side by side.
+    /// Two controllers instead of --controller: compares the same drives and load on both.
     #[arg(long, value_names = ["NAME", "NAME"], num_args = 2, conflicts_with = "controller")]
     pub compare: Vec<String>,
 
-    /// So many of that controller in one host, each with the drives of --drives and a volume on them: the host stripes over the volumes.
+    /// The number of controllers in one host, each with the drives of --drives and one volume. The
+    /// host stripes over the volumes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub controllers: usize,
 
@@ -71,13 +73,14 @@ pub struct Predict {
     #[arg(long, value_name = "SIZE")]
     pub strip: Option<StripSize>,
 
-    /// The controller's preset: data-protection (drive caches off), performance (drive caches on) or fast-path (without the
-    /// controller's cache, drive caches on) [default: as performance, the drive caches as each drive has its own].
+    /// The controller's preset: data-protection (drive caches off), performance (drive caches on)
+    /// or fast-path (without the controller's cache, drive caches on) [default: performance, with
+    /// each drive's own drive-cache setting].
     #[arg(long, value_name = "PRESET")]
     pub preset: Option<String>,
 
-    /// The write mode of a controller with a cache: write-through, write-back (if its cache is protected against power cuts) or
-    /// always-write-back [default: write-back].
+    /// The write mode of a controller with a cache: write-through, write-back (if its cache is
+    /// protected against power cuts) or always-write-back [default: write-back].
     #[arg(long, value_name = "MODE")]
     pub write_mode: Option<String>,
 
@@ -85,30 +88,35 @@ pub struct Predict {
     #[arg(long, value_name = "MODE")]
     pub read_mode: Option<String>,
 
-    /// The cache mode of a controller with a cache: direct or cached (what was read is kept) [default: direct].
+    /// The cache mode of a controller with a cache: direct or cached (keeps data that hosts read)
+    /// [default: direct].
     #[arg(long, value_name = "MODE")]
     pub cache_mode: Option<String>,
 
-    /// Answer writes from a cache of this size that SoftROC itself has, in memory that neither a crash nor a power cut takes
-    /// away. It is full to its mark before each measurement [default: writes are answered when they are on the drives].
+    /// Acknowledge writes from a SoftROC cache of this size, in memory that survives crashes and
+    /// power cuts. It is full to its high-water mark before each measurement [default: writes are
+    /// acknowledged by the drives].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 
-    /// What becomes of stripes of levels with parity that a crash interrupts: journal (SoftROC keeps what it writes in a journal on
-    /// the drives, or with --log on others) or resync (nothing is kept) [default: resync, as controllers without a cache do].
+    /// How levels with parity close the write hole: journal (SoftROC writes to a journal on the
+    /// drives first, or on the --log devices) or resync (no journal) [default: resync, as
+    /// controllers without a cache do].
     #[arg(long, value_name = "journal|resync", hide_possible_values = true)]
     pub write_hole: Option<WriteHole>,
 
-    /// A drive of the catalog that the journal is on, such as NVMe-SSD, in place of the drives of the array; given twice, or as
-    /// 2xNVMe-SSD, two that have the same. It is at the host itself, on a link of its own. Only with --write-hole journal.
+    /// The catalog drive of the journal, such as NVMe-SSD, instead of the drives of the array. Give
+    /// it twice, or as 2xNVMe-SSD, for two mirrored log devices. It has its own link to the host.
+    /// Needs --write-hole journal.
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
-    /// The slots of drives that have failed and are not replaced, such as 2 or 2,5: what they held is computed when it is read.
+    /// The slots of failed drives that are not replaced, such as 2 or 2,5. Reads recompute their
+    /// data.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
     pub failed: Vec<u16>,
 
-    /// The write caches of the drives [default: the own setting of each drive].
+    /// The write caches of the drives [default: each drive's own setting].
     #[arg(long, value_name = "on|off")]
     pub drive_cache: Option<Switch>,
 
@@ -124,7 +132,7 @@ pub struct Predict {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: u32,
 
-    /// How to measure: as 'softroc bench' does, or as a paper did.
+    /// The measuring method: that of 'softroc bench', or of a publication.
     #[arg(long, value_name = "METHOD", default_value = "bench")]
     pub method: MethodName,
 
@@ -137,8 +145,9 @@ pub struct Predict {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// Measure no longer than until the 95 % confidence intervals of the rate and the mean latency are within plus or minus this
-    /// share, though at least a quarter of --runtime; none: all of --runtime.
+    /// End a measurement when the 95 % confidence intervals of the rate and the mean latency are
+    /// within plus or minus this share, after at least a quarter of --runtime; none: use all of
+    /// --runtime.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 
@@ -170,19 +179,20 @@ pub struct Reproduce {
     #[arg(value_name = "DOC")]
     pub doc: Option<String>,
 
-    /// Only the figures whose number begins with this, such as f16-21.
+    /// Only the figures whose number starts with this prefix, such as f16-21.
     #[arg(long, value_name = "ID")]
     pub only: Option<String>,
 
-    /// Also list the figures that are not covered, grouped by what is missing.
+    /// Also list the figures that are not covered, grouped by the missing feature.
     #[arg(long)]
     pub missing: bool,
 
-    /// Write one HTML page with plots as in the publications: published beside predicted.
+    /// Write one HTML page with plots as in the publications, published next to predicted.
     #[arg(long, visible_alias = "report", value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the errors of all figures that nothing was fitted to: the table that predictions take their expected error from.
+    /// Write the errors of all figures that were not used for fitting: the source of the expected
+    /// error of predictions.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["doc", "only"])]
     pub errors: Option<PathBuf>,
 
@@ -206,7 +216,7 @@ pub struct Calibrate {
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 
-    /// Also fit without each of the five profiles in turn, and show its error then.
+    /// Also fit five times with one profile left out, and show the error of that profile.
     #[arg(long)]
     pub leave_one_out: bool,
 

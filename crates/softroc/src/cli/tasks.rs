@@ -9,20 +9,21 @@ use units::ByteCount;
 /// The rate of a task.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Pace {
-    /// The share of time that the task takes while hosts do I/O, such as 30% [default: that of the array].
+    /// The share of time that the task takes while hosts do I/O, such as 30% [default: that of the
+    /// array].
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub rate: Option<u8>,
 
-    /// The most bytes that the task moves per second, such as 200M; 0 for no limit.
+    /// The largest data rate of the task per second, such as 200M; 0 for no limit.
     #[arg(long, value_name = "SIZE")]
     pub limit: Option<ByteCount>,
 }
 
-/// What is done with a task that was started.
+/// Options for a started task.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Follow {
-    /// Show the progress until the task ends, and say with the exit code whether all is well: 1 if the task failed, or
-    /// found what it did not repair. Ctrl-C does not stop the task.
+    /// Show the progress until the task ends. Exit code 1: the task failed, or found errors that it
+    /// did not repair. Ctrl-C does not stop the task.
     #[arg(long)]
     pub follow: bool,
 
@@ -31,7 +32,7 @@ pub struct Follow {
     pub output: Output,
 }
 
-/// The verbs of `softroc task`.
+/// The subcommands of `softroc task`.
 #[derive(Subcommand, Debug)]
 pub enum TaskCommand {
     /// List running, waiting and recently ended tasks.
@@ -66,7 +67,7 @@ pub enum TaskCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Resume tasks that were paused, were stopped or have failed.
+    /// Resume paused, stopped or failed tasks.
     Resume {
         /// The numbers of the tasks.
         #[arg(required = true, value_name = "TASK")]
@@ -75,7 +76,7 @@ pub enum TaskCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Stop tasks before they are done.
+    /// Stop tasks before they are complete.
     Stop {
         /// The numbers of the tasks.
         #[arg(required = true, value_name = "TASK")]
@@ -101,7 +102,7 @@ pub enum TaskCommand {
     Schedule(ScheduleCommand),
 }
 
-/// What can be started.
+/// The tasks that an operator can start.
 #[derive(Subcommand, Debug)]
 pub enum StartCommand {
     /// Check volumes (consistency check): compare their redundancy with their data.
@@ -119,7 +120,7 @@ pub enum StartCommand {
         #[command(flatten)]
         follow: Follow,
     },
-    /// Start a patrol read: read drives completely, and repair sectors that cannot be read.
+    /// Start a patrol read: read drives completely, and repair unreadable sectors.
     Patrol {
         /// The drives [default: all registered drives, also spares and unused ones].
         drives: Vec<String>,
@@ -138,10 +139,11 @@ pub enum StartCommand {
         /// Zero the whole volume.
         #[arg(long, group = "how")]
         full: bool,
-        /// Zero only the first and the last MiB, so that no file system or partition table is found.
+        /// Zero only the first and the last MiB, so that no file system or partition table is
+        /// detected.
         #[arg(long, group = "how")]
         fast: bool,
-        /// Zero it even while hosts are connected, and disconnect these.
+        /// Zero the volume even if hosts are connected, and disconnect them.
         #[arg(long)]
         disconnect_hosts: bool,
         /// Do not ask for confirmation.
@@ -154,7 +156,7 @@ pub enum StartCommand {
         #[command(flatten)]
         follow: Follow,
     },
-    /// Resume rebuilds or copies that were stopped or have failed.
+    /// Resume stopped or failed rebuilds or copies.
     Rebuild {
         /// The drives to rebuild or to copy to: paths, or VOLUME:SLOT.
         #[arg(required = true, value_name = "DRIVE")]
@@ -188,7 +190,7 @@ pub struct When {
     pub off: bool,
 }
 
-/// The verbs of `softroc task schedule`.
+/// The subcommands of `softroc task schedule`.
 #[derive(Subcommand, Debug)]
 pub enum ScheduleCommand {
     /// List schedules and their next times.
@@ -227,7 +229,7 @@ pub enum ScheduleCommand {
     },
 }
 
-/// The verbs of `softroc spare`.
+/// The subcommands of `softroc spare`.
 #[derive(Subcommand, Debug)]
 pub enum SpareCommand {
     /// Make drives hot spares.
@@ -244,7 +246,7 @@ pub enum SpareCommand {
         /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new drive.
         #[arg(long)]
         permanent: bool,
-        /// Overwrite what the drives hold now: file systems, partitions, other arrays.
+        /// Overwrite data on the drives: file systems, partitions, other arrays.
         #[arg(long)]
         destroy_data: bool,
         /// The output format.
@@ -281,19 +283,21 @@ pub struct VolumeSet {
     /// --cache-mode, --drive-cache, --preset, --write-hole, --sector and --attach.
     pub name: String,
 
-    /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
+    /// When writes of this volume are acknowledged: see 'softroc volume create --help'. Hosts stay
+    /// connected.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
 
-    /// Whether what follows a stream of reads of this volume is read before hosts ask for it. Hosts may go on using it.
+    /// Whether the cache reads ahead of sequential reads of this volume. Hosts stay connected.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
     pub read_mode: Option<ReadMode>,
 
-    /// Whether what hosts read of this volume is kept in the cache for whoever reads it next. Hosts may go on using it.
+    /// Whether the cache keeps data that hosts read from this volume. Hosts stay connected.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
     pub cache_mode: Option<CacheMode>,
 
-    /// The write caches of this volume's drives: see 'softroc volume create --help'. Hosts may go on using it.
+    /// The write caches of this volume's drives: see 'softroc volume create --help'. Hosts stay
+    /// connected.
     #[arg(long, group = "what", value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
     pub drive_cache: Option<DriveCache>,
 
@@ -301,15 +305,18 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
     pub preset: Option<Preset>,
 
-    /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
+    /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts stay
+    /// connected.
     #[arg(long, group = "what", value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
-    /// Which sectors hosts of this volume that connect from now on are told of: see 'softroc volume create --help'.
+    /// The sector sizes reported to hosts that connect from now on: see 'softroc volume create
+    /// --help'.
     #[arg(long = "sector", group = "what", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
     pub sector_format: Option<SectorFormat>,
 
-    /// Make this volume a disk of this machine now and whenever the controller serves it, as 'softroc attach' does.
+    /// Attach this volume as a disk of this machine, now and whenever the controller serves it, as
+    /// 'softroc attach' does.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub attach: Option<AttachSwitch>,
 
@@ -317,11 +324,11 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]
     pub task_rate: Option<u8>,
 
-    /// Fail a drive after this number of medium errors that could not be repaired; 0 for never.
+    /// Fail a drive after this number of unrepaired medium errors; 0 for never.
     #[arg(long, group = "what", value_name = "N")]
     pub medium_error_limit: Option<u32>,
 
-    /// Fail a drive that does not answer after it has been suspended for this time.
+    /// Fail a drive that does not respond after it has been suspended for this time.
     #[arg(long, group = "what", value_name = "TIME", value_parser = super::parse_seconds)]
     pub drive_suspend_limit: Option<u32>,
 
@@ -329,7 +336,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub copyback: Option<Switch>,
 
-    /// Emergency spare: use an empty drive that belongs to no array where no spare fits.
+    /// Emergency spare: use an empty, unused drive if no hot spare fits.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub emergency_spare: Option<Switch>,
 
@@ -342,7 +349,7 @@ pub struct VolumeSet {
     )]
     pub drive_guard: Option<Switch>,
 
-    /// Let a rotating spare replace an SSD, and an SSD a rotating drive.
+    /// Allow a rotating spare to replace an SSD, and an SSD to replace a rotating drive.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub mixed_kinds: Option<Switch>,
 
@@ -350,7 +357,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
 
-    /// Do not ask for confirmation where a power cut may lose what was flushed.
+    /// Do not ask for confirmation if a power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 
@@ -377,7 +384,7 @@ fn parse_start_degraded(text: &str) -> Result<controller::StartDegraded, String>
 
 /// Reads a number of days or weeks such as `30d` or `4w`.
 fn parse_days(text: &str) -> Result<u32, String> {
-    let wrong = || format!("'{text}' is not a number of days or weeks; expected such as 30d or 4w");
+    let wrong = || format!("'{text}' is not a number of days or weeks; expected a period such as 30d or 4w");
     let (number, days) = match text.trim().split_at_checked(text.trim().len().saturating_sub(1)) {
         Some((number, "d")) => (number, 1),
         Some((number, "w")) => (number, 7),

@@ -1,4 +1,4 @@
-//! `softroc volume` and `softroc log`.
+//! `softroc volume`.
 
 use super::create::VolumeCreate;
 use super::{Checked, Output, StatsSpan, levels, tasks};
@@ -13,25 +13,29 @@ pub enum VolumeCommand {
     Create(VolumeCreate),
     /// List all volumes.
     List(Checked),
-    /// Show volumes: their state, their drives, the reasons, and the hosts that are connected.
+    /// Show volumes: their state with its reasons, drives and connected hosts.
     Show {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
+        /// Show all policies with their meaning, counters, numbers and identifiers.
+        #[arg(long)]
+        all: bool,
         /// What the exit code says.
         #[command(flatten)]
         checked: Checked,
     },
-    /// Show what volumes do: rates, latencies, queues, the cache, over one second; with --since what they did.
+    /// Show rates, latencies, queues and cache use of volumes over one second, or their history
+    /// with --since.
     Stats {
         /// The names of the volumes [default: all].
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// Of what.
+        /// The period.
         #[command(flatten)]
         stats: StatsSpan,
     },
-    /// Rename a volume. Hosts that use it stay connected; who connects asks for the new name.
+    /// Rename a volume. Connected hosts stay connected; new connections use the new name.
     Rename {
         /// The name of the volume.
         name: String,
@@ -41,21 +45,26 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Give a volume more room while hosts use it, and the same level: more drives, or all there is on larger ones. Its array's other volumes come to new drives after it.
+    /// Expand a volume while hosts use it, at the same level: add drives, or use all space of
+    /// larger ones. The other volumes of its array move to the new drives afterwards.
     Expand(VolumeExpand),
-    /// Move a volume to another level or strip size, or to fewer drives, while hosts use it. Its array's other volumes come to as many drives after it.
+    /// Change level or strip size, or remove drives, while hosts use the volume. The other volumes
+    /// of its array move to the same number of drives afterwards.
     Migrate(VolumeMigrate),
-    /// Set when writes of a volume are answered, how it closes the write hole, whether it is attached, and the policies of its array: medium-error limit, spares, rate of tasks.
+    /// Set the write mode, write hole and attachment of a volume, and the policies of its array:
+    /// medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
     /// Start volumes that need an operator's decision because drives are missing.
     Start {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Start despite stale parity; blocks of the missing drive may read wrongly where a write was interrupted.
+        /// Start with stale parity accepted; blocks of the missing drive may be wrong where a write
+        /// was interrupted.
         #[arg(long)]
         accept_stale_parity: bool,
-        /// Start without the missing drives. Make sure that they were not used on their own since.
+        /// Start without the missing drives. Make sure that no other system has written to them
+        /// since.
         #[arg(long)]
         degraded: bool,
         /// Do not ask for confirmation.
@@ -65,7 +74,7 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Write what the cache has of volumes to their drives.
+    /// Destage the dirty data of volumes to their drives.
     Flush {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
@@ -74,7 +83,8 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Forget missing volumes: those of which no drive is there, nor will be. What their drives hold stays.
+    /// Remove missing volumes from the list, if all their drives are gone for good. Data on the
+    /// drives stays.
     Forget {
         /// The names of the volumes. All volumes of their arrays are forgotten.
         #[arg(required = true, value_name = "NAME")]
@@ -91,7 +101,7 @@ pub enum VolumeCommand {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Delete them even while hosts are connected, and disconnect these.
+        /// Delete volumes even if hosts are connected, and disconnect them.
         #[arg(long)]
         disconnect_hosts: bool,
         /// Do not ask for confirmation.
@@ -108,10 +118,11 @@ pub enum VolumeCommand {
 pub struct VolumeExpand {
     /// The name of the volume.
     pub name: String,
-    /// Drives that it is to use as well, behind those that it has [default: none, where the drives that it has have more room].
+    /// The drives to add, after the existing ones [default: none, if the existing drives have more
+    /// space].
     #[arg(long, num_args = 1.., value_name = "DRIVE")]
     pub add: Vec<String>,
-    /// How.
+    /// Options of the reshape.
     #[command(flatten)]
     pub how: Reshaping,
 }
@@ -121,33 +132,34 @@ pub struct VolumeExpand {
 pub struct VolumeMigrate {
     /// The name of the volume.
     pub name: String,
-    /// The level that it is to have [default: the one that it has].
+    /// The new level [default: unchanged].
     #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present_any = ["strip", "remove"])]
     pub level: Option<Level>,
-    /// Drives that it is to use as well, behind those that it has.
+    /// The drives to add, after the existing ones.
     #[arg(long, num_args = 1.., value_name = "DRIVE")]
     pub add: Vec<String>,
-    /// Drives that it is to use no more: the last ones of those that it has. They are unused in the end.
+    /// The drives to remove: the last ones of the volume. They are unused afterwards.
     #[arg(long, num_args = 1.., value_name = "DRIVE", conflicts_with = "add")]
     pub remove: Vec<String>,
-    /// The strip size that it is to have [default: the one that it has].
+    /// The new strip size [default: unchanged].
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
-    /// How.
+    /// Options of the reshape.
     #[command(flatten)]
     pub how: Reshaping,
 }
 
-/// What both have.
+/// Options of both kinds of reshape.
 #[derive(Args, Debug)]
 pub struct Reshaping {
-    /// The capacity in the end [default: all there is]. Less than now only with --destroy-data.
+    /// The new capacity [default: all available]. A smaller one needs --destroy-data.
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteCount>,
-    /// Overwrite what the new drives hold, and give up what the volume has behind a smaller --size.
+    /// Overwrite data on the new drives, and discard data beyond a smaller --size.
     #[arg(long)]
     pub destroy_data: bool,
-    /// Only say what would be: capacity, redundancy on the way, the time at the rate at which the drives can be read now.
+    /// Only print the plan: capacity, redundancy during the reshape, and time at the current read
+    /// rate of the drives.
     #[arg(long)]
     pub dry_run: bool,
     /// The output format.

@@ -49,14 +49,15 @@ impl Control {
         {
             let name = &account.name;
             output::say(&format!(
-                "softroc: the password of '{name}' has to be changed; run 'softroc account set {name} --password-stdin' with this token"
+                "softroc: the password of '{name}' must be changed; run 'softroc account set \
+                 {name} --password-stdin' with this token"
             ));
         }
         output::print(&render::access::reply(&reply))
     }
 }
 
-/// What `account set` changes, as JSON.
+/// The changes of `account set`, as JSON.
 fn changes(command: &AccountCommand) -> Outcome<Value> {
     let mut body = Map::new();
     let AccountCommand::Set { role, to, password_stdin, new_password, enable, disable, unlock, .. } = command
@@ -83,7 +84,7 @@ fn changes(command: &AccountCommand) -> Outcome<Value> {
     Ok(body.into())
 }
 
-/// The address of an account. A name that is none would be another address.
+/// The URL path of an account. An invalid name could form another path.
 fn of(name: &str) -> Outcome<String> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match !name.is_empty() && !name.starts_with('.') && name.chars().all(is_letter) {
@@ -96,20 +97,21 @@ fn password() -> Outcome<String> {
     secret_line("password")
 }
 
-/// A line of standard input that is secret; `what` it is.
+/// Reads a secret from standard input, one line; `what` names it in messages.
 pub(super) fn secret_line(what: &str) -> Outcome<String> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        eprint!("The {what} (it is shown as you type): ");
+        eprint!("The {what} (visible while you type): ");
     }
     let mut line = String::new();
-    input.lock().read_line(&mut line).map_err(|error| {
-        Failure::refused(format!("the {what} cannot be read from standard input: {error}"))
-    })?;
+    input
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| Failure::refused(format!("cannot read the {what} from standard input: {error}")))?;
     let line = line.trim_end_matches(['\n', '\r']);
     if line.is_empty() {
         return Err(Failure::usage(format!(
-            "standard input has no {what}; give it as a line, as in 'echo … | softroc …'"
+            "standard input is empty; give the {what} as one line, as in 'echo … | softroc …'"
         )));
     }
     Ok(line.to_owned())

@@ -22,10 +22,10 @@ impl Control {
 
     fn ask_to_remove(&self, memory: &str) -> Outcome {
         let Reply::Memories { memories } = self.ask(&Command::CacheList {})? else {
-            return Err(Failure::failed("the controller's answer is no list of memory"));
+            return Err(Failure::failed("the controller's answer is not a list of memory"));
         };
-        // The controller refuses what is not listed: there is nothing to be asked.
+        // The controller refuses an unlisted memory without a confirmation.
         let Some(listed) = memories.iter().find(|info| info.memory == memory) else { return Ok(()) };
-        output::confirm(&format!("Of {memory} will be {}. Remove it?", listed.lost()), false)
+        output::confirm(&format!("Removing {memory}; {}. Continue?", listed.lost()), false)
     }
 }

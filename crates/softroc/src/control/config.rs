@@ -52,13 +52,14 @@ impl Control {
         match failed {
             0 => Ok(()),
             _ => Err(Failure::failed(format!(
-                "{} could not be set; the others are set; correct what is named, then restore again",
+                "{} could not be set; the others are set; correct the listed ones, then restore \
+                 again",
                 counted(failed, "difference")
             ))),
         }
     }
 
-    /// Asks, and shows the differences.
+    /// Shows the differences and asks for confirmation.
     fn compared(&self, body: &Value, json: bool) -> Outcome<Vec<Difference>> {
         let reply = control_api::client::configuration(self.place(), Some(body))?;
         match json {
@@ -73,10 +74,10 @@ impl Control {
 }
 
 fn unexpected() -> Failure {
-    Failure::failed("the controller's answer is another one; look at its log")
+    Failure::failed("unexpected answer of the controller; see its log")
 }
 
-/// What a file has, or standard input.
+/// The content of a file, or of standard input.
 fn content(file: &Path) -> Outcome<String> {
     let mut text = String::new();
     let read = match file == Path::new("-") {

@@ -1,4 +1,4 @@
-//! `softroc volume create`, and what it says before it wastes space.
+//! `softroc volume create`, and its warning about wasted space.
 
 use super::{Control, absolute};
 use crate::cli::VolumeCreate;
@@ -21,7 +21,8 @@ impl Control {
         self.show(&command, create.output.json)
     }
 
-    /// How large these drives are; none at all where one of them cannot be told: then its creation will say why.
+    /// The sizes of these drives; empty if one of them is unknown: then the creation reports the
+    /// cause.
     fn sizes(&self, drives: &[String]) -> Vec<(String, u64)> {
         let size = |drive: &String| {
             let known = self.ask(&Command::DriveShow { drive: drive.clone() });
@@ -35,7 +36,7 @@ impl Control {
     }
 
     fn creation(&self, create: &VolumeCreate) -> Outcome<Command> {
-        let settings = create.preset.unwrap_or_else(|| self.usual_preset(create)).settings();
+        let settings = create.preset.map(Preset::settings);
         Ok(Command::VolumeCreate(CreateVolume {
             name: create.name.clone(),
             level: create.level.to_string(),
@@ -47,51 +48,39 @@ impl Control {
             arrangement: create.layout.clone(),
             size_bytes: create.size.map(|size| size.0),
             write_hole: create.write_hole.map(Into::into),
-            write_mode: create.write_mode.or(Some(settings.write_mode)),
-            read_mode: create.read_mode.or(Some(settings.read_mode)),
-            cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
-            drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
+            write_mode: create.write_mode.or(settings.map(|settings| settings.write_mode)),
+            read_mode: create.read_mode.or(settings.map(|settings| settings.read_mode)),
+            cache_mode: create.cache_mode.or(settings.map(|settings| settings.cache_mode)),
+            drive_cache: create.drive_cache.or(settings.map(|settings| settings.drive_cache)),
             sector_format: create.sector_format,
             coercion: create.coercion,
             destroy_data: create.destroy_data,
         }))
     }
-
-    /// What a volume is that nobody chose a preset for: it depends on the drives, or on those of the array whose free space it takes.
-    fn usual_preset(&self, create: &VolumeCreate) -> Preset {
-        let of_array = create.array.as_ref().and_then(|volume| {
-            // What is wrong with the name its creation will say.
-            match self.ask(&Command::VolumeShow { volume: volume.clone() }) {
-                Ok(Reply::Volume { volume, .. }) => Some(volume.drives),
-                _ => None,
-            }
-        });
-        let of_array = of_array.iter().flatten().map(|drive| drive.name.as_str());
-        Preset::usual(of_array.chain(create.drives.iter().map(String::as_str)))
-    }
 }
 
-/// Asks before hosts are told what a power cut makes untrue.
+/// Asks for confirmation before flushed data is no longer durable.
 pub(super) fn confirm_write_mode(name: &str, mode: Option<WriteMode>, yes: bool) -> Outcome {
     if mode != Some(WriteMode::AlwaysWriteBack) {
         return Ok(());
     }
     let question = format!(
-        "A power cut will lose what hosts of '{name}' wrote and flushed in the seconds before, and may leave file systems and databases on it damaged. Answer flushes from the cache anyway?"
+        "A power cut loses the last seconds of writes to '{name}', even flushed ones, and may \
+         damage file systems and databases on it. Acknowledge flushes from the cache anyway?"
     );
     output::confirm(&question, yes)
 }
 
-/// The size of a drive that the controller does not know yet, as this process sees it.
+/// The size of a drive that the controller does not know yet, read by this process.
 fn size_here(drive: &str) -> Option<u64> {
     if let Some(size) = drive.strip_prefix("mem:").or_else(|| drive.strip_prefix("null:")) {
         return size.parse::<ByteCount>().ok().map(|size| size.0);
     }
-    // A block device has no length, but an end.
+    // A block device reports no length, but has an end.
     std::fs::File::open(drive).and_then(|mut file| file.seek(SeekFrom::End(0))).ok()
 }
 
-/// What is wasted of drives of different sizes, if that is more than one part in a hundred of them.
+/// The wasted space of drives of different sizes, if it is more than 1 % of their total.
 fn waste(drives: &[(String, u64)]) -> Option<String> {
     let (name, smallest) = drives.iter().min_by_key(|(_, size)| *size)?;
     let all: u64 = drives.iter().map(|(_, size)| size).sum();

@@ -1,4 +1,4 @@
-//! `softroc events --follow`: events as they come, over restarts of the controller.
+//! `softroc events --follow`: new events, across restarts of the controller.
 
 use super::Control;
 use crate::failure::{Failure, Outcome};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the controller is waited for at a time, in seconds.
+/// The time of one wait for the controller, in seconds.
 const WAIT_S: u64 = 1;
 
-/// Shows the newest `last` events, then each one that comes, until somebody presses Ctrl-C.
+/// Shows the newest `last` events, then each new one, until Ctrl-C.
 pub fn events(control: &Control, last: usize, json: bool) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&interrupted)?;

@@ -31,11 +31,11 @@ impl Control {
     fn listed(&self) -> Outcome<(Vec<ForeignVolume>, Vec<ForeignDrive>)> {
         match self.ask(&Command::ForeignList {})? {
             Reply::Foreign { volumes, drives } => Ok((volumes, drives)),
-            _ => Err(Failure::failed("the controller's answer is not what is foreign")),
+            _ => Err(Failure::failed("the controller's answer is not a list of foreign volumes")),
         }
     }
 
-    /// Says which drives change hands. What cannot be imported, or is not there, is refused without a question.
+    /// Names the drives and asks for confirmation. Refusals come without a question.
     fn ask_to_import(&self, named: &str) -> Outcome {
         let (volumes, _) = self.listed()?;
         let is_it = |volume: &&ForeignVolume| {
@@ -50,13 +50,15 @@ impl Control {
             false => format!(" ({} comes with it)", volume.together_with.join(", ")),
         };
         let question = format!(
-            "After the import, the system that made '{named}'{with} does not recognise its drives any more: {}. The data stay. Import it?",
+            "After the import, the system that created '{named}'{with} no longer recognises its \
+             drives: {}. The data stays. Import it?",
             drives.join(" ")
         );
         output::confirm(&question, false)
     }
 
-    /// Says what goes. Drives that cannot be cleared are refused without a question.
+    /// Names the drives and asks for confirmation. Drives that cannot be cleared are refused
+    /// without a question.
     fn ask_to_clear(&self, drives: &[String]) -> Outcome {
         let (_, known) = self.listed()?;
         let told: Vec<String> = known
@@ -68,7 +70,7 @@ impl Control {
             return Ok(());
         }
         let question = format!(
-            "No system will recognise the contents of these drives any more: {}. Clear them?",
+            "No system will recognise the contents of these drives afterwards: {}. Clear them?",
             told.join(", ")
         );
         output::confirm(&question, false)

@@ -34,9 +34,9 @@ impl Control {
         let order = |dry_run| Command::LogDiscard(DiscardLog { volume: name.to_owned(), what, dry_run });
         if !yes {
             let Reply::Volume { notes, .. } = self.ask(&order(true))? else {
-                return Err(Failure::failed("the controller's answer is not about a volume"));
+                return Err(Failure::failed("the controller's answer is not a volume"));
             };
-            let question = format!("Of '{name}' will be {}. Give it up?", notes.join("; "));
+            let question = format!("Discarding data of '{name}'; {}. Continue?", notes.join("; "));
             output::confirm(&question, false)?;
         }
         self.show(&order(false), json)

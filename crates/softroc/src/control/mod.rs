@@ -1,10 +1,10 @@
-//! Talking to the running controller: drive, volume, events, explain of a live volume.
+//! Requests to the running controller: drive, volume, events, explain of an existing volume.
 
 use crate::cli::{AuditCommand, Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render, stats};
 use control_api::client::{LocalSocket, Place};
-use controller::{Command, Reply, VolumeInfo};
+use controller::{Command, Reply, TaskInfo, VolumeInfo};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ mod tasks;
 mod watch;
 mod well;
 
-/// What of the cost of an order is accepted: all of it, or no more than was told.
+/// The accepted cost of an operation: any cost, or at most the displayed one.
 type Accepted = (bool, Option<Vec<controller::DriveCost>>);
 
-/// Asks; a controller that hangs is left alone after a while.
+/// Calls `ask` with a time limit; a controller that hangs is left alone.
 ///
 /// # Errors
-/// What was answered, or that nothing was.
+/// The error of the call, or its timeout.
 pub fn within<T: Send + 'static>(
     patience: Duration,
     place: &Place,
@@ -39,17 +39,17 @@ pub fn within<T: Send + 'static>(
 ) -> Outcome<T> {
     let (sender, receiver) = mpsc::channel();
     let place = place.clone();
-    // It may never end; the process does. Nobody may listen any more.
+    // The thread may never finish, but the process exits. After a timeout, no receiver is left.
     std::thread::spawn(move || drop(sender.send(ask(&place))));
     match receiver.recv_timeout(patience) {
         Ok(answer) => Ok(answer?),
         Err(_) => {
-            Err(Failure::failed(format!("the controller does not answer within {} s", patience.as_secs())))
+            Err(Failure::failed(format!("the controller does not respond within {} s", patience.as_secs())))
         }
     }
 }
 
-/// Where the running controller is.
+/// The address of the running controller.
 pub struct Control {
     state: PathBuf,
     socket: PathBuf,
@@ -57,20 +57,20 @@ pub struct Control {
 }
 
 impl Control {
-    /// By the command line.
+    /// From the command line.
     pub fn of(cli: &Cli) -> Outcome<Control> {
         let here = Control::new(&place::state(cli), cli.socket.as_deref());
         let Some(server) = &cli.remote.server else { return Ok(here) };
         if cli.socket.is_some() {
             return Err(Failure::usage(
-                "--socket is a controller on this machine, and --server another one; give one of them",
+                "--socket selects a local controller, and --server a remote one; give one of them",
             ));
         }
         let place = Place::Server(place::remote(server, &cli.remote)?);
         Ok(Control { place, ..here })
     }
 
-    /// By its state directory, and its socket where that is elsewhere.
+    /// From its state folder, and its socket if it is elsewhere.
     pub fn new(state: &Path, socket: Option<&Path>) -> Control {
         let is_named = socket.is_some();
         let socket = socket.map_or_else(|| state.join("control.sock"), Path::to_owned);
@@ -78,7 +78,7 @@ impl Control {
         Control { state: state.to_owned(), place, socket }
     }
 
-    /// Where commands go.
+    /// The target of commands.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -93,7 +93,7 @@ impl Control {
         &self.socket
     }
 
-    /// Asks the controller.
+    /// Sends a command to the controller.
     pub fn ask(&self, command: &Command) -> Outcome<Reply> {
         Ok(control_api::client::call(&self.place, command)?)
     }
@@ -110,12 +110,13 @@ impl Control {
     pub fn volume_address(&self, name: &str) -> Outcome<String> {
         if let Place::Server(server) = &self.place {
             return Err(Failure::refused(format!(
-                "where {server:?} serves volumes to hosts is not known here; give the address of the volume, nbd://HOST:PORT/{name}"
+                "the NBD address of {server:?} is unknown; give the address of the volume, \
+                 nbd://HOST:PORT/{name}"
             )));
         }
         let volume = self.volume_info(name)?;
         let Reply::Info { info } = self.ask(&Command::Info {})? else {
-            return Err(Failure::failed("the controller's answer does not say where it serves volumes"));
+            return Err(Failure::failed("the controller's answer has no NBD address"));
         };
         let address = info.nbd.first().ok_or_else(|| {
             Failure::failed(format!("the controller at {} serves no volume over NBD", self.socket.display()))
@@ -126,41 +127,65 @@ impl Control {
         })
     }
 
-    /// Asks and shows the answer.
+    /// Sends a command and shows the reply.
     fn show(&self, command: &Command, json: bool) -> Outcome {
         shown(&self.ask(command)?, json)
     }
 
-    /// The same, and says with the exit code whether all is well, if that is asked.
+    /// The same, with an exit code for problems if requested.
     fn show_checked(&self, command: &Command, checked: Checked) -> Outcome {
         let reply = self.ask(command)?;
         shown(&reply, checked.output.json)?;
         well::judge(checked.check, &[reply])
     }
 
-    /// Asks for each of several operands and shows the answers. What is refused for one is done for the others. As
-    /// JSON they are one object: `{"replies": [...]}`, a reply or an error for each in turn; of one operand, its reply.
+    /// Sends a command for each operand and shows the replies. An error for one operand does not
+    /// stop the others. As JSON they are one object, `{"replies": [...]}`, with a reply or an error
+    /// for each; for one operand, only its reply.
     fn show_each(&self, commands: Vec<Command>, json: bool) -> Outcome {
-        self.ask_each(commands, json).map(|_| ())
+        self.ask_each(commands, json, render::reply).map(|_| ())
     }
 
-    fn show_each_checked(&self, commands: Vec<Command>, checked: Checked) -> Outcome {
-        let replies = self.ask_each(commands, checked.output.json)?;
+    /// Shows several operands in the view for people who look at them: in short, or `all` there is.
+    fn look_at_each(&self, commands: Vec<Command>, checked: Checked, all: bool) -> Outcome {
+        let json = checked.output.json;
+        let tasks = match json || all {
+            true => Vec::new(),
+            false => self.tasks()?,
+        };
+        let text = |reply: &Reply| render::shown(reply, &tasks, all);
+        let replies = self.ask_each(commands, json, text)?;
         well::judge(checked.check, &replies)
     }
 
-    fn ask_each(&self, commands: Vec<Command>, json: bool) -> Outcome<Vec<Reply>> {
+    fn tasks(&self) -> Outcome<Vec<TaskInfo>> {
+        match self.ask(&Command::TaskList {})? {
+            Reply::Tasks { tasks } => Ok(tasks),
+            _ => Err(Failure::failed("the controller's answer is not a list of tasks")),
+        }
+    }
+
+    fn ask_each(
+        &self,
+        commands: Vec<Command>,
+        json: bool,
+        text: impl Fn(&Reply) -> String,
+    ) -> Outcome<Vec<Reply>> {
         if let [only] = &commands[..] {
             let reply = self.ask(only)?;
-            shown(&reply, json)?;
+            match json {
+                true => output::json(&reply)?,
+                false => output::print(&text(&reply))?,
+            }
             return Ok(vec![reply]);
         }
         let of = commands.len();
-        each(commands.iter().map(|command| self.ask(command)), of, json, render::reply)
+        each(commands.iter().map(|command| self.ask(command)), of, json, text)
     }
 
-    /// Takes drives out one after the other. What each costs is asked first: on a terminal the operator decides, and the order accepts no
-    /// more than was said; elsewhere the controller refuses what loses data, unless `--yes` is given.
+    /// Takes drives offline one after the other. On a terminal, the operator first confirms the
+    /// cost, and the command accepts no higher one. Elsewhere the controller refuses data loss
+    /// unless `--yes` is given.
     fn take_out(
         &self,
         drives: &[String],
@@ -199,7 +224,7 @@ impl Control {
             DriveCommand::List(checked) => self.show_checked(&Command::DriveList {}, *checked),
             DriveCommand::Show { drives, checked } => {
                 let show = |drive: &String| Ok(Command::DriveShow { drive: named(drive)? });
-                self.show_each_checked(of_each(drives, show)?, *checked)
+                self.look_at_each(of_each(drives, show)?, *checked, true)
             }
             DriveCommand::Stats { drives, stats } => stats::drives(self, drives, stats),
             DriveCommand::Fail { drives, yes, output } => {
@@ -215,7 +240,7 @@ impl Control {
                 })
             }
             DriveCommand::Suspend { drives, yes, output } => {
-                // A yes accepts no loss of data: none is accepted.
+                // `--yes` does not accept data loss here.
                 self.take_out(drives, *yes, output.json, |drive, (_, accepted), dry_run| {
                     Command::DriveSuspend { drive, accepted, dry_run }
                 })
@@ -257,9 +282,9 @@ impl Control {
         match command {
             VolumeCommand::Create(create) => self.create(create),
             VolumeCommand::List(checked) => self.show_checked(&Command::VolumeList {}, *checked),
-            VolumeCommand::Show { names, checked } => {
+            VolumeCommand::Show { names, all, checked } => {
                 let show = |name: &String| Ok(Command::VolumeShow { volume: name.clone() });
-                self.show_each_checked(of_each(names, show)?, *checked)
+                self.look_at_each(of_each(names, show)?, *checked, *all)
             }
             VolumeCommand::Stats { names, stats } => stats::volumes(self, names, stats),
             VolumeCommand::Rename { name, to, output } => {
@@ -270,7 +295,8 @@ impl Control {
             VolumeCommand::Start { names, accept_stale_parity, degraded, yes, output } => {
                 if *accept_stale_parity {
                     let question = format!(
-                        "Blocks of the missing drive of {} may read wrongly where a write was interrupted. Start {} anyway?",
+                        "Blocks of the missing drive of {} may be wrong where a write was \
+                         interrupted. Start {} anyway?",
                         quoted(names),
                         it_or_them(names)
                     );
@@ -290,21 +316,18 @@ impl Control {
                 self.show_each(of_each(names, flush)?, output.json)
             }
             VolumeCommand::Forget { names, yes, output } => {
-                for name in names {
-                    self.ask(&Command::VolumeShow { volume: name.clone() })?;
-                }
+                self.check_volumes_exist(names)?;
                 let (what, it) = (quoted(names), it_or_them(names));
-                let question =
-                    format!("The drives of the volume {what} will not be looked for any more. Forget {it}?");
+                let question = format!(
+                    "The controller stops searching for the drives of the volume {what}. Forget \
+                     {it}?"
+                );
                 output::confirm(&question, *yes)?;
                 let forget = |name: &String| Ok(Command::VolumeForget { volume: name.clone() });
                 self.show_each(of_each(names, forget)?, output.json)
             }
             VolumeCommand::Delete { names, disconnect_hosts, yes, output } => {
-                // First whether there are such volumes: nobody should be asked about one that is not.
-                for name in names {
-                    self.ask(&Command::VolumeShow { volume: name.clone() })?;
-                }
+                self.check_volumes_exist(names)?;
                 let (what, it) = (quoted(names), it_or_them(names));
                 output::confirm(&format!("All data of the volume {what} will be lost. Delete {it}?"), *yes)?;
                 let delete = |name: &String| {
@@ -314,6 +337,11 @@ impl Control {
                 self.show_each(of_each(names, delete)?, output.json)
             }
         }
+    }
+
+    /// Fails before a confirmation where a volume does not exist.
+    fn check_volumes_exist(&self, names: &[String]) -> Outcome {
+        names.iter().try_for_each(|name| self.ask(&Command::VolumeShow { volume: name.clone() }).map(drop))
     }
 
     /// `softroc events`.
@@ -337,9 +365,7 @@ impl Control {
         let (operation, range) = match explain.operation.request() {
             Some(kind) => (kind.name(), explain::range_of(explain)?),
             None if explain.range.is_some() => {
-                return Err(Failure::usage(
-                    "what the cache has is explained of a whole volume; leave the range out",
-                ));
+                return Err(Failure::usage("'cache' explains the whole volume; omit the range"));
             }
             None => ("cache", units::ByteRange::default()),
         };
@@ -355,7 +381,7 @@ impl Control {
     }
 }
 
-/// Shows an answer.
+/// Shows a reply.
 fn shown(reply: &Reply, json: bool) -> Outcome {
     match json {
         true => output::json(reply),
@@ -363,8 +389,8 @@ fn shown(reply: &Reply, json: bool) -> Outcome {
     }
 }
 
-/// Shows the answers for several operands, as they come or as one JSON object, and gives those that are none of them an
-/// error. How many were not done is a failure of the first one's kind.
+/// Shows the replies for several operands, at once or as one JSON object, and returns the
+/// successful ones. Failures are summarised in one failure with the kind of the first.
 fn each<T: Serialize>(
     answers: impl Iterator<Item = Outcome<T>>,
     of: usize,
@@ -377,8 +403,10 @@ fn each<T: Serialize>(
             (Ok(answer), true) => shown.push(serde_json::to_value(answer).map_err(Failure::failed)?),
             (Err(failure), true) => shown.push(failure.as_json()),
             (Ok(answer), false) => {
-                let gap = if done.is_empty() { "" } else { "\n" };
-                output::print(&format!("{gap}{}", text(answer)))?;
+                let text = text(answer);
+                // Texts of several lines are set apart.
+                let gap = if done.is_empty() || !text.contains('\n') { "" } else { "\n" };
+                output::print(&format!("{gap}{text}"))?;
             }
             (Err(failure), false) => output::say(&format!("softroc: {failure}")),
         }
@@ -401,7 +429,7 @@ fn of_each<T>(operands: &[T], command: impl Fn(&T) -> Outcome<Command>) -> Outco
     operands.iter().map(command).collect()
 }
 
-/// Names within a sentence: `'a', 'b'`.
+/// Quoted names within a sentence: `'a', 'b'`.
 fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
@@ -410,20 +438,20 @@ fn it_or_them(names: &[String]) -> &'static str {
     if names.len() == 1 { "it" } else { "them" }
 }
 
-/// The controller may run in another directory: paths are sent absolute.
+/// The controller may run in another folder: paths are sent as absolute ones.
 pub fn absolute(drive: &str) -> Outcome<String> {
     let is_path = !["mem:", "null:", "nbd:", "nbd+unix:"].iter().any(|kind| drive.starts_with(kind));
     if !is_path || drive.starts_with('/') {
         return Ok(drive.to_owned());
     }
     let path = std::path::absolute(drive)
-        .map_err(|error| Failure::refused(format!("'{drive}' is not a path: {error}")))?;
+        .map_err(|error| Failure::refused(format!("'{drive}' is not a valid path: {error}")))?;
     path.into_os_string().into_string().map_err(|path| {
         Failure::refused(format!("the path {} is not text; rename it", path.to_string_lossy()))
     })
 }
 
-/// A drive that the controller knows: VOLUME:SLOT as it is, a path absolute.
+/// A drive that the controller knows: VOLUME:SLOT unchanged, a path as an absolute one.
 pub fn named(drive: &str) -> Outcome<String> {
     let is_slot = drive.rsplit_once(':').is_some_and(|(_, slot)| slot.parse::<u16>().is_ok());
     if is_slot { Ok(drive.to_owned()) } else { absolute(drive) }

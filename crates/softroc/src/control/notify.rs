@@ -32,7 +32,7 @@ impl Control {
     }
 }
 
-/// What `notify set` sets, as JSON.
+/// The settings of `notify set`, as JSON.
 fn channel(set: &NotifySet) -> Outcome<Value> {
     let mut body = json!({
         "target": set.target,
@@ -54,13 +54,13 @@ fn channel(set: &NotifySet) -> Outcome<Value> {
     Ok(body)
 }
 
-/// The address of a channel. A name that is none would be another address.
+/// The URL path of a channel. An invalid name could form another path.
 fn of(name: &str) -> Outcome<String> {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     match !name.is_empty() && name.chars().all(is_letter) {
         true => Ok(format!("/v1/notifications/{name}")),
         false => Err(Failure::usage(format!(
-            "'{name}' is no name of a channel; expected letters a to z, digits and '-'"
+            "'{name}' is not a valid channel name; expected letters a to z, digits and '-'"
         ))),
     }
 }

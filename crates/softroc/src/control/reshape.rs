@@ -6,7 +6,7 @@ use crate::failure::Outcome;
 use controller::{Command, ReshapeVolume};
 
 impl Control {
-    /// Those two of the commands about volumes.
+    /// The two reshape commands.
     pub(super) fn grow(&self, command: &VolumeCommand) -> Outcome {
         match command {
             VolumeCommand::Expand(expand) => self.expand(expand),

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a task that is followed is looked at.
+/// The polling interval of a followed task.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Without a terminal, how often a line is printed, counted in looks.
+/// Without a terminal, the interval between printed lines, in polls.
 const LINE_EVERY: u32 = 20;
 
 impl Control {
@@ -78,7 +78,7 @@ impl Control {
                 (vec![with(Startable::Patrol, None, drives, pace)], follow)
             }
             StartCommand::Init { volume, full, fast: _, disconnect_hosts: _, yes, pace, follow } => {
-                // First whether there is such a volume: nobody should be asked about one that is not.
+                // Check that the volume exists before the confirmation.
                 self.ask(&Command::VolumeShow { volume: volume.clone() })?;
                 output::confirm(&format!("All data of the volume '{volume}' will be lost. Zero it?"), *yes)?;
                 let what = if *full { Startable::InitFull } else { Startable::InitFast };
@@ -102,8 +102,8 @@ impl Control {
         }
     }
 
-    /// Begins or looks at tasks, all of them first, and shows the progress of one after the other until it ends. The
-    /// exit code says whether all is well with them.
+    /// Starts or looks up all tasks, then shows the progress of one after the other. The exit code
+    /// reports problems of any task.
     fn follow_each(&self, commands: Vec<Command>, json: bool) -> Outcome {
         let interrupted = Arc::new(AtomicBool::new(false));
         signals::set_on_interrupt(&interrupted)?;
@@ -127,7 +127,7 @@ impl Control {
         }
     }
 
-    /// Shows a task's progress until it ends, or until somebody presses Ctrl-C: then the task goes on.
+    /// Shows a task's progress until it ends, or until Ctrl-C; the task continues.
     fn follow(&self, mut task: TaskInfo, json: bool, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
         let on_terminal = std::io::stderr().is_terminal();
         let bar = progress::bar(task.total_blocks.max(1));
@@ -203,7 +203,7 @@ impl Control {
             sector_format: set.sector_format,
             attach: set.attach.map(Into::into),
         };
-        // First whether there is such a volume: nobody should be asked about one that is not.
+        // Check that the volume exists before the confirmation.
         self.ask(&Command::VolumeShow { volume: set.name.clone() })?;
         confirm_write_mode(&set.name, set.write_mode, set.yes)?;
         self.show(&Command::VolumePolicy(policy), set.output.json)

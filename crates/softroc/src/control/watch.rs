@@ -9,12 +9,10 @@ use controller::{AlarmSetting, Command, Reply, WellBeing};
 use std::process::ExitCode;
 
 impl Control {
-    /// `softroc health`: the exit code says how all is.
+    /// `softroc health`: the exit code is the overall health.
     pub fn health(&self, json: bool) -> Outcome<ExitCode> {
         let Reply::Health { health } = self.ask(&Command::Health {})? else {
-            return Err(Failure::failed(
-                "the controller's answer is no report of its health; look at its log",
-            ));
+            return Err(Failure::failed("the controller's answer is not a health report; see its log"));
         };
         match json {
             true => output::json(&health)?,

@@ -1,4 +1,4 @@
-//! What `--check` says: whether all is well with what was shown.
+//! The exit code of `--check`: whether the shown objects have problems.
 
 use crate::failure::{Failure, Outcome};
 use controller::{
@@ -6,7 +6,7 @@ use controller::{
 };
 use units::counted;
 
-/// A failure with what is not well in `replies`, if that is to be judged.
+/// A failure that lists the problems in `replies`, if requested.
 pub fn judge(check: bool, replies: &[Reply]) -> Outcome {
     let wrong: Vec<String> = replies.iter().filter(|_| check).flat_map(not_well).collect();
     match wrong.is_empty() {
@@ -15,7 +15,7 @@ pub fn judge(check: bool, replies: &[Reply]) -> Outcome {
     }
 }
 
-/// A failure with what is not well with a task that has ended.
+/// A failure that describes the problem of an ended task.
 pub fn judge_task(task: &TaskInfo) -> Outcome {
     let number = task.task;
     let why = || task.reason.as_deref().unwrap_or("run 'softroc events'");
@@ -89,7 +89,7 @@ fn volume(volume: &VolumeInfo) -> Option<String> {
     match volume.state {
         VolumeState::Optimal if lost => Some(format!("volume '{}' has lost data", volume.name)),
         VolumeState::Optimal if volume.cache.pinned_bytes > 0 => {
-            Some(format!("what the cache has of volume '{}' cannot be written to its drives", volume.name))
+            Some(format!("volume '{}' has preserved cache that cannot be written to its drives", volume.name))
         }
         VolumeState::Optimal => None,
         state => Some(format!("volume '{}' is {state}", volume.name)),

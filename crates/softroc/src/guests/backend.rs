@@ -1,7 +1,8 @@
-//! What a guest's machine asks for over vhost-user, and what becomes of it: queues that are started, changed and stopped on shards.
+//! The vhost-user backend of a guest's machine: starts, changes and stops its queues on shards.
 //!
-//! A queue runs while the machine has given it an event to kick by, and enabled it. Whatever else changes stops it first, so that a
-//! shard never sees half of a change; only the event to call by and the guest's memory change while it runs.
+//! A queue runs while it has a kick event and is enabled. Any other change first stops it, so that
+//! a shard never sees a partial change. Only the call event and the guest's memory may change while
+//! it runs.
 
 use super::memory::{Region, map, map_notes, new_notes};
 use guests::{
@@ -23,13 +24,13 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Error, Result, VhostUserBackendReqHandlerMut};
 
-/// How long a shard may be too busy to hear that a queue is to be stopped.
+/// How long a busy shard may take to accept the stop of a queue.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Queues that a disk may have.
+/// The largest number of queues of a disk.
 const QUEUES: u16 = 256;
 
-/// A queue, as the machine has described it.
+/// A queue, as configured by the machine.
 #[derive(Default)]
 struct Queue {
     size: u16,
@@ -44,14 +45,14 @@ struct Queue {
     running: Option<QueueId>,
 }
 
-/// Where it is noted what is under way.
-struct Notes {
+/// The record of in-flight requests.
+struct InFlightMemory {
     memory: Arc<GuestMemory>,
     queues: u16,
     queue_size: u16,
 }
 
-/// A machine that is heard.
+/// A connected machine.
 pub(super) struct Backend {
     offered: Offered,
     peer: Peer,
@@ -60,7 +61,7 @@ pub(super) struct Backend {
     memory: Option<Arc<GuestMemory>>,
     regions: Vec<Region>,
     queues: Vec<Queue>,
-    notes: Option<Notes>,
+    notes: Option<InFlightMemory>,
 }
 
 impl Backend {
@@ -86,7 +87,7 @@ impl Backend {
         self.shards[shard].send(message).map_err(|_| Error::BackendInternalError)
     }
 
-    /// Lets a shard serve the queue, if everything is there and it is not served already.
+    /// Starts the queue on a shard, if it is completely configured and not running.
     fn start(&mut self, index: usize) -> Result<()> {
         let (Some(memory), queue) = (self.memory.clone(), &self.queues[index]) else { return Ok(()) };
         let Some(kick) = &queue.kick else { return Ok(()) };
@@ -128,7 +129,7 @@ impl Backend {
         has_room.then(|| InFlight::new(notes.memory.clone(), base, size))
     }
 
-    /// Has the queue served no more; returns when what was taken is answered.
+    /// Stops the queue; returns when all taken requests are complete.
     fn stop(&mut self, index: usize) {
         if let Some(told) = self.begin_to_stop(index) {
             self.has_stopped(index, &told);
@@ -139,10 +140,10 @@ impl Backend {
         let id = self.queues[index].running.take()?;
         let (tell, told) = mpsc::channel();
         let until = Instant::now() + PATIENCE;
-        // Whoever comes next must not be served while this one is: a shard that is busy is waited for.
+        // The next machine must not be served before this stop: retry while the shard is busy.
         while self.tell(index, GuestMessage::Stop(id, tell.clone())).is_err() {
             if Instant::now() > until {
-                tracing::error!("a shard takes no messages; a guest's queue goes on");
+                tracing::error!("a shard accepts no messages; a guest's queue continues");
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -151,7 +152,7 @@ impl Backend {
     }
 
     fn has_stopped(&mut self, index: usize, told: &mpsc::Receiver<u16>) {
-        // Nothing is told of a queue that could not be served: it stands where it stood.
+        // No reply comes for a queue that could not be served: its position is unchanged.
         if let Ok(next) = told.recv() {
             self.queues[index].next_available = next;
         }
@@ -209,7 +210,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         }
         self.features = features;
         if features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0 {
-            // Queues of a machine that cannot enable them are enabled.
+            // Queues of a machine without the enable message are enabled.
             self.queues.iter_mut().for_each(|queue| queue.is_enabled = true);
         }
         Ok(())
@@ -245,10 +246,11 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let available = self.guest_address(available)?;
         let queue = self.queue(index)?;
         if queue.running.is_some() {
-            // It is said once more where it is when it is to be watched for a migration, which is not offered.
+            // The address is sent again when a migration starts to log writes, which is not
+            // offered.
             return match (queue.descriptors, queue.used, queue.available) == (descriptors, used, available) {
                 true => Ok(()),
-                false => Err(Error::InvalidOperation("a queue that runs")),
+                false => Err(Error::InvalidOperation("the queue is running")),
             };
         }
         (queue.descriptors, queue.used, queue.available) = (descriptors, used, available);
@@ -265,7 +267,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let at = self.index(index)?;
         self.stop(at);
         let queue = &mut self.queues[at];
-        // It starts with the next event to kick by.
+        // The next kick event starts it.
         queue.kick = None;
         Ok(VhostUserVringState::new(index, queue.next_available.into()))
     }
@@ -290,7 +292,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {
-        // What is wrong with a queue is in the log.
+        // Errors of a queue are in the log.
         self.index(index.into()).map(|_| ())
     }
 
@@ -350,7 +352,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         }
         let memory = map_notes(file, given.mmap_offset, given.mmap_size).map_err(Error::ReqHandlerError)?;
         self.stop_all();
-        self.notes = Some(Notes { memory, queues, queue_size });
+        self.notes = Some(InFlightMemory { memory, queues, queue_size });
         (0..self.queues.len()).try_for_each(|index| self.start(index))
     }
 

@@ -1,7 +1,8 @@
-//! Files of memory that a guest's machine shares with this process, and the one in which it is noted what is under way.
+//! Shared memory of a guest's machine, and the memory for records of in-flight requests.
 //!
-//! A file that is made shorter while it is mapped ends whoever touches what was cut off. So each is sealed against that, where its
-//! owner allows it (QEMU's memfd does); who may open the socket of a volume is trusted as far as that.
+//! An access beyond the end of a truncated mapped file kills the process. So each file is sealed
+//! against truncation, if its owner allows it (QEMU's memfd does). Otherwise processes that may
+//! open a volume's socket are trusted not to truncate it.
 
 use guests::GuestMemory;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{FileOffset, GuestAddress, GuestRegionMmap, MmapRegion};
 
-/// Where a region of a guest's memory is for the machine, and for the guest.
+/// The addresses of a region of guest memory, in the machine and in the guest.
 #[derive(Clone, Copy)]
 pub(super) struct Region {
     machine: u64,
@@ -20,7 +21,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// The guest's address of what the machine has at `address`, if that is in this region.
+    /// The guest's address for the machine's `address`, if it is in this region.
     pub(super) fn guest_address(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.machine)?;
         (offset < self.len).then(|| self.guest + offset)
@@ -39,24 +40,24 @@ pub(super) fn map(
         let (guest, len) = (region.guest_phys_addr, region.memory_size);
         let part = map_part(file, region.mmap_offset, len)?;
         let part = GuestRegionMmap::new(part, GuestAddress(guest));
-        mapped.push(part.ok_or_else(|| Error::other("a region at the end of all addresses"))?);
+        mapped.push(part.ok_or_else(|| Error::other("a region beyond the address space"))?);
         places.push(Region { machine: region.user_addr, guest, len });
     }
     let memory = GuestMemory::from_regions(mapped).map_err(Error::other)?;
     Ok((Arc::new(memory), places))
 }
 
-/// Maps memory in which it is noted what is under way.
+/// Maps the memory for records of in-flight requests.
 pub(super) fn map_notes(file: File, offset: u64, len: u64) -> Result<Arc<GuestMemory>, Error> {
     let part = GuestRegionMmap::new(map_part(file, offset, len)?, GuestAddress(0));
-    let part = part.ok_or_else(|| Error::other("a region at the end of all addresses"))?;
+    let part = part.ok_or_else(|| Error::other("a region beyond the address space"))?;
     GuestMemory::from_regions(vec![part]).map(Arc::new).map_err(Error::other)
 }
 
 fn map_part(file: File, offset: u64, len: u64) -> Result<MmapRegion, Error> {
-    // First it is kept from being made shorter, then measured.
+    // Seal the file first, then measure it.
     if let Err(error) = rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK) {
-        tracing::debug!("a guest's memory cannot be kept from being made shorter: {error}");
+        tracing::debug!("cannot seal a guest's memory against truncation: {error}");
     }
     let size = file.metadata()?.len();
     if offset.checked_add(len).is_none_or(|end| end > size) {
@@ -66,7 +67,7 @@ fn map_part(file: File, offset: u64, len: u64) -> Result<MmapRegion, Error> {
     MmapRegion::from_file(FileOffset::new(file, offset), len).map_err(Error::other)
 }
 
-/// New memory for notes, of zeroes.
+/// Creates zeroed memory for records of in-flight requests.
 pub(super) fn new_notes(len: u64) -> Result<File, Error> {
     let file =
         rustix::fs::memfd_create("softroc-in-flight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

@@ -1,19 +1,13 @@
 //! Volumes as disks of virtual machines, by vhost-user: a socket for each volume, `DIR/NAME.sock`.
 //!
 //! ```text
-//!  shard 0 ── which volumes there are ──▶ the thread "guests" ── makes and removes sockets
+//!  shard 0 ── served volumes ──▶ the thread "guests" ── makes and removes sockets
 //!                                              │ a thread for each socket
 //!  QEMU ◀── vhost-user: memory, rings, events ─┴─ GuestMessage ──▶ shards, which serve the queues (crate guests)
 //! ```
 //!
-//! A socket has one machine at a time; another one waits until that has left. When a machine leaves, what it had under way is
-//! carried out before the next one is heard.
-//!
-//! | module | what it holds |
-//! | --- | --- |
-//! | here | the threads: which sockets there are, and who is heard |
-//! | `backend` | what a machine asks for, and what becomes of it |
-//! | `memory` | files of memory that a machine shares |
+//! A socket serves one machine at a time; others wait until it disconnects. Its outstanding
+//! requests complete before the next machine is accepted.
 
 mod backend;
 mod memory;
@@ -35,58 +29,58 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error as VhostError};
 
-/// When a socket is tried again that could not be made, or be called as its volume is.
+/// The retry interval for a socket that could not be created or renamed.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What the thread is told.
-enum Order {
-    /// These volumes are served.
+/// A message to the thread.
+enum Message {
+    /// The served volumes.
     Offered(Vec<Offered>),
-    /// Hear nobody any more; told when what was under way is answered.
+    /// Close all connections; the reply comes when outstanding requests are complete.
     Close(mailbox::Sender<()>),
 }
 
-/// Tells the thread which volumes are served. It may be cloned for any shard.
+/// The sender of served volumes to the thread. May be cloned for any shard.
 #[derive(Clone)]
-pub struct OfferTo(mpsc::Sender<Order>);
+pub struct OfferSender(mpsc::Sender<Message>);
 
-impl OfferTo {
-    /// These are served; false: nobody listens any more.
+impl OfferSender {
+    /// Reports the served volumes; false: the thread has ended.
     pub fn tell(&self, offered: Vec<Offered>) -> bool {
-        self.0.send(Order::Offered(offered)).is_ok()
+        self.0.send(Message::Offered(offered)).is_ok()
     }
 }
 
-/// What is needed to start the thread: made before the shards are.
+/// The parameters of the thread, created before the shards.
 pub struct Guests {
     folder: PathBuf,
-    orders: mpsc::Sender<Order>,
-    inbox: mpsc::Receiver<Order>,
+    orders: mpsc::Sender<Message>,
+    inbox: mpsc::Receiver<Message>,
 }
 
-/// The running thread.
-pub struct Listening(mpsc::Sender<Order>);
+/// The handle of the running thread.
+pub struct Listening(mpsc::Sender<Message>);
 
 impl Guests {
-    /// Sockets will be in `folder`, which is made if it is missing.
+    /// Sockets will be in `folder`, which is created if necessary.
     pub fn new(folder: &Path) -> Outcome<Guests> {
         let made = std::fs::DirBuilder::new().mode(0o750).recursive(true).create(folder);
         let folder = made.and_then(|()| std::fs::canonicalize(folder)).map_err(|error| {
-            Failure::refused(format!("cannot make the folder {} for sockets: {error}", folder.display()))
+            Failure::refused(format!("cannot create the folder {} for sockets: {error}", folder.display()))
         })?;
         let (orders, inbox) = mpsc::channel();
         Ok(Guests { folder, orders, inbox })
     }
 
-    /// Who tells which volumes there are.
-    pub fn offers(&self) -> OfferTo {
-        OfferTo(self.orders.clone())
+    /// The sender of served volumes.
+    pub fn offers(&self) -> OfferSender {
+        OfferSender(self.orders.clone())
     }
 
-    /// Starts the thread. Queues are served by `shards`.
+    /// Starts the thread. The shards serve the queues.
     pub fn start(self, shards: Vec<mailbox::Sender<GuestMessage>>) -> Outcome<Listening> {
         let Guests { folder, orders, inbox } = self;
-        let mut keeper = Keeper { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
+        let mut keeper = SocketThread { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
         let work = move || keeper.listen(&inbox);
         std::thread::Builder::new()
             .name("guests".into())
@@ -97,44 +91,44 @@ impl Guests {
 }
 
 impl Listening {
-    /// Closes all sockets. What guests have under way is answered before.
+    /// Closes all sockets, after outstanding requests of guests are complete.
     pub async fn close(self, env: &platform::Env) {
         let (done, mut closed) = mailbox::mailbox(env, 1);
-        if self.0.send(Order::Close(done)).is_ok() {
+        if self.0.send(Message::Close(done)).is_ok() {
             closed.receive().await;
         }
     }
 }
 
-/// The thread's own.
-struct Keeper {
+/// The state of the thread.
+struct SocketThread {
     folder: PathBuf,
     shards: Vec<mailbox::Sender<GuestMessage>>,
     sockets: BTreeMap<u64, Socket>,
-    /// Why there is no socket for a volume, as it was told.
+    /// The reported reasons of missing sockets, by volume.
     told: BTreeMap<u64, String>,
 }
 
-impl Keeper {
-    /// Does what it is told, to the end.
-    fn listen(&mut self, inbox: &mpsc::Receiver<Order>) {
+impl SocketThread {
+    /// Handles messages until the end.
+    fn listen(&mut self, inbox: &mpsc::Receiver<Message>) {
         let mut last = Vec::new();
         loop {
-            // Whatever was in the way of a socket may be gone by then: of that nobody tells.
+            // After an error, retry periodically: the end of its cause is not reported.
             let order = match self.told.is_empty() {
                 true => inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
                 false => inbox.recv_timeout(AGAIN),
             };
             match order {
-                Ok(Order::Offered(offered)) => {
+                Ok(Message::Offered(offered)) => {
                     self.keep(&offered);
                     last = offered;
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => self.keep(&last),
-                Ok(Order::Close(done)) => {
+                Ok(Message::Close(done)) => {
                     self.keep(&[]);
                     if done.send(()).is_err() {
-                        tracing::debug!("nobody waits for guests' sockets any more");
+                        tracing::debug!("no receiver for the end of the guests' sockets");
                     }
                     return;
                 }
@@ -143,28 +137,29 @@ impl Keeper {
         }
     }
 
-    /// There are sockets for these, and no others.
+    /// Creates the sockets of these volumes, and removes all others.
     fn keep(&mut self, offered: &[Offered]) {
         let is_there = |socket: &Socket| {
             let mut same = offered.iter().filter(|offered| offered.target == socket.target);
             same.any(|offered| offered.disk.is_same(&socket.shared.offered().disk))
         };
-        // All are told first, then waited for.
+        // Close all first, then wait for all.
         let gone: Vec<Socket> =
             self.sockets.extract_if(.., |_, socket| !is_there(socket)).map(|(_, socket)| socket).collect();
         gone.iter().for_each(Socket::close);
         gone.into_iter().for_each(Socket::join);
         self.told.retain(|target, _| offered.iter().any(|offered| offered.target == *target));
-        // Names may have gone from one to the other: none is in another one's way. No volume's name begins with a dot.
+        // Names may have been swapped: move sockets to temporary names first. No volume's name
+        // begins with a dot.
         for offered in offered {
             let Some(socket) = self.sockets.get_mut(&offered.target) else { continue };
             if socket.path != path_of(&self.folder, &offered.name) {
                 let aside = self.folder.join(format!(".{}.sock", offered.target));
-                // It may be there since it was tried before.
+                // The socket may be there since an earlier attempt.
                 if socket.path != aside
                     && let Err(why) = socket.move_to(aside)
                 {
-                    // Whether that matters is told below.
+                    // A lasting error is reported below.
                     tracing::debug!(volume = %offered.name, "{why}");
                 }
             }
@@ -180,7 +175,7 @@ impl Keeper {
                 Ok(()) => drop(self.told.remove(&offered.target)),
                 Err(why) if self.told.get(&offered.target) == Some(&why) => {}
                 Err(why) => {
-                    tracing::error!(volume = %offered.name, "no guest can use it: {why}");
+                    tracing::error!(volume = %offered.name, "not available to guests: {why}");
                     self.told.insert(offered.target, why);
                 }
             }
@@ -196,13 +191,13 @@ struct Socket {
     thread: JoinHandle<()>,
 }
 
-/// What a socket's thread has, too.
+/// Data shared with the socket's thread.
 struct Shared {
     listener: OwnedFd,
-    /// What the next machine is told.
+    /// The disk data for the next machine.
     offered: Mutex<Offered>,
     is_closing: AtomicBool,
-    /// The machine that is heard.
+    /// The connected machine.
     connection: Mutex<Option<UnixStream>>,
 }
 
@@ -217,8 +212,9 @@ impl Socket {
         shards: &[mailbox::Sender<GuestMessage>],
     ) -> Result<Socket, String> {
         let path = path_of(folder, &offered.name);
-        let text = path.to_str().ok_or("the path of its socket is not text")?;
-        // Who may enter the folder decides: the group of a folder with the set-group-ID bit is the socket's, too.
+        let text = path.to_str().ok_or("the path of its socket is not UTF-8")?;
+        // The folder's permissions decide: with the set-group-ID bit, the socket has the folder's
+        // group.
         let permissions = SocketPermissions { mode: 0o660, group: None };
         let listener =
             platform_linux::listen_unix(text, permissions).map_err(|error| error.to_string())?.socket;
@@ -230,36 +226,36 @@ impl Socket {
         let thread = std::thread::Builder::new()
             .name("guest".into())
             .spawn(move || heard.listen(&address, &shards))
-            .map_err(|error| format!("no thread can be started for its socket: {error}"))?;
+            .map_err(|error| format!("cannot start a thread for its socket: {error}"))?;
         tracing::info!("guests can use '{}' at {text}", offered.name);
         Ok(Socket { target: offered.target, path, shared, thread })
     }
 
-    /// It is called so, and the next machine is told so.
+    /// Renames the socket, and updates the data for the next machine.
     fn follow(&mut self, folder: &Path, offered: &Offered) -> Result<(), String> {
         self.shared.offered().clone_from(offered);
         let path = path_of(folder, &offered.name);
         if self.path == path { Ok(()) } else { self.move_to(path) }
     }
 
-    /// Replaces nothing that is there.
+    /// Does not replace an existing file.
     fn move_to(&mut self, path: PathBuf) -> Result<(), String> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         renameat_with(CWD, &self.path, CWD, &path, RenameFlags::NOREPLACE)
-            .map_err(|error| format!("its socket cannot be renamed to {}: {error}", path.display()))?;
+            .map_err(|error| format!("cannot rename its socket to {}: {error}", path.display()))?;
         self.path = path;
         Ok(())
     }
 
     fn close(&self) {
         self.shared.is_closing.store(true, Ordering::SeqCst);
-        // They fail only where the other side has ended it already.
+        // Fails only if the peer has already closed it.
         let _ = rustix::net::shutdown(&self.shared.listener, Shutdown::Both);
         if let Some(connection) = &*self.shared.connection() {
             let _ = connection.shutdown(std::net::Shutdown::Both);
         }
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!("{} cannot be removed: {error}", self.path.display());
+            tracing::debug!("cannot remove {}: {error}", self.path.display());
         }
     }
 
@@ -279,7 +275,7 @@ impl Shared {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears one machine after the other.
+    /// Serves one machine after the other.
     fn listen(&self, address: &Address, shards: &[mailbox::Sender<GuestMessage>]) {
         loop {
             let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
@@ -288,7 +284,7 @@ impl Shared {
             }
             match accepted {
                 Ok(socket) => {
-                    // Not held while it is heard.
+                    // Clone first: the lock must not be held during a connection.
                     let offered = self.offered().clone();
                     self.hear(socket, &offered, address, shards);
                 }
@@ -314,9 +310,10 @@ impl Shared {
             Ok(own) => *self.connection() = Some(own),
             Err(error) => return tracing::warn!(guest = %peer, %error, "a guest was not accepted"),
         }
-        // Whoever closes sets the one, then looks for the other; here it is the other way round.
+        // The closing thread sets the flag and then takes the connection; here the order is
+        // reversed.
         if !self.is_closing.load(Ordering::SeqCst) {
-            tracing::info!(volume = %offered.name, guest = %peer, "a guest's machine is connected");
+            tracing::info!(volume = %offered.name, guest = %peer, "guest connected");
             let backend = Arc::new(Mutex::new(Backend::new(offered, &peer, shards)));
             let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
             let why = loop {
@@ -327,10 +324,10 @@ impl Shared {
             backend.lock().unwrap_or_else(PoisonError::into_inner).stop_all();
             match why {
                 VhostError::Disconnected | VhostError::SocketBroken(_) => {
-                    tracing::info!(volume = %offered.name, guest = %peer, "a guest's machine has left");
+                    tracing::info!(volume = %offered.name, guest = %peer, "guest disconnected");
                 }
                 why => {
-                    tracing::warn!(volume = %offered.name, guest = %peer, "a guest's machine is cut off: {why}")
+                    tracing::warn!(volume = %offered.name, guest = %peer, "guest disconnected: {why}")
                 }
             }
         }

@@ -21,7 +21,7 @@ pub fn run(command: &Calibrate) -> Outcome {
     };
     let bar = progress::count();
     let fit = fit(&request, &|progress| match progress {
-        Progress::Begins(what) => bar.set_message(format!("models run to fit {what}")),
+        Progress::Begins(what) => bar.set_message(format!("model runs to fit {what}")),
         Progress::OneDone => bar.inc(1),
     })?;
     bar.finish_and_clear();
@@ -69,7 +69,7 @@ fn as_json(fit: &Fit) -> Value {
     })
 }
 
-/// The text of the drive's file: one of the catalog's, or one of the user's.
+/// The text of the drive's file: from the catalog or from the user.
 fn file_of(fit: &Fit) -> Outcome<String> {
     match Catalog::text_of(&fit.drive.file) {
         Some(text) => Ok(text.to_owned()),
@@ -94,7 +94,7 @@ fn figures(figures: &[FittedFigure]) -> String {
     output::table(&headers, &rows, &[false, false, false, true, true, true])
 }
 
-/// The parameters of the drive at its priors, as the catalog has it now, and as it was fitted.
+/// The parameters of the drive: prior, catalog and fitted values.
 fn parameters(parameters: &[Parameter]) -> String {
     let row = |parameter: &Parameter| {
         let Parameter { key, prior, catalog, fitted, bounds: [low, high] } = parameter;
@@ -107,11 +107,11 @@ fn parameters(parameters: &[Parameter]) -> String {
     output::table(&headers, &rows, &[false, true, true, true, true])
 }
 
-/// How far each profile is missed by a drive that was fitted without it.
+/// The error of each profile for a drive that was fitted without it.
 fn without_each(left_out: &[LeftOut]) -> String {
     let row = |LeftOut { figure, error }: &LeftOut| {
         vec![figure.profile.clone(), figure.doc.clone(), figure.id.clone(), percent(*error)]
     };
     let rows: Vec<Vec<String>> = left_out.iter().map(row).collect();
-    output::table(&["left out", "document", "figure", "error then"], &rows, &[false, false, false, true])
+    output::table(&["left out", "document", "figure", "error"], &rows, &[false, false, false, true])
 }

@@ -1,4 +1,4 @@
-//! `softroc catalog`: the drives and controllers that predictions know.
+//! `softroc catalog`: the drives and controllers for predictions.
 
 use crate::cli::CatalogCommand;
 use crate::failure::{Failure, Outcome};
@@ -59,12 +59,12 @@ fn list(catalog: &Catalog) -> String {
     )
 }
 
-/// Where a drive's numbers come from, in short.
+/// The source of a drive's figures, in short.
 fn figures(drive: &DriveSpec) -> &'static str {
     if drive.is_calibrated() { "calibrated" } else { "from the data sheet" }
 }
 
-/// What a controller's ports speak, as its file says it.
+/// The protocols of a controller's ports, as in its file.
 fn ports(controller: &ControllerSpec) -> String {
     controller.drive_link.map_or_else(|| "any".to_owned(), |link| link.to_string())
 }

@@ -1,4 +1,4 @@
-//! `softroc predict`, `reproduce`, `calibrate` and `catalog`: the commands around the crate `predict`, which does the work.
+//! `softroc predict`, `reproduce`, `calibrate` and `catalog`: commands of the crate `predict`.
 
 pub mod calibrate;
 pub mod catalog;

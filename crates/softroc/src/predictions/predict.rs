@@ -1,7 +1,7 @@
-//! `softroc predict`: what a server would do.
+//! `softroc predict`: the predicted performance of a server.
 //!
-//! The rows are those of `softroc bench`, with how busy each resource was, so that what limits a run has a name, and with
-//! intervals from several seeds.
+//! The rows are those of `softroc bench`, with the utilisation of each resource, which shows the
+//! bottleneck, and with intervals from several seeds.
 
 use super::{catalog_with, on};
 use crate::cli::{MethodName, Predict, Switch, WriteHole};
@@ -46,8 +46,8 @@ pub fn run(command: &Predict) -> Outcome {
     output::print(&text)
 }
 
-/// What is to be known beside the figures, a line each: what limits each load, how far off figures of that kind are, and where they rest on
-/// data sheets.
+/// Notes on the results: the bottleneck of each load, the error of similar predictions, and drives
+/// that are known only from data sheets.
 pub fn said(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     let mut lines = limits(&request.profiles, results);
     lines.extend(expected(request, results)?);
@@ -56,7 +56,7 @@ pub fn said(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
-/// How good figures of a drive can be that nobody measured.
+/// The note on a drive without measurements.
 fn note(model: &str) -> String {
     format!(
         "note: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
@@ -64,11 +64,12 @@ fn note(model: &str) -> String {
     )
 }
 
-/// The same behind each of several controllers: what each comes to, and how much of the first one that is.
+/// Compares several controllers: the results of each, and their ratio to the first one.
 fn compare(command: &Predict) -> Outcome {
     if command.files.any() {
         return Err(Failure::usage(
-            "--compare prints a table alone; for files run 'softroc predict' with --controller, once for each",
+            "--compare only prints a table; for files run 'softroc predict' with --controller, \
+             once for each",
         ));
     }
     let requests: Vec<Request> =
@@ -96,10 +97,10 @@ fn compare(command: &Predict) -> Outcome {
     output::print(&format!("I/Os per second\n\n{table}"))
 }
 
-/// What a command line asks for.
+/// The request of a command line.
 ///
 /// # Errors
-/// What of it cannot be.
+/// If the request is invalid.
 pub fn asked(command: &Predict) -> Outcome<Request> {
     request(command, &command.controller)
 }
@@ -161,14 +162,12 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
     Ok(one.without(&command.failed)?.on_controllers(command.controllers)?)
 }
 
-/// How far off each profile may be: what chance adds, and what figures of that kind were missed by.
+/// The expected error of each profile: the spread over seeds, and the errors of similar
+/// predictions.
 fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
     if request.configuration.failed.iter().next().is_some() {
-        lines.push(
-            "nothing is published of arrays that lack drives: how far off this may be is not known"
-                .to_owned(),
-        );
+        lines.push("no published figures of degraded arrays exist: the expected error is unknown".to_owned());
         return Ok(lines);
     }
     for profile in &request.profiles {
@@ -178,10 +177,11 @@ fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
             .map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);
         if let Some(expected) = expected_error(&request.configuration, profile)? {
             let all = expected.percent.hypot(chance.unwrap_or(0.0));
-            let chance =
-                chance.map_or_else(String::new, |chance| format!(", of which {chance:.1} % are chance"));
+            let chance = chance
+                .map_or_else(String::new, |chance| format!(", of which {chance:.1} % from random variation"));
             lines.push(format!(
-                "{}: nine of ten such predictions are off by at most {all:.0} %{chance} ({} published figures: {})",
+                "{}: nine of ten such predictions have an error of at most {all:.0} %{chance} ({} \
+                 published figures: {})",
                 profile.name(),
                 expected.figures,
                 expected.kind
@@ -191,7 +191,7 @@ fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
-/// What limits each profile at its best.
+/// The bottleneck of each profile at its best result.
 fn limits(profiles: &[Profile], results: &Results) -> Vec<String> {
     let line = |profile: &Profile| {
         let row = results.best.get(profile.name())?;
@@ -199,10 +199,7 @@ fn limits(profiles: &[Profile], results: &Results) -> Vec<String> {
         Some(match busy >= 80.0 {
             true => format!("{}: limited by {name}, busy {busy:.0} %", profile.name()),
             false => {
-                format!(
-                    "{}: no resource is busy all the time; the busiest is {name}, {busy:.0} %",
-                    profile.name()
-                )
+                format!("{}: no resource is saturated; the busiest is {name}, {busy:.0} %", profile.name())
             }
         })
     };

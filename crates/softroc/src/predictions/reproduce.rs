@@ -1,4 +1,4 @@
-//! `softroc reproduce`: published measurements beside predictions.
+//! `softroc reproduce`: published measurements next to predictions.
 
 use super::{catalog_with, on};
 use crate::cli::Reproduce;
@@ -6,8 +6,8 @@ use crate::failure::Outcome;
 use crate::{output, progress};
 use predict::published::{self, Figure, Missing, Report, Reproduced, Summary};
 
-/// How wide lists of numbers are.
-const WIDTH: usize = 120;
+/// The width of tables and lists.
+const WIDTH: u16 = 100;
 
 /// Runs the command.
 pub fn run(command: &Reproduce) -> Outcome {
@@ -28,7 +28,7 @@ pub fn run(command: &Reproduce) -> Outcome {
     }
 }
 
-/// What was reproduced, how good it is in all, and, if asked for, what is missing.
+/// The reproduced figures, their overall error, and on request the missing features.
 fn text(report: &Report, list_missing: bool, all: &[Figure]) -> String {
     let row = |figure: &Reproduced| {
         let words = [figure.statement.as_str(), figure.reason.as_str()];
@@ -46,17 +46,19 @@ fn text(report: &Report, list_missing: bool, all: &[Figure]) -> String {
     };
     let rows: Vec<Vec<String>> = report.reproduced.iter().map(row).collect();
     let headers = ["figure", "what", "published", "predicted", "error", "", "", ""];
-    let mut text = output::table(&headers, &rows, &[false, false, true, true, true, false, false, false]);
+    let numeric = [false, false, true, true, true, false, false, false];
+    let width = output::width().map_or(WIDTH, |width| width.min(WIDTH));
+    let mut text = output::table_within(&headers, &rows, &numeric, Some(width));
     text.push_str("\n\n");
     text.push_str(&summary(report));
     if list_missing && !report.missing.is_empty() {
-        text.push_str("\n\nNot covered, by what is missing:\n");
+        text.push_str("\n\nNot covered, by missing feature:\n");
         text.push_str(&missing(&report.missing, all));
     }
     text
 }
 
-/// What is missing, most first, each with how many figures lack it and which.
+/// The missing features by number of figures, with the figures of each.
 fn missing(missing: &[Missing], all: &[Figure]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for one in missing {
@@ -71,7 +73,7 @@ fn missing(missing: &[Missing], all: &[Figure]) -> String {
         let mut lines = vec![format!("{:>4}  {reason}:", ids.len())];
         for range in ranges(all, &ids) {
             match lines.last_mut() {
-                Some(line) if line.len() + 1 + range.len() <= WIDTH => {
+                Some(line) if line.len() + 1 + range.len() <= usize::from(WIDTH) => {
                     line.push(' ');
                     line.push_str(&range);
                 }
@@ -84,7 +86,7 @@ fn missing(missing: &[Missing], all: &[Figure]) -> String {
     text
 }
 
-/// Numbers in the order of the figures, neighbours joined: `f13-188..190, f13-196`.
+/// Numbers in the order of the figures, with ranges: `f13-188..190, f13-196`.
 fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
     let mut places: Vec<usize> =
         ids.iter().filter_map(|id| figures.iter().position(|figure| figure.id == *id)).collect();
@@ -106,12 +108,13 @@ fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
 fn summary(report: &Report) -> String {
     let Summary { fitted, held_out, reckoned, covered, bounds, statements, missing } = report.summary();
     format!(
-        "{} values that parameters were fitted to: at most {:.1} % off.\n\
-         {} values that nothing was fitted to: half of them at most {:.1} % off, nine of ten {:.1} %, all {:.1} %.\n\
-         {} of {} of these ({:.0} %) are within the interval for nine of ten that errors of other controllers give.\n\
-         {} values that are reckoned, of links: at most {:.1} % off.\n\
-         {} of {} bounds, statements and facts are kept; of {} statements {} are right in all that they say ({:.0} %).\n\
-         {missing} published figures are not covered; --missing lists them with what is missing.",
+        "{} fitted values: error at most {:.1} %.\n\
+         {} values without fitting: error at most {:.1} % for half of them, {:.1} % for nine of ten, \
+         {:.1} % for all.\n\
+         {} of {} of these ({:.0} %) are within the 90 % interval from the errors of other controllers.\n\
+         {} calculated values of links: error at most {:.1} %.\n\
+         {} of {} bounds, statements and facts hold; of {} statements {} hold completely ({:.0} %).\n\
+         {missing} published figures are not covered; --missing lists them by missing feature.",
         fitted.values,
         fitted.worst,
         held_out.values,
@@ -150,7 +153,7 @@ mod tests {
             ],
         };
         let text = text(&report, true, &all);
-        let (_, list) = text.split_once("by what is missing:\n").unwrap();
+        let (_, list) = text.split_once("by missing feature:\n").unwrap();
         assert_eq!(list, "   4  no flash: f13-188..190 f13-196\n   1  no cache: f13-061\n");
     }
 }

@@ -1,7 +1,7 @@
 //! The folder of the tour: its drives, the state of its controller, and the report.
 //!
-//! **Invariant.** The tour writes to nothing that it has not made: it takes a folder that is new, or empty, or that an earlier tour made and cleared.
-//! A controller's state is never in it but in `state` below it, which the tour makes.
+//! **Invariant.** The tour changes only what it has made: its folder must be new, empty, or made
+//! and cleared by an earlier tour. The controller's state is in the subfolder `state`.
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The file that says that a tour made the folder.
+/// The marker file of a folder that a tour made.
 const MARK: &str = "made-by-softroc-quickstart";
 
 /// See the [module](self).
@@ -18,10 +18,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, or takes one that nobody else uses.
+    /// Creates the folder, or takes an unused one.
     ///
     /// # Errors
-    /// When it is somebody's: a controller's state, a tour that was kept or cut off.
+    /// If it is in use: by a controller's state, or a kept or interrupted tour.
     pub fn take(dir: &Path) -> Outcome<Folder> {
         let root = std::path::absolute(dir).map_err(Failure::failed)?;
         let named = dir.display();
@@ -34,7 +34,7 @@ impl Folder {
             }
             Err(error) => return Err(cannot_make(dir, &error)),
             Ok(there) if !there.is_dir() => {
-                return Err(Failure::refused(format!("{named} is no folder; give another --dir")));
+                return Err(Failure::refused(format!("{named} is not a folder; give another --dir")));
             }
             Ok(_) => check_free(&root, dir)?,
         }
@@ -46,22 +46,22 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where the tour's controller keeps its state.
+    /// The state folder of the tour's controller.
     pub fn state(&self) -> PathBuf {
         self.root.join("state")
     }
 
-    /// Where its drives lie.
+    /// The folder of its drives.
     pub fn drives(&self) -> PathBuf {
         self.root.join("drives")
     }
 
-    /// A file that stays.
+    /// A file that stays after the tour.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Removes the drives and the state that was about them.
+    /// Removes the drives and the controller's state.
     pub fn clear(&self) {
         for path in [self.drives(), self.state()] {
             if let Err(error) = std::fs::remove_dir_all(&path) {
@@ -71,7 +71,7 @@ impl Folder {
     }
 }
 
-/// Whether a folder that is there is empty, or an earlier tour's that was cleared.
+/// Checks that an existing folder is empty, or that an earlier tour cleared it.
 fn check_free(root: &Path, dir: &Path) -> Outcome {
     let named = dir.display();
     let mut entries = std::fs::read_dir(root).map_err(|error| cannot_make(dir, &error))?;
@@ -79,26 +79,27 @@ fn check_free(root: &Path, dir: &Path) -> Outcome {
         return Ok(());
     }
     if !root.join(MARK).exists() {
-        let sentence = format!("{named} holds something that no tour made; give another --dir");
+        let sentence = format!("{named} contains files that are not of a tour; give another --dir");
         return Err(Failure::refused(sentence));
     }
     let left = ["state", "drives"].into_iter().find(|name| root.join(name).exists());
     match left {
         None => Ok(()),
         Some(_) => Err(Failure::refused(format!(
-            "{named} holds a tour that was kept, is under way, or was cut off; remove that folder when no controller runs there, or give another --dir"
+            "{named} contains a kept, running or interrupted tour; remove the folder if no \
+             controller runs there, or give another --dir"
         ))),
     }
 }
 
-/// Makes a folder that is not there.
+/// Creates a folder that does not exist.
 fn make(path: &Path) -> Outcome {
     let made = std::fs::DirBuilder::new().mode(0o700).create(path);
     made.map_err(|error| cannot_make(path, &error))
 }
 
 fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused(format!("cannot make the folder {}: {error}; give another --dir", path.display()))
+    Failure::refused(format!("cannot create the folder {}: {error}; give another --dir", path.display()))
 }
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ mod tests {
     }
 
     fn refusal(dir: &Path) -> String {
-        Folder::take(dir).err().expect("it is somebody's").to_string()
+        Folder::take(dir).err().expect("it is in use").to_string()
     }
 
     #[test]
@@ -121,13 +122,13 @@ mod tests {
         let dir = sandbox.join("tour");
         let folder = Folder::take(&dir).unwrap();
         assert!(folder.state().is_dir() && folder.drives().is_dir());
-        assert!(refusal(&dir).contains("holds a tour that was kept"));
+        assert!(refusal(&dir).contains("contains a kept, running or interrupted tour"));
         std::fs::write(folder.file("report.html"), "r").unwrap();
         folder.clear();
         let again = Folder::take(&dir).unwrap();
         assert!(
             again.file("report.html").exists(),
-            "the report of the tour before stays until it is replaced"
+            "the report of the previous tour stays until it is replaced"
         );
         std::fs::remove_dir_all(&sandbox).unwrap();
     }
@@ -138,13 +139,13 @@ mod tests {
         let state = sandbox.join("softroc-data");
         std::fs::create_dir(&state).unwrap();
         std::fs::write(state.join("drives.toml"), "drives = []\n").unwrap();
-        assert!(refusal(&state).contains("that no tour made"));
+        assert!(refusal(&state).contains("that are not of a tour"));
         let file = sandbox.join("file");
         std::fs::write(&file, "x").unwrap();
-        assert!(refusal(&file).contains("is no folder"));
+        assert!(refusal(&file).contains("is not a folder"));
         let link = sandbox.join("link");
         std::os::unix::fs::symlink(&state, &link).unwrap();
-        assert!(refusal(&link).contains("is no folder"), "nor is what a link leads to");
+        assert!(refusal(&link).contains("is not a folder"), "a link to a folder is refused too");
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
         let empty = sandbox.join("empty");
         std::fs::create_dir(&empty).unwrap();

@@ -1,8 +1,8 @@
-//! The part of the tour in which a drive is pulled under load.
+//! The part of the tour that fails a drive under load.
 //!
-//! Three things verify the data: a pattern over the first eighth of the volume that is written before and compared
-//! after; StorageBench, whose blocks say what they are, over the second half all the while; and a check of the whole
-//! volume, which compares redundancy with data.
+//! Three checks verify the data: a pattern in the first eighth of the volume, written before and
+//! compared after; self-describing blocks of StorageBench in the second half throughout; and a
+//! consistency check of the whole volume.
 
 use super::{VOLUME, indent, say};
 use crate::control::Control;
@@ -16,31 +16,32 @@ use std::time::{Duration, Instant};
 use storagebench::{Area, Bench, Ending, Profile, Settings, Target};
 use units::{ByteCount, ByteOffset, counted};
 
-/// The slot of the drive that is pulled.
+/// The slot of the failed drive.
 const PULLED: usize = 2;
 
 const PIECE: ByteCount = ByteCount::MIB;
 const PIECES_AT_ONCE: usize = 4;
 
-/// How long the load runs; the drive is pulled after a quarter of it.
+/// How long the load runs; the drive fails after a quarter of it.
 const LOAD: Duration = Duration::from_secs(8);
 const LOAD_OUTSTANDING: &str = "8";
 
-/// How often tasks are looked at, and how long one may take at most.
+/// The polling interval of tasks, and the time limit of one.
 const LOOK: Duration = Duration::from_millis(250);
 const LONGEST_TASK: Duration = Duration::from_secs(300);
 
-/// Pulls a drive of the tour's volume under load, and shows that nothing is lost.
+/// Fails a drive of the tour's volume under load, and verifies the data.
 pub fn run(control: &Control, address: &str) -> Outcome {
     let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
         return Err(unexpected("a volume"));
     };
     let patterned = ByteCount(volume.capacity_bytes / 8).align_down(PIECE);
-    say(&format!("Writing a pattern over {patterned} of it"));
+    say(&format!("Writing a pattern to {patterned} of the volume"));
     with_pattern(address, patterned, Direction::Write)?;
 
     say(&format!(
-        "Pulling a drive (softroc drive fail {VOLUME}:{PULLED}), while StorageBench writes and verifies in the second half"
+        "Failing a drive (softroc drive fail {VOLUME}:{PULLED}) while StorageBench writes and \
+         verifies in the second half"
     ));
     let load = start_load(address);
     std::thread::sleep(LOAD / 4);
@@ -65,11 +66,11 @@ pub fn run(control: &Control, address: &str) -> Outcome {
     let check = follow(control, *task)?;
     if check.found.mismatches > 0 {
         return Err(Failure::failed(format!(
-            "redundancy does not agree with data in {}",
+            "redundancy and data differ in {}",
             counted(check.found.mismatches, "stripe")
         )));
     }
-    output::print("  Redundancy agrees everywhere.")?;
+    output::print("  Redundancy and data agree everywhere.")?;
 
     say("Reading the pattern again");
     with_pattern(address, patterned, Direction::Compare)?;
@@ -78,14 +79,14 @@ pub fn run(control: &Control, address: &str) -> Outcome {
         return Err(unexpected("a volume"));
     };
     let successor = volume.drives.get(PULLED).map(|drive| drive.name.as_str()).unwrap_or_default();
-    output::print(&format!("  The volume is {}; drive {PULLED} of it is {successor} now.", volume.state))
+    output::print(&format!("  The volume is {}; drive {PULLED} is now {successor}.", volume.state))
 }
 
 fn unexpected(what: &str) -> Failure {
     Failure::failed(format!("the controller's answer is not {what}"))
 }
 
-/// StorageBench in the second half of the volume, on a thread of its own.
+/// StorageBench in the second half of the volume, on its own thread.
 fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
     let address = address.to_owned();
     std::thread::spawn(move || {
@@ -110,7 +111,7 @@ fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
                 let latency = row.latency_us.as_ref()?;
                 let tail = latency.p99.map_or_else(String::new, |p99| format!(", p99 {p99:.0} µs"));
                 Some(format!(
-                    "Meanwhile hosts had {:.0} IO/s, mean latency {:.0} µs{tail}.",
+                    "Host I/O meanwhile: {:.0} IO/s, mean latency {:.0} µs{tail}.",
                     row.iops, latency.mean
                 ))
             });
@@ -135,7 +136,7 @@ where
     shard.run(work(env))
 }
 
-/// Waits until there is such a task.
+/// Waits until a task is found.
 fn wait_for(
     control: &Control,
     what: &str,
@@ -149,14 +150,14 @@ fn wait_for(
         match find(tasks) {
             Some(task) => return Ok(task),
             None if Instant::now() > deadline => {
-                return Err(Failure::failed(format!("no {what} began; 'softroc events' shows why")));
+                return Err(Failure::failed(format!("no {what} started; 'softroc events' shows why")));
             }
             None => std::thread::sleep(LOOK),
         }
     }
 }
 
-/// Shows how a task gets on until it is done.
+/// Shows the progress of a task until it is complete.
 fn follow(control: &Control, mut task: TaskInfo) -> Outcome<TaskInfo> {
     let deadline = Instant::now() + LONGEST_TASK;
     let bar = progress::bar(task.total_blocks.max(1));
@@ -184,7 +185,7 @@ fn follow(control: &Control, mut task: TaskInfo) -> Outcome<TaskInfo> {
         TaskState::Done => Ok(task),
         _ => {
             let why = task.reason.as_deref().unwrap_or("'softroc events' shows why");
-            Err(Failure::failed(format!("task {} was not done: {why}", task.task)))
+            Err(Failure::failed(format!("task {} was not completed: {why}", task.task)))
         }
     }
 }
@@ -195,7 +196,7 @@ enum Direction {
     Compare,
 }
 
-/// Writes the pattern from the start of the volume, or compares what is there with it.
+/// Writes the pattern from the start of the volume, or compares it.
 fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome {
     let address = address.to_owned();
     on_a_shard(|env| async move {
@@ -209,14 +210,14 @@ fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome 
                 under_way.push_back((next, start(&volume, next, direction)));
                 next += PIECE;
             }
-            // Every operation is awaited, also those behind a failure.
+            // Wait for every operation, even after a failure.
             let Some((at, io)) = under_way.pop_front() else { break };
             let outcome = io.await;
             let problem = match outcome.result {
                 Ok(moved) if moved != PIECE.0 => Some(format!("moved only {moved} bytes")),
                 Ok(_) if direction == Direction::Write => None,
                 Ok(_) if outcome.buffers.first().is_some_and(|buf| buf.bytes() == pattern(at)) => None,
-                Ok(_) => Some("gave something else than was written".to_owned()),
+                Ok(_) => Some("returned different data than was written".to_owned()),
                 Err(error) => Some(format!("failed: {error}")),
             };
             wrong = wrong.or(problem.map(|what| format!("{PIECE} of the volume at byte {} {what}", at.0)));
@@ -242,7 +243,7 @@ fn start(volume: &Member, at: ByteOffset, direction: Direction) -> Io {
     }
 }
 
-/// What the piece at that place holds: every eight bytes are a function of where they are.
+/// The pattern of a piece: every eight bytes are a function of their address.
 fn pattern(at: ByteOffset) -> Vec<u8> {
     (at.0..at.0 + PIECE.0)
         .step_by(8)

@@ -1,6 +1,7 @@
-//! `softroc quickstart`: the tour. Eight file drives, a RAID 6 volume on seven of them and a hot spare, served over NBD
-//! and measured through that export with the five standard load profiles. Then a drive is pulled under load: the spare
-//! takes its place, and what was written is verified. Then everything is stopped again.
+//! `softroc quickstart`: the tour. It creates eight file drives, a RAID 6 volume on seven of them
+//! and a hot spare, and measures the volume over NBD with the five standard load profiles. Then it
+//! fails a drive under load: the spare replaces it, and the tour verifies the data. Finally it
+//! stops everything.
 
 mod folder;
 mod losing;
@@ -19,10 +20,10 @@ use units::ByteCount;
 
 const DRIVES: usize = 8;
 const DRIVE_SIZE: ByteCount = ByteCount(256 << 20);
-const DEPTHS: &str = "1,2,4,8,16,32";
+const DEPTHS: &str = "1,8,32";
 const RAMP: Duration = Duration::from_millis(300);
 const VOLUME: &str = "tour";
-/// How long the disk below the tour's files may leave a drive without an answer.
+/// How long a drive may not respond, since the disk below the tour's files may be busy.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Runs the tour.
@@ -44,7 +45,7 @@ fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
 
     create(&control, &drives)?;
     let address = control.volume_address(VOLUME)?;
-    say("What an 8 KiB write to it will do (softroc explain --volume tour write 8K@1M)");
+    say("The plan of an 8 KiB write (softroc explain --volume tour write 8K@1M)");
     let explained = control.ask(&Command::Explain(controller::Explain {
         volume: Some(VOLUME.into()),
         operation: "write".into(),
@@ -62,7 +63,7 @@ fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
     let json = folder.file("report.json");
     output::write_file(&json, &results.to_json())?;
 
-    say("The best of each profile (a few seconds each: indicative)");
+    say("The best result of each profile (a few seconds each: indicative)");
     let table = Table::of_best(&results);
     let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
     output::print(&indent(&output::table(&headers, &table.rows, &table.numeric)))?;
@@ -74,17 +75,14 @@ fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
         output::print(&indent(&format!("The volume is {} at the end.", volume.state)))?;
     }
     let kept = if tour.keep {
-        format!(
-            "The drives are kept: 'softroc serve --state {}' brings the volume up again.",
-            state.display()
-        )
+        format!("The drives are kept: 'softroc serve --state {}' serves the volume again.", state.display())
     } else {
         "The drive files are removed (--keep keeps them).".into()
     };
     output::print(&format!("\nReport: {}\n        {}\n{kept}", report.display(), json.display()))
 }
 
-/// The volume on all drives but the last one, which is the spare.
+/// The volume on all drives except the last one, the spare.
 fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
     let mut names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
     let spare = names.pop().unwrap_or_default();
@@ -97,7 +95,7 @@ fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
         let add = |size_bytes| Command::DriveAdd { drive: name.clone(), size_bytes };
         let added = control.ask(&add(Some(DRIVE_SIZE.0)));
         if added.as_ref().is_err_and(Failure::is_unavailable) {
-            // The file is there; it is registered when it answers.
+            // The file exists; it is registered when it responds.
             ask_patiently(control, &add(None))?;
         } else {
             added?;
@@ -114,7 +112,7 @@ fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
     output::print(&indent(&render::reply(&control.ask(&Command::SpareList {})?)))
 }
 
-/// Asks again while drives do not answer in time: the disk below the tour's files may be busy.
+/// Retries while drives do not respond in time: the disk below the tour's files may be busy.
 fn ask_patiently(control: &Control, command: &Command) -> Outcome<Reply> {
     let deadline = Instant::now() + LONGEST_WAIT;
     loop {
@@ -133,7 +131,7 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
         outstanding: DEPTHS.parse()?,
         runtime: tour.runtime,
         ramp: RAMP,
-        // A first look: it shall take the time that it says.
+        // A quick measurement: it must end within the announced time.
         confidence_percent: None,
         ..Settings::default()
     };
@@ -165,7 +163,7 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-/// The controller in a process of its own, as a user would run it; ended when dropped.
+/// The controller in a separate process, as a user would run it; stopped when dropped.
 struct Server {
     child: Child,
 }
@@ -212,7 +210,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) && self.stop().is_err() {
-            // It did not end in order; it must not outlive the tour.
+            // After an incomplete stop, the process must not outlive the tour.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

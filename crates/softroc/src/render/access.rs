@@ -4,7 +4,7 @@ use crate::output::table;
 use access::AccountInfo;
 use control_api::AccessReply;
 
-/// An answer about accounts.
+/// A reply about accounts.
 pub fn reply(reply: &AccessReply) -> String {
     match reply {
         AccessReply::Accounts { accounts } if accounts.is_empty() => {
@@ -13,7 +13,7 @@ pub fn reply(reply: &AccessReply) -> String {
         AccessReply::Accounts { accounts } => list(accounts),
         AccessReply::Account { account, password: None } => list(std::slice::from_ref(account)),
         AccessReply::Account { account, password: Some(password) } => format!(
-            "{}\nPassword of '{}', shown this once, to be changed: {password}",
+            "{}\nPassword of '{}' (shown this once; must be changed): {password}",
             list(std::slice::from_ref(account)),
             account.name
         ),
@@ -27,7 +27,7 @@ fn list(accounts: &[AccountInfo]) -> String {
         let state = match (account.enabled, account.locked_s) {
             (false, _) => "disabled".to_owned(),
             (true, Some(left)) => format!("locked for {left} s for {}", account.locked_from.join(", ")),
-            (true, None) if account.must_change => "password to be changed".to_owned(),
+            (true, None) if account.must_change => "password must be changed".to_owned(),
             (true, None) => "enabled".to_owned(),
         };
         vec![account.name.clone(), account.role.to_string(), state]

@@ -1,9 +1,9 @@
-//! Orders, a line each.
+//! The audit trail as text, one command per line.
 
 use super::date;
 use controller::{AuditEntry, AuditOutcome};
 
-/// The audit trail, or the end of it.
+/// The audit trail, or its newest part.
 pub fn list(orders: &[AuditEntry]) -> String {
     if orders.is_empty() {
         return "No orders.".to_owned();

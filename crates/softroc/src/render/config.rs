@@ -4,13 +4,13 @@ use config::Difference;
 use control_api::ConfigReply;
 use units::counted;
 
-/// An answer about the configuration.
+/// A reply about the configuration.
 pub fn reply(reply: &ConfigReply) -> String {
     let ConfigReply::Differences { dry_run, differences, notes } = reply else {
         return String::new();
     };
     if differences.is_empty() {
-        return "No difference: everything is as the file says.".to_owned();
+        return "No difference: the controller matches the file.".to_owned();
     }
     let mut lines: Vec<String> = differences.iter().map(|one| line(one, *dry_run)).collect();
     lines.extend(notes.iter().map(|note| format!("Note: {note}")));
@@ -27,7 +27,7 @@ pub fn reply(reply: &ConfigReply) -> String {
     lines.join("\n")
 }
 
-/// One difference, one line.
+/// One difference, on one line.
 pub fn line(one: &Difference, dry_run: bool) -> String {
     let Difference { about, what, file, now, stays, applied, failure } = one;
     let values = match (now, file) {

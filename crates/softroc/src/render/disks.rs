@@ -1,12 +1,12 @@
-//! Disks of this machine as text.
+//! Attached volumes as text.
 
 use crate::output::table;
 use controller::{DiskInfo, DiskState};
 
-/// The disks, a line for each.
+/// A table of the disks.
 pub fn list(disks: &[DiskInfo]) -> String {
     if disks.is_empty() {
-        return "No volume is a disk of this machine. Make one with 'softroc attach VOLUME'.".to_owned();
+        return "No volume is attached. Attach one with 'softroc attach VOLUME'.".to_owned();
     }
     let rows: Vec<Vec<String>> = disks.iter().map(row).collect();
     table(&["device", "volume", "state", "access", "link", "used by"], &rows, &[false; 6])
@@ -35,7 +35,7 @@ fn access(disk: &DiskInfo) -> &'static str {
     if disk.read_only { "read-only" } else { "read-write" }
 }
 
-/// One that was made: its file, and what leads to it.
+/// An attached disk: its device and links.
 pub fn one(disk: &DiskInfo) -> String {
     super::facts(&[
         ("device", disk.device.clone()),
@@ -45,7 +45,7 @@ pub fn one(disk: &DiskInfo) -> String {
     ])
 }
 
-/// The disk that a volume is, in a line.
+/// The disk of a volume, on one line.
 pub fn of_volume(disk: &DiskInfo) -> String {
     let users = match disk.users.is_empty() {
         true => String::new(),

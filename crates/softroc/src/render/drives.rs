@@ -1,10 +1,10 @@
-//! What a drive was asked, how long that took, and how long it may take.
+//! Operations, latencies and time limits of a drive as text.
 
 use crate::output::table;
 use controller::{DriveLimit, DriveWork, LimitSource, SuspendedBy, SuspensionInfo, WorkInfo};
 use std::time::Duration;
 
-/// How long a drive may take. `None` of one that cannot be opened.
+/// The time limits of a drive; `None` for one that cannot be opened.
 pub(super) fn limits(limits: &[DriveLimit]) -> Option<String> {
     let one = |limit: &DriveLimit| {
         let (operation, time) = (&limit.operation, Duration::from_millis(limit.limit_ms));
@@ -18,17 +18,17 @@ pub(super) fn limits(limits: &[DriveLimit]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// Why a drive is suspended, and until when.
+/// The cause and the end of a suspension.
 pub(super) fn suspension(suspension: &SuspensionInfo) -> String {
     let why = &suspension.why;
     match (suspension.by, suspension.fails_in_s.map(Duration::from_secs)) {
-        (SuspendedBy::TimeLimit, Some(left)) => format!("{why}; it fails in {left:?} unless it answers"),
+        (SuspendedBy::TimeLimit, Some(left)) => format!("{why}; it fails in {left:?} unless it responds"),
         (SuspendedBy::TimeLimit, None) => why.clone(),
-        (SuspendedBy::Operator, _) => format!("{why}; it is used again with 'softroc drive resume' alone"),
+        (SuspendedBy::Operator, _) => format!("{why}; only 'softroc drive resume' ends it"),
     }
 }
 
-/// A table of the operations, and how many of each took how long. `None` where none has ended, nor is under way.
+/// Tables of operations and their latencies; `None` without any operation.
 pub(super) fn work(work: &DriveWork) -> Option<String> {
     let asked = |of: &&WorkInfo| of.completed + of.outstanding > 0;
     let operations: Vec<&WorkInfo> = work.operations.iter().filter(asked).collect();
@@ -37,7 +37,8 @@ pub(super) fn work(work: &DriveWork) -> Option<String> {
     }
     let slow = Duration::from_nanos(work.slow_ns);
     Some(format!(
-        "\nOperations since the controller was started; slow ones took longer than {slow:?}:\n{}\n\n{}",
+        "\nOperations since the start of the controller; slow ones took longer than \
+         {slow:?}:\n{}\n\n{}",
         sums(&operations),
         histogram(work, &operations)
     ))
@@ -56,17 +57,17 @@ fn sums(operations: &[&WorkInfo]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = operations.iter().map(row).collect();
-    let headers = ["operation", "completed", "under way", "failed", "slow", "mean"];
+    let headers = ["operation", "completed", "outstanding", "failed", "slow", "mean"];
     table(&headers, &rows, &[false, true, true, true, true, true])
 }
 
-/// A time with three digits, as people read it.
+/// A time with three significant digits.
 fn rounded(ns: u64) -> Duration {
     let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
     Duration::from_nanos(ns / unit * unit)
 }
 
-/// A row for each bucket that any operation fell into, and a column for each operation.
+/// A row for each bucket with operations, and a column for each kind of operation.
 fn histogram(work: &DriveWork, operations: &[&WorkInfo]) -> String {
     let count = |of: &WorkInfo, bucket: usize| of.buckets.get(bucket).copied().unwrap_or_default();
     let mut rows = Vec::new();
@@ -82,7 +83,7 @@ fn histogram(work: &DriveWork, operations: &[&WorkInfo]) -> String {
         }));
         rows.push(row);
     }
-    let mut headers = vec!["took up to"];
+    let mut headers = vec!["latency up to"];
     headers.extend(operations.iter().map(|of| of.operation.as_str()));
     let numeric = vec![true; headers.len()];
     table(&headers, &rows, &numeric)
@@ -129,15 +130,15 @@ mod tests {
         ];
         let text = work(&DriveWork { operations, ..none }).expect("something was asked");
         let expected = "
-Operations since the controller was started; slow ones took longer than 1ms:
- operation  completed  under way  failed  slow   mean
- read              10          0       0     3  412ms
- write              5          0       0     5    2µs
+Operations since the start of the controller; slow ones took longer than 1ms:
+ operation  completed  outstanding  failed  slow   mean
+ read              10            0       0     3  412ms
+ write              5            0       0     5    2µs
 
- took up to  read  write
-       10µs     7      -
-         2s     2      5
-     longer     1      -";
+ latency up to  read  write
+          10µs     7      -
+            2s     2      5
+        longer     1      -";
         let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
         assert_eq!(lines(&text), lines(expected));
     }

@@ -1,14 +1,14 @@
-//! What is on drives that are not in use, as text.
+//! Foreign volumes and unusable drives as text.
 
-use super::{volume_table, with_notes};
+use super::{volume, with_notes};
 use crate::output::table;
 use controller::{ForeignDrive, ForeignVolume, VolumeInfo};
 use units::ByteCount;
 
-/// Volumes of other systems, and drives that cannot be used.
+/// Volumes of other systems, and unusable drives.
 pub fn list(volumes: &[ForeignVolume], drives: &[ForeignDrive]) -> String {
     if volumes.is_empty() && drives.is_empty() {
-        return "The registered drives carry nothing foreign. Register more with 'softroc drive add'.".into();
+        return "No foreign volumes on the registered drives. Register more with 'softroc drive add'.".into();
     }
     let mut parts: Vec<String> = volumes.iter().map(volume).collect();
     let rows = drives.iter().map(|drive| {
@@ -16,7 +16,7 @@ pub fn list(volumes: &[ForeignVolume], drives: &[ForeignDrive]) -> String {
     });
     let rows: Vec<Vec<String>> = rows.collect();
     if !rows.is_empty() {
-        parts.push(table(&["drive", "carries", "not used because"], &rows, &[false; 3]));
+        parts.push(table(&["drive", "contents", "not used because"], &rows, &[false; 3]));
     }
     parts.join("\n\n")
 }
@@ -61,7 +61,7 @@ fn volume(volume: &ForeignVolume) -> String {
     lines.join("\n")
 }
 
-/// Volumes that were imported.
+/// Imported volumes.
 pub fn imported(volumes: &[VolumeInfo], notes: &[String]) -> String {
-    with_notes(volume_table(volumes), notes)
+    with_notes(volume::list(volumes), notes)
 }

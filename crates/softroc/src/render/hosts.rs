@@ -5,7 +5,7 @@ use crate::output;
 use controller::{HostInfo, VolumeInfo};
 use units::ByteCount;
 
-/// A line for each: who, since when, how busy. What is in a second is of the last five.
+/// A row for each host: name, connection time, load. Rates are averages of the last five seconds.
 pub fn table(volume: &VolumeInfo) -> String {
     let row = |host: &HostInfo| {
         let renamed = host.asked_for != volume.name;

@@ -1,13 +1,13 @@
-//! The cache's memory of other controllers as text.
+//! Cache memory of other controllers as text.
 
 use crate::output::table;
 use controller::MemoryInfo;
 use units::ByteCount;
 
-/// Each with its volumes, and what of them may not be on the drives.
+/// Each memory with its volumes and their dirty data.
 pub fn list(memories: &[MemoryInfo]) -> String {
     if memories.is_empty() {
-        return "No other controller has memory for its cache, nor has one left any.".to_owned();
+        return "No cache memory of other controllers exists.".to_owned();
     }
     let rows: Vec<Vec<String>> = memories.iter().map(row).collect();
     table(&["memory", "size", "state", "dirty"], &rows, &[false, true, false, false])

@@ -1,4 +1,4 @@
-//! The controller's answers as text.
+//! The controller's replies as text.
 
 pub mod access;
 mod audit;
@@ -12,20 +12,31 @@ mod memories;
 pub mod notify;
 mod reshape;
 pub mod tasks;
+pub mod volume;
 pub mod watch;
 
-use crate::output::table;
-use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Policy, Reply, Severity, VolumeInfo};
+use crate::output::{self, table};
+use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Reply, Severity, TaskInfo};
 use serde_json::Value;
 use std::borrow::Cow;
 use units::{ByteCount, both_capacities, counted, decimal_capacity, printable};
 
-/// Any answer. Each text in it is on one line: one that holds a line end must not look like two.
+/// Any reply. Each text in it is kept on one line, so that embedded line ends cannot forge lines.
 pub fn reply(reply: &Reply) -> String {
     text_of(&on_one_line(reply))
 }
 
-/// The answer with texts that are safe to show. An explanation is made of lines.
+/// The reply of a `show` command: a volume in short, or with `all` in full; a drive with all facts.
+pub fn shown(reply: &Reply, tasks: &[TaskInfo], all: bool) -> String {
+    match &*on_one_line(reply) {
+        Reply::Volume { volume, notes } if all => with_notes(volume::full(volume), notes),
+        Reply::Volume { volume, notes } => with_notes(volume::short(volume, tasks), notes),
+        Reply::Drive { drive, notes, .. } => with_notes(one_drive(drive), notes),
+        other => text_of(other),
+    }
+}
+
+/// The reply with safe texts. Only an explanation has several lines.
 fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
     if matches!(reply, Reply::Explained { .. }) {
         return Cow::Borrowed(reply);
@@ -35,7 +46,7 @@ fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
     escaped.map_or(Cow::Borrowed(reply), Cow::Owned)
 }
 
-/// Escapes what is unprintable in all texts; whether there was something.
+/// Escapes unprintable characters in all texts; returns whether there were any.
 fn escape(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match printable(text) {
@@ -54,16 +65,16 @@ fn escape(value: &mut Value) -> bool {
 fn text_of(reply: &Reply) -> String {
     match reply {
         Reply::Done { notes } => with_notes("Done.".into(), notes),
-        Reply::Drive { drive, notes, .. } => with_notes(one_drive(drive), notes),
+        Reply::Drive { drive, notes, .. } => with_notes(drive_line(drive), notes),
         Reply::Drives { drives } if drives.is_empty() => {
             "No drives. Register drives with 'softroc drive add DRIVE', or create a file drive with 'softroc drive add FILE --create SIZE'.".into()
         }
         Reply::Drives { drives } => drive_table(drives, true),
-        Reply::Volume { volume, notes } => with_notes(one_volume(volume), notes),
+        Reply::Volume { volume, notes } => volume::changed(volume, notes),
         Reply::Volumes { volumes } if volumes.is_empty() => {
             "No volumes. Create one with 'softroc volume create'.".into()
         }
-        Reply::Volumes { volumes } => volume_table(volumes),
+        Reply::Volumes { volumes } => volume::list(volumes),
         Reply::Events { events } if events.is_empty() => "No events.".into(),
         Reply::Events { events: list } => events(list),
         Reply::Audit { orders } => audit::list(orders),
@@ -83,7 +94,7 @@ fn text_of(reply: &Reply) -> String {
         Reply::Info { info } => controller_facts(info),
         Reply::Alarm { alarm } => watch::alarm(alarm),
         Reply::Health { health } => watch::health(health),
-        // What else it tells is for programs.
+        // The other metrics are for programs.
         Reply::Metrics { metrics } => controller_facts(&metrics.controller),
         Reply::Counters { counters } => format!(
             "{} and {} are counted; --json has the counters",
@@ -101,11 +112,22 @@ fn with_notes(mut text: String, notes: &[String]) -> String {
     text
 }
 
-/// Names and values, one a line, the values in one column.
+/// Names and values, one per line, with the values in one column, within the terminal's width.
 pub fn facts(facts: &[(&str, String)]) -> String {
+    facts_within(facts, output::width().map(usize::from))
+}
+
+/// The least width of a column of values that is wrapped.
+const NARROWEST: usize = 20;
+
+fn facts_within(facts: &[(&str, String)], columns: Option<usize>) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let lines: Vec<String> = facts.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
-    lines.join("\n")
+    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(width + 2).max(NARROWEST));
+    let line = |(name, value): &(&str, String)| {
+        let lines = output::wrapped(value, room);
+        format!("{name:width$}  {}", lines.join(&format!("\n{:width$}  ", "")))
+    };
+    facts.iter().map(line).collect::<Vec<String>>().join("\n")
 }
 
 fn one_drive(drive: &DriveInfo) -> String {
@@ -146,12 +168,22 @@ fn one_drive(drive: &DriveInfo) -> String {
     [facts(&list)].into_iter().chain(work).collect::<Vec<String>>().join("\n")
 }
 
-/// Whether it has no nominal capacity, but just a size: a file, memory.
+/// A drive after a command: one line, and the reason of a problem.
+fn drive_line(drive: &DriveInfo) -> String {
+    let mut parts = vec![drive.state.to_string()];
+    parts.extend(drive.slot.map(|slot| format!("slot {slot} of {}", drive.volumes.join(", "))));
+    parts.extend(drive.size_bytes.map(|size| capacity(drive, size)));
+    parts.extend(drive.kind.clone());
+    let reason = drive.reason.as_ref().map(|reason| format!("\n! {reason}")).unwrap_or_default();
+    format!("Drive {}: {}{reason}", drive.name, parts.join(", "))
+}
+
+/// Whether a drive has only a size in bytes and no nominal capacity: a file, memory.
 fn is_made_of_bytes(drive: &DriveInfo) -> bool {
     matches!(drive.kind.as_deref(), Some("file" | "memory"))
 }
 
-/// A drive's capacity as its label says it; a file's size in binary.
+/// A drive's capacity in decimal units, a file's size in binary ones.
 fn capacity(drive: &DriveInfo, size: u64) -> String {
     if is_made_of_bytes(drive) { ByteCount(size).to_string() } else { decimal_capacity(ByteCount(size)) }
 }
@@ -182,7 +214,7 @@ fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
     table(&headers, &rows, &numeric)
 }
 
-/// The volumes on a drive, as a table has room for.
+/// The volumes on a drive, shortened for a table.
 fn volumes_of(drive: &DriveInfo) -> String {
     match &drive.volumes[..] {
         [] => "-".to_owned(),
@@ -191,166 +223,7 @@ fn volumes_of(drive: &DriveInfo) -> String {
     }
 }
 
-fn volume_table(volumes: &[VolumeInfo]) -> String {
-    let rows: Vec<Vec<String>> = volumes
-        .iter()
-        .map(|volume| {
-            let resync = match (volume.resync, volume.initialisation) {
-                (Some(resync), _) => format!("resync {} %", resync.percent),
-                (None, Some(initialised)) => format!("initialising {} %", initialised.percent),
-                (None, None) => String::new(),
-            };
-            vec![
-                volume.name.clone(),
-                volume.state.to_string(),
-                volume.level.clone(),
-                volume.drives.len().to_string(),
-                ByteCount(volume.strip_bytes).to_string(),
-                ByteCount(volume.capacity_bytes).to_string(),
-                short_write_mode(volume),
-                volume.hosts.len().to_string(),
-                resync,
-            ]
-        })
-        .collect();
-    table(
-        &["volume", "state", "level", "drives", "strip", "capacity", "writes", "hosts", ""],
-        &rows,
-        &[false, false, false, true, true, true, false, true],
-    )
-}
-
-/// The logical sector that hosts are told of, and the physical one if that is another.
-fn sectors(volume: &VolumeInfo) -> String {
-    let (logical, physical) = (ByteCount(volume.sector_bytes), ByteCount(volume.physical_sector_bytes));
-    if physical <= logical { logical.to_string() } else { format!("{logical} on {physical}") }
-}
-
-fn one_volume(volume: &VolumeInfo) -> String {
-    let mut list = vec![
-        ("volume", volume.name.clone()),
-        ("state", format!("{} since {}", volume.state, date(volume.since_unix_s))),
-        ("level", volume.level.clone()),
-        ("strip", ByteCount(volume.strip_bytes).to_string()),
-    ];
-    list.extend(volume.arrangement.clone().map(|arrangement| ("layout", arrangement)));
-    list.extend((volume.spans > 1).then(|| ("spans", volume.spans.to_string())));
-    list.extend((volume.copies > 1).then(|| ("copies", volume.copies.to_string())));
-    list.push(("capacity", ByteCount(volume.capacity_bytes).to_string()));
-    list.push(("sector", sectors(volume)));
-    list.push(("may lose", may_lose(volume)));
-    if volume.lost_bytes > 0 {
-        list.push(("lost", format!("{} cannot be read", ByteCount(volume.lost_bytes))));
-    }
-    list.push(("array", array_of(volume)));
-    let numbers = volume.number.zip(volume.group);
-    let mark = provisional_mark(volume.provisional);
-    list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}{mark}"))));
-    list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
-    for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)] {
-        let text = |progress: &controller::Progress| {
-            let regions = counted(progress.regions, "region");
-            format!("{} % ({} of {regions} left)", progress.percent, progress.regions_left)
-        };
-        list.extend(progress.as_ref().map(|progress| (what, text(progress))));
-    }
-    for policy in &volume.policies {
-        let mut text = policy.current.clone();
-        if policy.configured != policy.current {
-            text.push_str(&format!(" (configured: {})", policy.configured));
-        }
-        if policy.name == WRITE_MODE {
-            text.push_str(&format!(" since {}", date(policy.since_unix_s)));
-        }
-        list.push((policy.name.as_str(), format!("{text}: {}", policy.reason)));
-    }
-    list.extend(uses_cache(volume).then(|| ("cache", cache_of(volume))));
-    list.extend(volume.disk.as_ref().map(|disk| ("disk", disks::of_volume(disk))));
-    list.extend(volume.last_seen_unix_s.map(|seen| ("last seen", date(seen))));
-    list.push(("created", date(volume.created_unix_s)));
-    list.push(("uuid", volume.uuid.clone()));
-    let mut text = facts(&list);
-    for reason in &volume.reasons {
-        text.push_str("\n! ");
-        text.push_str(reason);
-    }
-    text.push_str("\n\n");
-    text.push_str(&drive_table(&volume.drives, false));
-    if !volume.hosts.is_empty() {
-        text.push_str("\n\n");
-        text.push_str(&hosts::table(volume));
-    }
-    text
-}
-
-/// The policy that says when writes are answered.
-const WRITE_MODE: &str = "write-mode";
-
-fn write_mode(volume: &VolumeInfo) -> Option<&Policy> {
-    volume.policies.iter().find(|policy| policy.name == WRITE_MODE)
-}
-
-/// Whether the cache has, or may get, something of a volume.
-fn uses_cache(volume: &VolumeInfo) -> bool {
-    let through = |mode: &str| mode == controller::WriteMode::WriteThrough.name();
-    let is_used =
-        write_mode(volume).is_some_and(|mode| !through(&mode.current) || !through(&mode.configured));
-    is_used || volume.cache.dirty_bytes > 0 || volume.cache.clean_bytes > 0
-}
-
-fn cache_of(volume: &VolumeInfo) -> String {
-    let cache = &volume.cache;
-    let pinned = match ByteCount(cache.pinned_bytes) {
-        ByteCount::ZERO => String::new(),
-        pinned => format!(" ({pinned} pinned)"),
-    };
-    let reads = match ByteCount(cache.clean_bytes + cache.ahead_used_bytes) {
-        ByteCount::ZERO => String::new(),
-        _ => format!("; {} kept of reads", ByteCount(cache.clean_bytes)),
-    };
-    let log = if cache.flushes_to_log { "; flushed to the log" } else { "" };
-    format!(
-        "{} dirty{pinned}; {} absorbed, {}, {}{log}{reads}",
-        ByteCount(cache.dirty_bytes),
-        counted(cache.absorbed, "write"),
-        counted(cache.hits, "read hit"),
-        counted(cache.destages, "destage")
-    )
-}
-
-/// As a table has room for.
-fn short_write_mode(volume: &VolumeInfo) -> String {
-    match write_mode(volume) {
-        None => "-".to_owned(),
-        Some(mode) if mode.current == mode.configured => mode.current.clone(),
-        Some(mode) => format!("{} (not {})", mode.current, mode.configured),
-    }
-}
-
-fn may_lose(volume: &VolumeInfo) -> String {
-    match (volume.may_lose, volume.may_lose_at_most) {
-        (least, most) if least == most => counted(least, "more drive"),
-        (least, most) => {
-            format!("any {}; {most} in the best case", counted(least, "more drive"))
-        }
-    }
-}
-
-/// The volume's place on its drives, and its neighbours.
-fn array_of(volume: &VolumeInfo) -> String {
-    let beside: Vec<&str> =
-        volume.array_volumes.iter().map(String::as_str).filter(|name| *name != volume.name).collect();
-    let beside = match beside.len() {
-        0 => String::new(),
-        1..=4 => format!(", beside {}", beside.join(", ")),
-        more => format!(", beside {more} other volumes"),
-    };
-    let (start, len) = (ByteCount(volume.data_start_bytes), ByteCount(volume.member_bytes));
-    let free = ByteCount(volume.array_free_bytes);
-    format!("{len} at {start} of each of {}{beside}; {free} free", counted(volume.drives.len(), "drive"))
-}
-
-/// Behind numbers that may have been others before.
+/// The suffix of provisional numbers.
 fn provisional_mark(is_provisional: bool) -> &'static str {
     if is_provisional { " (provisional: see 'softroc health')" } else { "" }
 }
@@ -382,7 +255,7 @@ fn controller_facts(info: &ControllerInfo) -> String {
     facts(&list)
 }
 
-/// Events, a line each.
+/// Events, one per line.
 pub fn events(events: &[Event]) -> String {
     let lines: Vec<String> = events
         .iter()
@@ -427,6 +300,14 @@ pub fn date(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_wrapped_in_their_column() {
+        let list = [("state", "optimal".to_owned()), ("cache", "write-back, 0 B dirty".to_owned())];
+        assert_eq!(facts_within(&list, None), "state  optimal\ncache  write-back, 0 B dirty");
+        let long = [("a", "one two three four five six".to_owned())];
+        assert_eq!(facts_within(&long, Some(10)), "a  one two three four\n   five six");
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -3,7 +3,7 @@
 use crate::output::table;
 use control_api::{ChannelInfo, NotifyReply};
 
-/// An answer about channels.
+/// A reply about channels.
 pub fn reply(reply: &NotifyReply) -> String {
     match reply {
         NotifyReply::Channels { channels } if channels.is_empty() => {

@@ -1,4 +1,4 @@
-//! Volumes on their way to another layout, as text.
+//! Reshapes as text.
 
 use super::{facts, with_notes};
 use crate::progress::seconds;
@@ -6,7 +6,7 @@ use controller::{LayoutInfo, ReshapeInfo};
 use std::time::Duration;
 use units::{ByteCount, counted};
 
-/// A way that has begun, or would.
+/// A planned or running reshape.
 pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
     let mut list = vec![
         ("volume", reshape.volume.clone()),
@@ -18,13 +18,10 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
             if reshape.down { "from its last byte to its first" } else { "from its first byte to its last" }
                 .to_owned(),
         ),
-        ("may lose on the way", counted(reshape.may_lose, "drive")),
+        ("may lose meanwhile", counted(reshape.may_lose, "drive")),
         (
             "hosts wait for",
-            format!(
-                "up to {} at a time, and less while they ask for anything",
-                ByteCount(reshape.at_a_time_bytes)
-            ),
+            format!("up to {} at a time, and less during host I/O", ByteCount(reshape.at_a_time_bytes)),
         ),
         (
             "saved first",
@@ -35,7 +32,7 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
         ),
     ];
     if !reshape.removes.is_empty() {
-        list.push(("unused in the end", reshape.removes.join(", ")));
+        list.push(("unused afterwards", reshape.removes.join(", ")));
     }
     list.extend(reshape.along.iter().map(|other| ("moves along", along(other))));
     let all = std::iter::once(reshape).chain(&reshape.along);
@@ -48,23 +45,23 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
     with_notes(facts(&list), notes)
 }
 
-/// How far a volume is, in a line.
+/// The progress of a volume's reshape, on one line.
 pub fn progress(reshape: &ReshapeInfo) -> String {
     if reshape.waits {
-        return format!("other volumes of its array go first; then it goes to {}", layout(&reshape.to));
+        return format!("queued behind other volumes of its array; then reshaped to {}", layout(&reshape.to));
     }
     let percent = reshape.moved_bytes.saturating_mul(100) / reshape.total_bytes.max(1);
-    format!("{percent} % on the way to {}", layout(&reshape.to))
+    format!("{percent} % reshaped to {}", layout(&reshape.to))
 }
 
-/// A volume that moves along, in a line.
+/// Another volume of the array with its own reshape, on one line.
 fn along(reshape: &ReshapeInfo) -> String {
     let time = reshape.estimated_s.map(|estimate| seconds(Duration::from_secs(estimate)));
     let time = time.map(|time| format!(", about {time}")).unwrap_or_default();
     let (name, may_lose) = (&reshape.volume, counted(reshape.may_lose, "drive"));
     let size = ByteCount(reshape.to.capacity_bytes);
     format!(
-        "{name}, to {}; it keeps its {size}, and may lose {may_lose} on the way{time}",
+        "{name}, to {}; it keeps its {size}, and may lose {may_lose} meanwhile{time}",
         layout(&reshape.to)
     )
 }

@@ -59,12 +59,12 @@ pub fn one(task: &TaskInfo, notes: &[String]) -> String {
     with_notes(facts(&list), notes)
 }
 
-/// One line on how a task stands.
+/// The state of a task, on one line.
 pub fn line(task: &TaskInfo) -> String {
     format!("task {}: {} of {}: {}", task.task, task.kind, task.subject, progress(task))
 }
 
-/// How a task stands, behind a bar.
+/// The state of a task, for the text after a bar.
 pub fn progress(task: &TaskInfo) -> String {
     let mut parts = vec![format!("{} {} %", task.state, task.percent)];
     parts.extend(rate(task));
@@ -119,7 +119,7 @@ fn remark(task: &TaskInfo) -> String {
     parts.join("; ")
 }
 
-/// What a drive tells of its health: names and values.
+/// The health data of a drive: names and values.
 pub fn health(health: &HealthInfo) -> Vec<(&'static str, String)> {
     let mut told = vec![("health", format!("{}, asked {}", health.source, date(health.asked_unix_s)))];
     let mut add = |name, value: Option<String>| told.extend(value.map(|value| (name, value)));
@@ -134,7 +134,7 @@ pub fn health(health: &HealthInfo) -> Vec<(&'static str, String)> {
     told
 }
 
-/// What is done by itself.
+/// The schedules.
 pub fn schedules(schedules: &[ScheduleInfo]) -> String {
     let dash = || "-".to_owned();
     let rows: Vec<Vec<String>> = schedules
@@ -164,7 +164,7 @@ pub fn schedules(schedules: &[ScheduleInfo]) -> String {
     table(&["what", "of", "", "every", "at", "rate", "next", "last"], &rows, &[false; 8])
 }
 
-/// The spares, and what they cover.
+/// The spares, and the arrays that they cover.
 pub fn spares(spares: &[SpareInfo], coverage: &[CoverageInfo]) -> String {
     let mut text = match spares.is_empty() {
         true => "No spares. Add one with 'softroc spare add'.".into(),

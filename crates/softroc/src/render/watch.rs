@@ -1,10 +1,10 @@
-//! How all is, and the alarm, as text.
+//! Overall health and the alarm as text.
 
 use super::{date, facts};
 use controller::{AlarmInfo, Finding, HealthReport};
 use units::printable;
 
-/// One sentence; then each finding, with what to do.
+/// The overall health; then each finding, with its recommended action.
 pub fn health(health: &HealthReport) -> String {
     let finding = |finding: &Finding| {
         let todo = finding

@@ -1,5 +1,6 @@
-//! `softroc snmp pass`: what a running controller says, by SNMP. The daemon `snmpd` of net-snmp starts it (`pass_persist`) and asks it line
-//! by line; versions, users and encryption are the daemon's. `docs/SOFTROC-MIB.txt` names what there is.
+//! `softroc snmp pass`: the state of a running controller over SNMP. The daemon `snmpd` of net-snmp
+//! starts it (`pass_persist`) and sends requests line by line; the daemon handles versions, users
+//! and encryption. `docs/SOFTROC-MIB.txt` defines the values.
 
 mod values;
 
@@ -9,25 +10,25 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::time::{Duration, Instant};
 use values::{Oid, Tree};
 
-/// How old an answer may be. A walk asks for every value by itself.
+/// The largest age of cached values: a walk requests every value separately.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// Answers until the daemon ends.
 pub fn pass(control: &Control) -> Outcome {
-    let mut state = State { control, tree: None };
+    let mut state = CachedTree { control, tree: None };
     let mut lines = stdin().lock().lines();
     let mut out = stdout().lock();
     while let Some(line) = lines.next() {
         let command = line.map_err(failed)?;
         let mut more = || lines.next().transpose().map(Option::unwrap_or_default).map_err(failed);
         let answer = match command.trim() {
-            // An empty line is how the daemon says goodbye.
+            // An empty line ends the session.
             "" => return Ok(()),
             "PING" => "PONG\n".to_owned(),
             "get" => told(&more()?, |oid| state.tree().get(oid)),
             "getnext" => told(&more()?, |oid| state.tree().next(oid)),
             "set" => {
-                // Which, and what.
+                // The OID and the value.
                 more()?;
                 more()?;
                 "not-writable\n".to_owned()
@@ -40,29 +41,29 @@ pub fn pass(control: &Control) -> Outcome {
 }
 
 fn failed(error: std::io::Error) -> Failure {
-    Failure::failed(format!("snmpd does not talk any more: {error}"))
+    Failure::failed(format!("the connection to snmpd failed: {error}"))
 }
 
-/// The answer to a question of the daemon: three lines, or that there is nothing.
+/// The reply to a request of the daemon: three lines, or that there is no such value.
 fn told(asked: &str, look: impl FnOnce(&Oid) -> Option<(Oid, String)>) -> String {
     let found = asked.trim().parse().ok().and_then(|oid| look(&oid));
     found.map_or_else(
         || "NONE\n".to_owned(),
         |(oid, told)| {
             let (kind, value) = told.split_once('\n').unwrap_or((&told, ""));
-            // A line end in a value would be the answer to another question.
+            // A line end in a value would forge another reply.
             format!("{oid}\n{kind}\n{}\n", units::printable(value))
         },
     )
 }
 
-struct State<'c> {
+struct CachedTree<'c> {
     control: &'c Control,
     tree: Option<(Instant, Tree)>,
 }
 
-impl State<'_> {
-    /// What there is now.
+impl CachedTree<'_> {
+    /// The current values.
     fn tree(&mut self) -> &Tree {
         let is_old = self.tree.as_ref().is_none_or(|(since, _)| since.elapsed() >= FRESH);
         if is_old {

@@ -1,4 +1,4 @@
-//! Values by their numbers, as `docs/SOFTROC-MIB.txt` names them.
+//! Values by OID, as defined in `docs/SOFTROC-MIB.txt`.
 
 use crate::control::{Control, within};
 use controller::{
@@ -10,14 +10,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Where all of it is: below the number for examples (RFC 5612), as notifications are.
+/// The root OID: below the number for examples (RFC 5612), as for notifications.
 const STATE: [u32; 9] = [1, 3, 6, 1, 4, 1, 32473, 1, 3];
 
 const VOLUMES: u32 = 10;
 const DRIVES: u32 = 11;
 const TASKS: u32 = 12;
 
-/// The number of a value.
+/// The OID of a value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Oid(Vec<u32>);
 
@@ -35,17 +35,17 @@ impl fmt::Display for Oid {
     }
 }
 
-/// All values, each as the daemon wants it: its type, and itself on the next line.
+/// All values, in the format of the daemon: the type, and the value on the next line.
 #[derive(Default)]
 pub struct Tree(BTreeMap<Oid, String>);
 
 impl Tree {
-    /// The value of that number.
+    /// The value of that OID.
     pub fn get(&self, oid: &Oid) -> Option<(Oid, String)> {
         self.0.get_key_value(oid).map(|(oid, value)| (oid.clone(), value.clone()))
     }
 
-    /// The first value behind that number.
+    /// The first value after that OID.
     pub fn next(&self, oid: &Oid) -> Option<(Oid, String)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let mut behind = self.0.range((Excluded(oid), Unbounded));
@@ -74,23 +74,23 @@ impl fmt::Display for Value<'_> {
             Value::Integer(number) => write!(f, "integer\n{number}"),
             Value::Gauge(number) => write!(f, "gauge\n{}", (*number).min(u32::MAX.into())),
             Value::Counter(number) => write!(f, "counter64\n{number}"),
-            // A line is a value.
+            // A value is one line.
             Value::Text(text) => write!(f, "string\n{}", text.replace(['\n', '\r'], " ")),
         }
     }
 }
 
-/// How long the controller may take for an answer: snmpd answers nobody meanwhile.
+/// The time limit of a reply of the controller: snmpd blocks meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks the controller. Where it does not answer, that is what there is to say.
+/// Requests the state of the controller. If it does not respond, that is the state.
 pub fn look(control: &Control) -> Tree {
     let mut tree = Tree::default();
     let ask = |command: Command| {
         within(PATIENCE, control.place(), move |place| control_api::client::call(place, &command))
     };
     let health = ask(Command::Health {});
-    // Who does not answer the one will not answer the other.
+    // Without this reply, do not wait for the next one.
     let metrics =
         if health.is_ok() { ask(Command::Metrics {}) } else { Ok(Reply::Done { notes: Vec::new() }) };
     match (health, metrics) {
@@ -101,7 +101,7 @@ pub fn look(control: &Control) -> Tree {
             metrics.tasks.iter().filter(|one| !one.state.is_over()).for_each(|one| task(&mut tree, one));
         }
         (Err(failure), _) | (_, Err(failure)) => unknown(&mut tree, &failure.to_string()),
-        _ => unknown(&mut tree, "the controller's answer is not what was asked; look at its log"),
+        _ => unknown(&mut tree, "unexpected answer of the controller; see its log"),
     }
     tree
 }
@@ -137,7 +137,7 @@ fn scalars(tree: &mut Tree, health: &HealthReport, metrics: &MetricsInfo) {
 
 fn volume(tree: &mut Tree, of: &VolumeMetrics) {
     let volume = &of.volume;
-    // One that came a moment ago has no number yet.
+    // A new volume has no number yet.
     let Some(row) = volume.number else { return };
     let state = match volume.state {
         VolumeState::Optimal => 1,
@@ -165,7 +165,7 @@ fn drive(tree: &mut Tree, of: &DriveMetrics) {
     let drive = &of.drive;
     let Some(numbers) = drive.numbers else { return };
     let row = numbers.device;
-    // The order is that of the list, which only grows.
+    // The order of the list is stable: it only grows.
     let state = DriveState::ALL.iter().position(|state| *state == drive.state).map_or(0, |at| at as i64 + 1);
     let health = drive.health.as_deref();
     let mut put = |column, value: Value<'_>| tree.column(DRIVES, row, column, value);
@@ -174,7 +174,7 @@ fn drive(tree: &mut Tree, of: &DriveMetrics) {
     put(4, Value::Text(drive.model.as_deref().unwrap_or_default()));
     put(5, Value::Text(drive.serial.as_deref().unwrap_or_default()));
     put(6, Value::Text(drive.volumes.first().map_or("", String::as_str)));
-    // As TruthValue has it: true is 1, false is 2.
+    // As in TruthValue: true is 1, false is 2.
     put(7, Value::Integer(if health.is_some_and(|health| health.warning.is_some()) { 1 } else { 2 }));
     put(8, Value::Gauge(drive.medium_errors));
     if let Some(celsius) = health.and_then(|health| health.temperature_c) {

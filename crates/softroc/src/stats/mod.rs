@@ -1,7 +1,7 @@
-//! What volumes and drives do now: `volume stats`, `drive stats`, `top`.
+//! The current load of volumes and drives: `volume stats`, `drive stats`, `top`.
 //!
-//! The controller tells what it counted and measured; two such answers with some time between them are rates. So all of it works over the
-//! network, too, and costs no drive an operation.
+//! Rates are differences of two samples of the controller's counters. So they work over the
+//! network, and cost no drive operations.
 
 mod past;
 mod rates;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time over which rates are taken, if nobody says another.
+/// The default sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a wait looks whether somebody has pressed Ctrl-C.
+/// The interval of the check for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// `softroc volume stats`.
@@ -37,9 +37,9 @@ pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcom
             metrics.volumes.iter().any(|one| one.volume.name == **name || one.volume.uuid == **name)
         };
         match names.iter().find(|name| !is_there(name)) {
-            Some(name) => Err(Failure::not_found(format!(
-                "there is no volume '{name}'; 'softroc volume list' lists those there are"
-            ))),
+            Some(name) => {
+                Err(Failure::not_found(format!("there is no volume '{name}'; see 'softroc volume list'")))
+            }
             None => Ok(()),
         }
     };
@@ -52,7 +52,7 @@ pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcom
         match json {
             true => told(
                 sampling,
-                &Told {
+                &RatesJson {
                     stats: "volumes",
                     seconds: rates.seconds,
                     volumes: Some(&rates.volumes),
@@ -81,9 +81,9 @@ pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome
             drives.any(|drive| is_it(name, &drive.name, &drive.volumes, drive.slot))
         };
         match names.iter().find(|name| !is_there(name)) {
-            Some(name) => Err(Failure::not_found(format!(
-                "there is no drive {name}; 'softroc drive list' lists those there are"
-            ))),
+            Some(name) => {
+                Err(Failure::not_found(format!("there is no drive {name}; see 'softroc drive list'")))
+            }
             None => Ok(()),
         }
     };
@@ -95,7 +95,7 @@ pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome
         match json {
             true => told(
                 sampling,
-                &Told { stats: "drives", seconds: rates.seconds, volumes: None, drives: Some(&drives) },
+                &RatesJson { stats: "drives", seconds: rates.seconds, volumes: None, drives: Some(&drives) },
             ),
             false => output::print(&view::drives(&drives)),
         }
@@ -104,7 +104,7 @@ pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome
 
 /// Rates as JSON.
 #[derive(Serialize)]
-struct Told<'r> {
+struct RatesJson<'r> {
     stats: &'static str,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,15 +113,15 @@ struct Told<'r> {
     drives: Option<&'r [&'r DriveRates]>,
 }
 
-/// One object, or one of several.
-fn told(sampling: &Sampling, told: &Told<'_>) -> Outcome {
+/// Prints one object, or one of several.
+fn told(sampling: &Sampling, told: &RatesJson<'_>) -> Outcome {
     match times(sampling) {
         Some(1) => output::json(told),
         _ => output::json_line(told),
     }
 }
 
-/// How many times rates are shown; `None`: until somebody ends it.
+/// The number of samples; `None`: unlimited.
 fn times(sampling: &Sampling) -> Option<u64> {
     sampling.count.or(sampling.interval.is_none().then_some(1))
 }
@@ -132,11 +132,11 @@ fn metrics(control: &Control) -> Outcome<MetricsInfo> {
         Reply::Metrics { .. } => {
             Err(Failure::failed("the controller is of an earlier version; restart it with this one"))
         }
-        _ => Err(Failure::failed("the controller's answer is no metrics; look at its log")),
+        _ => Err(Failure::failed("the controller's answer is not a metrics report; see its log")),
     }
 }
 
-/// Waits; whether nobody pressed Ctrl-C meanwhile.
+/// Waits; returns whether Ctrl-C was not pressed meanwhile.
 fn wait(time: Duration, interrupted: &AtomicBool) -> bool {
     let deadline = Instant::now() + time;
     while !interrupted.load(Ordering::Relaxed) {
@@ -149,7 +149,7 @@ fn wait(time: Duration, interrupted: &AtomicBool) -> bool {
     false
 }
 
-/// Shows rates as often as is asked.
+/// Shows the requested number of samples.
 fn sample(
     control: &Control,
     sampling: &Sampling,
@@ -175,7 +175,7 @@ fn sample(
 /// `softroc top`.
 pub fn top(control: &Control, top: &Top) -> Outcome {
     let sampling = &top.sampling;
-    // Before the terminal is another page: what is refused is said on this one.
+    // Before the screen changes, so that an error stays visible.
     let first = metrics(control)?;
     if sampling.output.json {
         return sample(
@@ -184,7 +184,7 @@ pub fn top(control: &Control, top: &Top) -> Outcome {
             |_| Ok(()),
             |rates, _| {
                 let drives: Vec<&DriveRates> = rates.drives.iter().collect();
-                let all = Told {
+                let all = RatesJson {
                     stats: "top",
                     seconds: rates.seconds,
                     volumes: Some(&rates.volumes),
@@ -208,17 +208,17 @@ pub fn top(control: &Control, top: &Top) -> Outcome {
 fn health(control: &Control) -> Outcome<HealthReport> {
     match control.ask(&Command::Health {})? {
         Reply::Health { health } => Ok(health),
-        _ => Err(Failure::failed("the controller's answer is no report of its health; look at its log")),
+        _ => Err(Failure::failed("the controller's answer is not a health report; see its log")),
     }
 }
 
-/// Until a key or a signal ends it; a controller that is gone for a while is waited for.
+/// Runs until a key or a signal; waits while the controller does not respond.
 fn on_screen(control: &Control, sampling: &Sampling, screen: &Screen, first: MetricsInfo) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&interrupted)?;
     let mut before = first;
     let mut left = sampling.count;
-    screen.show("softroc top: rates follow in a moment. 'q' ends it.")?;
+    screen.show("softroc top: waiting for the first rates. Press 'q' to quit.")?;
     while left != Some(0) && !interrupted.load(Ordering::Relaxed) {
         let is_over = || interrupted.load(Ordering::Relaxed);
         if screen.wait_for_end(sampling.interval.unwrap_or(INTERVAL), is_over)? {
@@ -233,7 +233,7 @@ fn on_screen(control: &Control, sampling: &Sampling, screen: &Screen, first: Met
                 }
                 before = after;
             }
-            Err(failure) => screen.show(&format!("{failure}\nIt is waited for. 'q' ends it."))?,
+            Err(failure) => screen.show(&format!("{failure}\nWaiting for it. Press 'q' to quit."))?,
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What volumes and drives did: `volume stats --since`, `drive stats --since`.
+//! The history of volumes and drives: `volume stats --since`, `drive stats --since`.
 
 use crate::cli::StatsSpan;
 use crate::control::Control;
@@ -10,7 +10,7 @@ use history::{Figures, Series};
 use std::time::Duration;
 use storagebench::duration_text;
 
-/// Parts of the history of one, if nobody says another number.
+/// The default number of intervals of a history.
 const POINTS: u64 = 24;
 
 /// `volume stats --since`.
@@ -56,7 +56,7 @@ fn show(
     output::print(&text(one, &reply, names.len() == 1 || stats.points.is_some()))
 }
 
-/// Several answers about one each, as one about all of them.
+/// Several replies about one object each, merged into one.
 fn joined(replies: Vec<HistoryReply>) -> Option<HistoryReply> {
     replies.into_iter().reduce(|all, more| {
         let HistoryReply::History { from_unix_s, to_unix_s, step_s, mut volumes, mut drives } = all;
@@ -70,7 +70,7 @@ fn joined(replies: Vec<HistoryReply>) -> Option<HistoryReply> {
 const HEADERS: [&str; 9] =
     ["IOPS", "MiB/s", "mean", "p50", "p99", "queue", "hits/s", "temperature", "covered"];
 
-/// A line for each; of one, a line for each part before it.
+/// A row for each object; for one object, also its intervals.
 fn text(one: &str, reply: &Option<HistoryReply>, with_points: bool) -> String {
     let Some(HistoryReply::History { from_unix_s, to_unix_s, step_s, volumes, drives }) = reply else {
         return format!("No {one} has a history yet.");
@@ -81,7 +81,7 @@ fn text(one: &str, reply: &Option<HistoryReply>, with_points: bool) -> String {
     }
     let mut text = format!("From {} to {}", render::date(*from_unix_s), render::date(*to_unix_s));
     if with_points {
-        text.push_str(&format!(", in parts of {}", span(*step_s as f64)));
+        text.push_str(&format!(", in intervals of {}", span(*step_s as f64)));
     }
     text.push_str(":\n");
     if with_points {
@@ -127,7 +127,7 @@ fn row(first: String, figures: &Figures) -> Vec<String> {
     ]
 }
 
-/// A long time, in the unit that suits it.
+/// A long time in a suitable unit.
 fn span(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 600.0 => format!("{seconds:.0} s"),

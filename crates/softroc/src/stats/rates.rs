@@ -1,12 +1,12 @@
-//! What was done between two moments, from the counters and histograms that `/metrics` tells.
+//! Rates between two samples, from the counters and histograms of `/metrics`.
 //!
-//! A percentile lies in a bucket of a histogram; where in it is not known, and it is taken to lie as if the times were spread evenly
-//! over the bucket. That is what `histogram_quantile` of Prometheus does, so that a dashboard shows the same.
+//! A percentile lies in a bucket of a histogram; its position there is interpolated linearly.
+//! Prometheus' `histogram_quantile` does the same, so that a dashboard shows the same values.
 
 use controller::{CacheInfo, DriveMetrics, DriveState, MetricsInfo, VolumeMetrics, VolumeState, WorkInfo};
 use serde::Serialize;
 
-/// What was done between two moments.
+/// Rates between two samples.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rates {
     /// The time between them.
@@ -17,56 +17,57 @@ pub struct Rates {
     pub drives: Vec<DriveRates>,
 }
 
-/// What hosts asked of a volume.
+/// The host I/O of a volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct VolumeRates {
     /// Its name.
     pub volume: String,
     /// Its UUID.
     pub uuid: String,
-    /// How it is.
+    /// Its state.
     pub state: VolumeState,
     /// Connections of hosts.
     pub hosts: usize,
-    /// What was asked of it.
+    /// Its I/O.
     #[serde(flatten)]
     pub work: WorkRates,
-    /// What the cache did.
+    /// Its cache activity.
     pub cache: CacheRates,
 }
 
-/// What was asked of a drive: by hosts, by tasks, and for its metadata.
+/// The I/O of a drive: for hosts, tasks and metadata.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveRates {
     /// Its name.
     pub drive: String,
-    /// What it is to the controller.
+    /// Its state in the controller.
     pub state: DriveState,
     /// The volumes on it.
     pub volumes: Vec<String>,
-    /// Its place in its array.
+    /// Its slot in its array.
     pub slot: Option<u16>,
-    /// What it told of its temperature when it was asked last.
+    /// Its temperature at the last query.
     pub temperature_c: Option<i32>,
-    /// What was asked of it.
+    /// Its I/O.
     #[serde(flatten)]
     pub work: WorkRates,
 }
 
-/// What was asked.
+/// I/O rates.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct WorkRates {
-    /// Operations that are under way at the end.
+    /// Outstanding operations at the end.
     pub outstanding: u64,
-    /// How many were under way on average: the time that those took which ended, over the time that passed.
+    /// The mean number of outstanding operations: the total latency of completed ones divided by
+    /// the elapsed time.
     pub queue: f64,
     /// Operations that failed.
     pub failed_per_s: f64,
     /// Reads.
     pub read: OperationRates,
-    /// Writes, zeroes included.
+    /// Writes, including write zeroes.
     pub write: OperationRates,
-    /// Space that was given up.
+    /// Trims.
     pub trim: OperationRates,
     /// Flushes.
     pub flush: OperationRates,
@@ -75,55 +76,55 @@ pub struct WorkRates {
 /// Operations of one kind.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct OperationRates {
-    /// How many ended.
+    /// Completed operations.
     pub per_s: f64,
-    /// Bytes that they were about.
+    /// Their bytes.
     pub bytes_per_s: f64,
-    /// How long they took; `None`: none ended.
+    /// Their latency; `None`: none completed.
     pub latency: Option<Latency>,
 }
 
-/// How long operations took, in microseconds.
+/// Latencies of operations, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Latency {
-    /// On average.
+    /// The mean.
     pub mean_us: f64,
-    /// Half of them no longer than this.
+    /// The median.
     pub p50_us: f64,
-    /// 95 of 100.
+    /// The 95th percentile.
     pub p95_us: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1000.
+    /// The 99.9th percentile.
     pub p999_us: f64,
 }
 
-/// What the cache has of a volume, and did.
+/// The cache use of a volume.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct CacheRates {
-    /// What hosts were told is written, and the drives do not have yet.
+    /// Acknowledged data that is not on the drives yet.
     pub dirty_bytes: u64,
-    /// What of that could not be written.
+    /// Preserved cache: dirty data that could not be written.
     pub pinned_bytes: u64,
-    /// What is kept of what the drives hold too.
+    /// Cached data that is also on the drives.
     pub clean_bytes: u64,
-    /// Reads of a stripe of which the cache had a part, or all.
+    /// Reads of a stripe that found all or part of it in the cache.
     pub hits_per_s: f64,
-    /// Writes to a stripe that were answered from the cache.
+    /// Writes to a stripe that were acknowledged from the cache.
     pub absorbed_per_s: f64,
     /// Destages.
     pub destages_per_s: f64,
-    /// What was read ahead of hosts and asked for then.
+    /// Read-ahead data that hosts then read.
     pub ahead_used_bytes_per_s: f64,
-    /// What was read ahead of hosts and given up.
+    /// Read-ahead data that was discarded unused.
     pub ahead_wasted_bytes_per_s: f64,
 }
 
-/// What does not tell of any time between: the controller was started anew, or both are of one moment.
+/// No elapsed time: the controller was restarted, or both samples have the same time.
 pub struct NoTime;
 
 impl Rates {
-    /// What was done from one moment to a later one.
+    /// The rates between an earlier and a later sample.
     pub fn between(before: &MetricsInfo, after: &MetricsInfo) -> Result<Rates, NoTime> {
         let is_same = before.controller.started_unix_s == after.controller.started_unix_s
             && before.controller.serial == after.controller.serial;
@@ -134,7 +135,7 @@ impl Rates {
             span.volume(then, now)
         };
         let drive = |now: &DriveMetrics| {
-            // What is counted is the drive's, whichever array it joins or leaves meanwhile.
+            // The counters belong to the drive, in any array.
             let is_it = |then: &&DriveMetrics| then.drive.name == now.drive.name;
             span.drive(before.drives.iter().find(is_it), now)
         };
@@ -146,7 +147,7 @@ impl Rates {
     }
 }
 
-/// The time between, and the bounds of all histograms.
+/// The elapsed time, and the bounds of all histograms.
 struct Span<'b> {
     seconds: f64,
     bounds_ns: &'b [u64],
@@ -154,7 +155,7 @@ struct Span<'b> {
 
 impl Span<'_> {
     fn per_s(&self, before: u64, after: u64) -> f64 {
-        // What began anew in between counts from there.
+        // A counter that restarted in between counts from zero.
         let more = if after < before { after } else { after - before };
         more as f64 / self.seconds
     }
@@ -203,7 +204,7 @@ impl Span<'_> {
         let (mut busy_ns, mut failed) = (0_u64, 0_u64);
         for now in after {
             let then = before.iter().find(|then| then.operation == now.operation).unwrap_or(&none);
-            // A drive that was opened anew counts anew.
+            // A reopened drive counts from zero.
             let then = if now.completed < then.completed { &none } else { then };
             busy_ns += now.time_ns.saturating_sub(then.time_ns);
             failed += now.failed.saturating_sub(then.failed);
@@ -242,7 +243,8 @@ impl Span<'_> {
     }
 }
 
-/// The time within which a share of the operations ended, in microseconds. What took longer than the last bound counts as that bound.
+/// The latency below which a share of the operations completed, in microseconds. Longer latencies
+/// than the last bound count as that bound.
 fn percentile_us(bounds_ns: &[u64], counts: &[u64], share: f64) -> f64 {
     let all: u64 = counts.iter().sum();
     let rank = share * all as f64;

@@ -1,4 +1,4 @@
-//! The whole of a terminal, for as long as something is shown on it; it is as it was afterwards.
+//! The alternate screen of a terminal, restored afterwards.
 
 use crate::failure::{Failure, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,9 +10,9 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use std::time::{Duration, Instant};
 use units::printable_lines;
 
-/// Another page of the terminal, without a cursor.
+/// Enters the alternate screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-/// The page that was there, with its cursor.
+/// Returns to the main screen, with its cursor.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// See the [module](self).
@@ -21,17 +21,17 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal; `None`: standard input or output is none.
+    /// Takes the terminal; `None`: standard input or output is not a terminal.
     ///
     /// # Errors
-    /// When it cannot be set as it has to be.
+    /// If its mode cannot be set.
     pub fn take() -> Outcome<Option<Screen>> {
         if !stdin().is_terminal() || !stdout().is_terminal() {
             return Ok(None);
         }
         let before = tcgetattr(stdin()).map_err(failed)?;
         let mut keys = before.clone();
-        // Keys come as they are pressed, and are not shown. Ctrl-C stays a signal.
+        // Keys arrive at once and without echo. Ctrl-C stays a signal.
         keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         keys.special_codes[SpecialCodeIndex::VMIN] = 0;
         keys.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -41,22 +41,22 @@ impl Screen {
         Ok(Some(screen))
     }
 
-    /// Shows a text: as much of it as there is room for.
+    /// Shows as much of a text as fits.
     pub fn show(&self, text: &str) -> Outcome {
         let (rows, columns) = size();
         let mut page = String::from("\x1b[H");
-        // The control sequences of this page are its own alone.
+        // Filtered: only this module sends control sequences.
         for line in printable_lines(text).lines().take(rows) {
             page.extend(line.chars().take(columns));
             page.push_str("\x1b[K\r\n");
         }
-        // The last line end would move the page up.
+        // The last line end would scroll the screen.
         page.truncate(page.len().saturating_sub(2));
         page.push_str("\x1b[J");
         write(&page)
     }
 
-    /// Waits so long, or until a key is pressed that ends it: whether one was.
+    /// Waits for a time, or until a key that ends the view; returns whether one was pressed.
     pub fn wait_for_end(&self, time: Duration, is_over: impl Fn() -> bool) -> Outcome<bool> {
         let deadline = Instant::now() + time;
         loop {
@@ -73,7 +73,7 @@ impl Screen {
             }
             let mut keys = [0; 16];
             let read = rustix::io::read(&input, &mut keys).map_err(failed)?;
-            // A terminal that is gone has nothing to read, for ever.
+            // A closed terminal returns end of file permanently.
             if read == 0 || keys[..read].iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4)) {
                 return Ok(true);
             }
@@ -83,7 +83,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs no care.
+        // Errors of a closed terminal are ignored.
         let _ = write(LEAVE);
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
     }

@@ -7,7 +7,7 @@ use controller::{HealthReport, MetricsInfo, TaskState};
 use storagebench::duration_text;
 use units::{ByteCount, counted};
 
-/// A line for each volume.
+/// A row for each volume.
 pub fn volumes(volumes: &[VolumeRates]) -> String {
     let row = |of: &VolumeRates| {
         let cache = &of.cache;
@@ -28,7 +28,7 @@ pub fn volumes(volumes: &[VolumeRates]) -> String {
     table(&headers, &rows, &numeric(headers.len()))
 }
 
-/// A line for each drive.
+/// A row for each drive.
 pub fn drives(drives: &[&DriveRates]) -> String {
     let row = |of: &&DriveRates| {
         let place = of.volumes.first().zip(of.slot).map(|(volume, slot)| format!("{volume}:{slot}"));
@@ -48,7 +48,7 @@ pub fn drives(drives: &[&DriveRates]) -> String {
     table(&headers, &rows, &numeric(headers.len()))
 }
 
-/// All of it: how all is, volumes, tasks, drives with the busiest first.
+/// The view of `top`: health, volumes, tasks, and drives ordered by load.
 pub fn top(health: Option<&HealthReport>, metrics: &MetricsInfo, rates: &Rates) -> String {
     let now = crate::machine::unix_time();
     let of = &metrics.controller;
@@ -91,7 +91,7 @@ fn operation(of: &OperationRates) -> [String; 4] {
     [count(of.per_s), rate(of.bytes_per_s), time(|latency| latency.mean_us), time(|latency| latency.p99_us)]
 }
 
-/// Columns with names first, then those with numbers.
+/// Columns with names first, then numeric ones.
 fn numeric(columns: usize) -> Vec<bool> {
     (0..columns).map(|column| column >= 2).collect()
 }
@@ -105,7 +105,7 @@ fn queue(average: f64) -> String {
 }
 
 fn rate(bytes_per_s: f64) -> String {
-    // In whole units: the digits behind are chance.
+    // Whole units: further digits are noise.
     let mib = bytes_per_s / f64::from(1 << 20);
     match mib {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! `softroc storcli`, and the same where the program is called by the name of such a tool.
+//! `softroc storcli`, also under the names of StorCLI and PercCLI.
 
 mod surroundings;
 
@@ -13,18 +13,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use storcli::{Machine, Program};
 
-/// The names under which the program is StorCLI, and those under which it is PercCLI.
+/// The program names of StorCLI, and those of PercCLI.
 const STORCLI: [&str; 2] = ["storcli64", "storcli"];
 const PERCCLI: [&str; 2] = ["perccli64", "perccli"];
 
-/// Which program that is, by the name it was called by.
+/// The program with that name.
 fn called(name: &OsString) -> Option<Program> {
     let name = Path::new(name).file_name()?.to_str()?;
     let is = |names: [&str; 2]| names.contains(&name);
     if is(STORCLI) { Some(Program::StorCli) } else { is(PERCCLI).then_some(Program::PercCli) }
 }
 
-/// The command line as one of `softroc storcli`, if it is one by the name of the program or already; as it is otherwise.
+/// The command line as one of `softroc storcli`, if the program name or the command selects it;
+/// otherwise unchanged.
 pub fn as_command(arguments: Vec<OsString>) -> Result<Vec<OsString>, Vec<OsString>> {
     let is_called = arguments.first().and_then(called).is_some();
     if !is_called {
@@ -35,22 +36,22 @@ pub fn as_command(arguments: Vec<OsString>) -> Result<Vec<OsString>, Vec<OsStrin
     Ok(["softroc", "storcli", "--"].map(OsString::from).into_iter().chain(words).collect())
 }
 
-/// Carries out words of StorCLI, prints the answer, and gives its exit code.
+/// Runs a StorCLI command, prints its output, and returns its exit code.
 pub fn run(control: &Control, words: &[String]) -> ExitCode {
     let program = std::env::args_os().next().as_ref().and_then(called).unwrap_or(Program::StorCli);
-    let answer = storcli::run(words, &surroundings::look(program), &mut Here { control });
+    let answer = storcli::run(words, &surroundings::look(program), &mut ThisHost { control });
     match output::print(&answer.text) {
         Ok(()) => ExitCode::from(answer.code),
         Err(failure) => failure.report(false),
     }
 }
 
-/// This machine, with its controller.
-struct Here<'a> {
+/// This machine and its controller.
+struct ThisHost<'a> {
     control: &'a Control,
 }
 
-impl Machine for Here<'_> {
+impl Machine for ThisHost<'_> {
     fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
         control_api::client::call(self.control.place(), command)
     }
@@ -79,14 +80,14 @@ impl Machine for Here<'_> {
         else {
             return Err(unexpected());
         };
-        // What the file does not have stays, and is no failure.
+        // Objects that are missing in the file stay, without an error.
         let is_left = |one: &&Difference| one.failure.is_some() || one.stays.is_some() && one.file.is_some();
         Ok(differences.iter().filter(is_left).map(|one| render::config::line(one, false)).collect())
     }
 }
 
 fn unexpected() -> controller::Error {
-    controller::Error::new(ErrorKind::Failed, "the controller answered something else; look at its log")
+    controller::Error::new(ErrorKind::Failed, "unexpected answer of the controller; see its log")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What this machine is, as far as StorCLI's answers tell it.
+//! Facts about this machine in the output of StorCLI.
 
 use crate::machine;
 use std::fs::{read_dir, read_to_string};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use storcli::{Program, Surroundings};
 
-/// Looks at the machine.
+/// Collects the facts.
 pub fn look(program: Program) -> Surroundings {
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Surroundings {
@@ -20,7 +20,7 @@ pub fn look(program: Program) -> Surroundings {
     }
 }
 
-/// The folders in a folder, in order.
+/// The subfolders of a folder, in order.
 fn folders(of: &Path) -> Vec<PathBuf> {
     let entries = read_dir(of).into_iter().flatten().filter_map(Result::ok);
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -32,7 +32,8 @@ fn number(file: &Path) -> Option<u64> {
     read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// How hot the processor is, as its own sensor tells (`Documentation/hwmon/sysfs-interface` of the kernel).
+/// The processor temperature from its own sensor (`Documentation/hwmon/sysfs-interface` of the
+/// kernel).
 fn temperature(sensors: &Path) -> Option<i64> {
     const OF_PROCESSORS: [&str; 4] = ["coretemp", "k10temp", "zenpower", "cpu_thermal"];
     let is_of_processor = |folder: &PathBuf| {
@@ -44,7 +45,8 @@ fn temperature(sensors: &Path) -> Option<i64> {
     i64::try_from(thousandths / 1000).ok()
 }
 
-/// Errors of memory that were corrected, and that were not, of all memory controllers (`Documentation/ABI/testing/sysfs-devices-edac`).
+/// Corrected and uncorrected memory errors of all memory controllers
+/// (`Documentation/ABI/testing/sysfs-devices-edac`).
 fn memory_errors(controllers: &Path) -> (u64, u64) {
     let sum = |file: &str| folders(controllers).iter().filter_map(|folder| number(&folder.join(file))).sum();
     (sum("ce_count"), sum("ue_count"))

@@ -1,25 +1,25 @@
-//! A tar archive (POSIX ustar) that is compressed with gzip: text files alone, with short names.
+//! A gzip-compressed tar archive (POSIX ustar): only text files with short names.
 
 use crate::failure::{Failure, Outcome};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// The unit of an archive.
+/// The block size of an archive.
 const BLOCK: usize = 512;
 
 /// A file of the archive.
 pub struct File {
     /// Its path in the archive, of at most 100 bytes.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub text: String,
 }
 
-/// The archive. `mtime_unix_s`: when all files were made.
+/// The archive. `mtime_unix_s`: the time of all files.
 ///
 /// # Errors
-/// When a name is too long.
+/// If a name is too long.
 pub fn archive(files: &[File], mtime_unix_s: u64) -> Outcome<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     let failed = |error: std::io::Error| Failure::failed(format!("cannot compress the archive: {error}"));

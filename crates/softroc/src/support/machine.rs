@@ -1,4 +1,4 @@
-//! What the machine is, what the daemon's process is, and what it logged.
+//! Facts about the machine, the daemon's process, and its log.
 
 use super::archive::File;
 use crate::control::Control;
@@ -9,10 +9,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The most of a log that is taken: its end.
+/// The largest part of a log, taken from its end.
 const LONGEST_LOG: u64 = 2 << 20;
 
-/// Files of the kernel and the system that are taken as they are.
+/// Files of the kernel and the system, copied unchanged.
 const SYSTEM: [&str; 6] = [
     "/etc/os-release",
     "/proc/version",
@@ -22,7 +22,7 @@ const SYSTEM: [&str; 6] = [
     "/proc/loadavg",
 ];
 
-/// What is told of each block device, below its folder in `/sys/block`.
+/// Facts of each block device, below its folder in `/sys/block`.
 const OF_DEVICES: [&str; 13] = [
     "size",
     "ro",
@@ -39,7 +39,7 @@ const OF_DEVICES: [&str; 13] = [
     "queue/write_cache",
 ];
 
-/// What this machine is and has.
+/// Facts about this machine.
 pub fn files() -> Vec<File> {
     let mut text: String =
         machine::describe().iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
@@ -74,7 +74,7 @@ fn block_devices() -> String {
     text
 }
 
-/// The daemon's process, by its control socket, and what it logged.
+/// The daemon's process, found by its control socket, and its log.
 pub fn daemon(control: &Control) -> Vec<File> {
     let mut files: Vec<File> = journal().into_iter().collect();
     let Place::Socket(socket) = control.place() else { return files };
@@ -84,7 +84,7 @@ pub fn daemon(control: &Control) -> Vec<File> {
             files.push(File { name: format!("daemon/{what}.txt"), text: text.replace('\0', " ") });
         }
     }
-    // Where it does not log to the journal, its standard error may be a file.
+    // Without the journal, standard error may be a file.
     let stderr = std::fs::read_link(format!("/proc/{pid}/fd/2")).ok().filter(|path| path.is_file());
     if let Some(text) = stderr.and_then(|path| end_of(&path)) {
         files.push(File { name: "log/standard-error.txt".into(), text });
@@ -92,10 +92,11 @@ pub fn daemon(control: &Control) -> Vec<File> {
     files
 }
 
-/// Who listens at a socket, if that user is trusted: what a process of another one shows is theirs to choose.
+/// The process that listens at a socket, if its user is trusted: another user controls what its
+/// process shows.
 fn process_of(socket: &LocalSocket) -> Option<u32> {
     let stream = std::os::unix::net::UnixStream::connect(&socket.path).ok()?;
-    // One in another namespace cannot be seen from here.
+    // A socket in another namespace is not visible.
     let address = platform::Address::Unix(socket.path.display().to_string());
     let process = platform_linux::unix_peer(&stream.into(), &address).process?;
     socket.trusts(process.uid).then_some(process.pid)
@@ -117,7 +118,7 @@ fn end_of(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What systemd's journal has of the service.
+/// The service's entries in the systemd journal.
 fn journal() -> Option<File> {
     let mut journalctl = Command::new("journalctl");
     journalctl.args([

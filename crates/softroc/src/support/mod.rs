@@ -1,6 +1,7 @@
-//! `softroc support`: one file for whoever helps. Data of hosts is not read for it, and there is no secret in it (`scrub.rs`).
+//! `softroc support`: the support bundle, without host data and secrets (`scrub.rs`).
 //!
-//! It is also written where no controller answers: that is when help is needed most. What cannot be had says why.
+//! It also works without a running controller, when support is needed most. Missing parts state
+//! their reason.
 
 mod archive;
 mod machine;
@@ -23,13 +24,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::counted;
 
-/// How long the controller may take for an answer.
+/// The time limit of a reply of the controller.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A link is refused (`open(2)`).
+/// Refuses links (`open(2)`).
 const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
-/// What the state folder has that is taken as it is: no file of these is meant to hold a secret.
+/// Files of the state folder that are copied unchanged: none of them should contain secrets.
 const KEPT: [&str; 13] = [
     "alarm.toml",
     "arrays.toml",
@@ -46,10 +47,10 @@ const KEPT: [&str; 13] = [
     "tasks.json",
 ];
 
-/// What it has that holds secrets: it is read to know what must not be in the file.
+/// Files with secrets: they are read to remove their contents from all other texts.
 const SECRET: [&str; 3] = ["accounts.json", "notifications.json", "subscriptions.json"];
 
-/// What is asked, and what its answer is called.
+/// The commands to the controller, and the names of their replies.
 fn questions() -> [(&'static str, Command); 12] {
     [
         ("info", Command::Info {}),
@@ -67,7 +68,7 @@ fn questions() -> [(&'static str, Command); 12] {
     ]
 }
 
-/// Writes the file.
+/// Writes the bundle.
 pub fn run(control: &Control, support: &Support) -> Outcome {
     let now = crate::machine::unix_time();
     let is_here = matches!(control.place(), Place::Socket(_));
@@ -97,7 +98,8 @@ pub fn run(control: &Control, support: &Support) -> Outcome {
         true => output::json(&json!({ "file": path, "bytes": bytes.len(), "files": names })),
         false => {
             let mut text = format!(
-                "{} with {}. Neither data nor secrets are in it; 'tar xzOf {} | less' shows all of it.",
+                "{} with {}. It contains no data and no secrets; 'tar xzOf {} | less' shows \
+                 everything.",
                 path.display(),
                 counted(files.len(), "file"),
                 path.display()
@@ -116,21 +118,21 @@ fn default_name(now: u64) -> PathBuf {
     PathBuf::from(format!("softroc-support-{}-{day}-{time}.tar.gz", crate::machine::host()))
 }
 
-/// For this user alone: names and serial numbers are in it. A link of that name is not followed.
+/// Only for this user: it contains names and serial numbers. A link of that name is not followed.
 fn write(path: &Path, bytes: &[u8]) -> Outcome {
     let failed = |error: std::io::Error| {
         let path = path.display();
-        Failure::failed(format!("cannot write {path}: {error}; name another file with --file"))
+        Failure::failed(format!("cannot write {path}: {error}; give another file with --file"))
     };
     let mut open = std::fs::OpenOptions::new();
     open.write(true).create(true).truncate(true).mode(0o600).custom_flags(NOFOLLOW);
     let mut file = open.open(path).map_err(failed)?;
-    // The mode is that of a file that was not there before.
+    // The mode given to open applies only to new files.
     file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
-/// What the controller answers; why nobody does, where that is so.
+/// The replies of the controller, or the reason why it does not respond.
 fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) -> Option<Failure> {
     let place = control.place();
     for (name, question) in questions() {
@@ -142,12 +144,12 @@ fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) ->
                 }
                 files.push(answer(name, &reply));
             }
-            // Who does not answer this will not answer the rest.
+            // A controller that does not answer this will not answer the rest.
             Err(failure) if name == "info" => return Some(failure),
             Err(failure) => files.push(answer(name, &failure.as_json())),
         }
     }
-    // Whoever may not see them has their names from events alone.
+    // Without permission for this list, account names come only from events.
     let accounts = |place: &Place| control_api::client::access(place, "GET", "/v1/accounts", None);
     if let Ok(AccessReply::Accounts { accounts }) = within(PATIENCE, place, accounts) {
         accounts.iter().for_each(|account| scrubber.name(&account.name));
@@ -165,7 +167,7 @@ fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) ->
     None
 }
 
-/// A channel without who gets its messages, and who signs in for it.
+/// A channel without its recipients and its user name.
 fn without_people(channel: &control_api::ChannelInfo) -> Value {
     let mut told = serde_json::to_value(channel).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
@@ -181,7 +183,7 @@ fn answer(name: &str, answer: &impl serde::Serialize) -> File {
     File { name: format!("answers/{name}.json"), text }
 }
 
-/// The names of accounts that an event tells of.
+/// Takes the account names from an event.
 fn named(event: &Event, scrubber: &mut Scrubber) {
     if let Some(by) = event.by.as_ref().filter(|by| matches!(by.origin, Origin::Network { .. })) {
         scrubber.name(&by.user);
@@ -191,11 +193,11 @@ fn named(event: &Event, scrubber: &mut Scrubber) {
     }
 }
 
-/// What the state folder has: a list of all of it, and what is no secret.
+/// The state folder: a list of all files, and the contents of those without secrets.
 fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
-    // Links are not followed: a folder of another user could have this one read what it points to.
+    // Links are not followed: another user's folder could expose files of this user.
     let files_of = StateFolder::new(folder);
-    // What earlier versions of them hold is secret, too.
+    // Secrets in earlier versions of these files are removed too.
     let versions = SECRET.iter().flat_map(|name| {
         let aside = (1..=8).map(move |number| format!("{name}.unreadable-{number}"));
         [(*name).to_owned(), format!("{name}.previous")].into_iter().chain(aside)
@@ -204,7 +206,7 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
         if let Ok(Some(bytes)) = files_of.read(&name) {
             let kept: Value = serde_json::from_slice(controller::document(&bytes)).unwrap_or_default();
             secrets_in(&kept, scrubber);
-            // Names of accounts are keys there.
+            // The keys are account names.
             if let Some(accounts) = kept["accounts"].as_object() {
                 accounts.keys().for_each(|account| scrubber.name(account));
             }
@@ -213,7 +215,7 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
     if let Ok(password) = std::fs::read_to_string(folder.join("first-password")) {
         scrubber.secret(password.trim_end());
     }
-    // Also of accounts that are no more, and where nobody answers.
+    // Also for removed accounts, and without a running controller.
     for name in ["events.jsonl", "events.2.jsonl"] {
         let events = files_of.read(name).ok().flatten().map(|bytes| machine::end_of_text(&bytes));
         let events = events.unwrap_or_default();
@@ -232,16 +234,16 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
     files
 }
 
-/// No key is shorter.
+/// The shortest length of a key.
 const SHORTEST_KEY: usize = 12;
 
-/// Fields of these files that hold no secret; what is in all others is one.
+/// Fields without secrets; all other fields contain secrets.
 const OPEN: [&str; 7] = ["severity", "codes", "code", "quiet", "role", "id", "trust"];
 
-/// Fields whose texts are people, or words that may stand anywhere: they are taken out where they stand as a whole.
+/// Fields with persons or common words: only whole words are replaced.
 const PEOPLE: [&str; 4] = ["to", "from", "user", "context"];
 
-/// Takes note of every text in a file that holds secrets, by its field.
+/// Registers every text of a file with secrets, by its field.
 fn secrets_in(kept: &Value, scrubber: &mut Scrubber) {
     match kept {
         Value::Array(all) => all.iter().for_each(|one| secrets_in(one, scrubber)),
@@ -266,8 +268,8 @@ fn secrets_in(kept: &Value, scrubber: &mut Scrubber) {
     }
 }
 
-/// What stands in a web address behind its host is often a key. What is short is a word that may stand anywhere; as a part of an address
-/// it goes all the same.
+/// The part behind the host of a web address is often a key. Short words may occur anywhere; as
+/// part of an address they are still removed.
 fn address(address: &str, scrubber: &mut Scrubber) {
     let web = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     if let Some((_, path)) = web.and_then(|rest| rest.split_once('/'))
@@ -277,7 +279,7 @@ fn address(address: &str, scrubber: &mut Scrubber) {
     }
 }
 
-/// Names, sizes, permissions and times of what is in a folder.
+/// Names, sizes, permissions and times of the files in a folder.
 fn list(folder: &Path) -> String {
     let mut lines: Vec<String> = std::fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| line(&entry.ok()?)).collect())
@@ -298,9 +300,11 @@ fn readme(files: &[File], now: u64, silent: Option<&Failure>) -> String {
     let silent = silent.map_or_else(String::new, |failure| format!("\nNo controller answered: {failure}\n"));
     format!(
         "Written by 'softroc support' {} on {}, {}.\n{silent}\n\
-         In it: what the controller answers (answers), what it keeps (state), its process (daemon), its log, and the machine.\n\
-         Not in it: data of hosts, passwords, tokens, keys, communities, accounts, who gets notifications. Where one of these stood\n\
-         in a text, there is '{}' or 'account-N'; of web addresses the host alone is told.\n\n{}\n",
+         Contents: replies of the controller (answers), its state folder (state), its process (daemon),\n\
+         its log, and the machine.\n\
+         Left out: data of hosts, passwords, tokens, keys, communities, accounts, recipients of\n\
+         notifications. Texts have '{}' or 'account-N' in their place; web addresses are shortened to\n\
+         the host.\n\n{}\n",
         env!("CARGO_PKG_VERSION"),
         crate::machine::host(),
         render::date(now),

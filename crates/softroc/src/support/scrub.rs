@@ -1,21 +1,22 @@
-//! What must not be in a file for whoever helps is taken out of every text that goes into it.
+//! Removes secrets from every text of a support bundle.
 //!
-//! Nothing is put in that is meant to hold a secret: this is for secrets that strayed. Secrets and names that the state folder knows are
-//! looked for by themselves; of every web address the part behind the host goes, since it is often a key; of every address the user and
-//! the password; of every line that shows a password the rest.
+//! The bundle contains no file for secrets; this removes secrets that strayed into other texts.
+//! Secrets and names of the state folder are replaced wherever they occur. Web addresses lose the
+//! part behind the host, which is often a key; all addresses lose user and password; lines that
+//! show a password lose the rest.
 
 use std::collections::BTreeSet;
 
-/// What stands where something was taken out.
+/// The replacement text.
 pub const LEFT_OUT: &str = "[left out]";
 
-/// What is shorter is no secret, and would be found in every text.
+/// Shorter texts are no secrets, and would match everywhere.
 const SHORTEST: usize = 4;
 
-/// Names that are shorter are looked for in quotes alone.
+/// Shorter names are replaced only in quotes.
 const SHORTEST_NAME: usize = 3;
 
-/// What is known to have to go.
+/// The texts to remove.
 #[derive(Default)]
 pub struct Scrubber {
     secrets: BTreeSet<String>,
@@ -28,30 +29,30 @@ impl Scrubber {
     pub fn secret(&mut self, secret: &str) {
         if secret.len() >= SHORTEST {
             self.secrets.insert(secret.to_owned());
-            // As it stands within JSON.
+            // Also in the escaped form of JSON.
             let escaped = serde_json::Value::from(secret).to_string();
             self.secrets.insert(escaped.trim_matches('"').to_owned());
         }
     }
 
-    /// The name of an account. It is called `account-1` and so on.
+    /// The name of an account, which becomes `account-1` and so on.
     pub fn name(&mut self, name: &str) {
         if !name.is_empty() {
             self.names.insert(name.to_owned());
         }
     }
 
-    /// Somebody's address, or a word that somebody chose: it goes where it stands as a whole.
+    /// A person's address, or a word chosen by a user: replaced only as a whole word.
     pub fn person(&mut self, word: &str) {
         if word.len() >= SHORTEST {
             self.people.insert(word.to_owned());
         }
     }
 
-    /// A text without any of it.
+    /// A text without secrets.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // The longest first: one may be a part of another.
+        // The longest first: one may be part of another.
         let mut secrets: Vec<&String> = self.secrets.iter().collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in secrets {
@@ -68,12 +69,12 @@ impl Scrubber {
     }
 }
 
-/// Whether a letter can be in the middle of a name.
+/// Whether a letter may be inside a name.
 fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')
 }
 
-/// The text with a name replaced where it stands as a whole.
+/// The text with a name replaced as a whole word.
 fn without_name(text: &str, name: &str, instead: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -84,7 +85,7 @@ fn without_name(text: &str, name: &str, instead: &str) -> String {
         let ends = |letter: Option<char>| letter.is_none_or(|letter| !is_of_name(letter));
         let is_it = match name.len() < SHORTEST_NAME {
             true => is_quoted,
-            // A name at the end of a sentence has a full stop behind it.
+            // A name at the end of a sentence is followed by a full stop.
             false => ends(around.0) && (ends(around.1) || after.starts_with(". ") || after == "."),
         };
         clean.push_str(before);
@@ -95,7 +96,7 @@ fn without_name(text: &str, name: &str, instead: &str) -> String {
     clean
 }
 
-/// A line that shows a password, up to there.
+/// A line that shows a password, cut before it.
 fn passwords(line: &str) -> String {
     let shows = line.contains("shown this once").then(|| line.rfind(": ")).flatten();
     match shows {
@@ -104,7 +105,7 @@ fn passwords(line: &str) -> String {
     }
 }
 
-/// A line whose addresses are without users, passwords, and what stands behind the host of web addresses.
+/// A line whose addresses have no users or passwords, and web addresses nothing behind the host.
 fn addresses(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! The measurement that runs, on a thread of its own, and what it came to.
+//! The running measurement, on its own thread, and its results.
 
 use super::{Shared, invalid, offer, parsed, point};
 use crate::bench::{self, Finished};
@@ -20,24 +20,24 @@ use webconsole::{Live, Measure, Run, Stage};
 /// A measurement.
 pub(super) struct Measuring {
     pub(super) shown: Run,
-    /// Whoever sets it ends the measurement.
+    /// A flag that stops the measurement.
     pub(super) cancel: Arc<AtomicBool>,
-    /// All that came out, once it is over.
+    /// The results, after its end.
     pub(super) results: Option<Results>,
 }
 
 impl Measuring {
-    /// Whether nothing more comes.
+    /// Whether it has ended.
     pub(super) fn is_over(&self) -> bool {
         self.shown.stage.is_over()
     }
 }
 
-/// The buffers of a measurement are in the memory of the process that serves the volumes, and may take no more of it. On the command line they are
-/// in a process of their own, and may be larger.
+/// The limit of a measurement's buffers, which use memory of the serving process. On the command
+/// line, a separate process has larger ones.
 const MOST_BUFFERS: ByteCount = ByteCount(256 << 20);
 
-/// Whether the requests that are outstanding have room.
+/// Checks the memory of the outstanding requests.
 ///
 /// # Errors
 /// `Invalid` if they take more than [`MOST_BUFFERS`].
@@ -47,7 +47,9 @@ fn has_room(settings: &Settings) -> Result<()> {
         let need = ByteCount(profile.largest_block().0.saturating_mul(outstanding.into()));
         if need > MOST_BUFFERS {
             let sentence = format!(
-                "the profile '{profile}' with {outstanding} outstanding requests takes {need} of the controller's memory, and {MOST_BUFFERS} is the most; name fewer, or measure it on the command line, with 'softroc bench'"
+                "the profile '{profile}' with {outstanding} outstanding requests needs {need} of \
+                 the controller's memory, and {MOST_BUFFERS} is the most; reduce them, or run \
+                 'softroc bench' on the command line"
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
@@ -55,23 +57,24 @@ fn has_room(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// What an order asks for, by the flags of the command line, and whether it writes.
+/// The command line options of an order, and whether it writes.
 fn asked(order: &Measure) -> Result<(BenchRun, bool)> {
-    // The command line takes the words of a load as well, whose requests may be of any size.
+    // The command line would also accept a profile definition, with requests of any size.
     if !offer::all().profiles.iter().any(|known| known.name == order.profile) {
         let sentence = format!(
-            "'{}' is not a load profile that a page has; choose one of 'softroc bench profiles'",
+            "'{}' is not a load profile of the console; choose one of 'softroc bench profiles'",
             order.profile
         );
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
     let Command::Bench(command) = parsed(&order.words()).map_err(|failure| invalid(&failure))? else {
-        return Err(Error::new(ErrorKind::Invalid, "that is no measurement; open the page again"));
+        return Err(Error::new(ErrorKind::Invalid, "the form is not valid; reload the page"));
     };
     let settings = bench::check(&command.run).map_err(|failure| invalid(&failure))?;
     if settings.writes() && !order.destroy_data {
         let sentence = format!(
-            "'{}' writes, and what '{}' holds where it writes is lost; as an administrator, type the volume's name if that may be, or choose a load that only reads",
+            "'{}' overwrites data on '{}'; to confirm, type the volume's name as an \
+             administrator, or choose a read-only load",
             order.profile, order.volume
         );
         return Err(Error::new(ErrorKind::HoldsData, sentence));
@@ -80,7 +83,7 @@ fn asked(order: &Measure) -> Result<(BenchRun, bool)> {
     Ok((command.run, settings.writes()))
 }
 
-/// Begins a measurement.
+/// Starts a measurement.
 ///
 /// # Errors
 /// See [`control_api::Workbench::measure`].
@@ -91,7 +94,7 @@ pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result
         let mut state = shared.state();
         if let Some(other) = state.measuring.as_ref().filter(|other| !other.is_over()) {
             let sentence = format!(
-                "a measurement of '{}' runs, and one runs at a time; wait, or stop it first",
+                "a measurement of '{}' is running, and only one may run; wait, or stop it first",
                 other.shown.order.volume
             );
             return Err(Error::new(ErrorKind::Busy, sentence));
@@ -107,25 +110,25 @@ pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result
         };
         state.measuring = Some(Measuring { shown, cancel: cancel.clone(), results: None });
     }
-    let destroys = if writes { "what it holds may be lost" } else { "it is only read" };
-    tell(shared, EventCode::BenchStarted, order, ("it was asked for", destroys), "began", Some(by));
+    let destroys = if writes { "its data may be lost" } else { "the measurement only reads" };
+    tell(shared, EventCode::BenchStarted, order, ("requested in the console", destroys), "began", Some(by));
     let (mine, whose) = (shared.clone(), order.clone());
     let work = move || {
         let measured = catch_unwind(AssertUnwindSafe(|| measure(&mine, &whose, &run, cancel)));
         let measured = measured.unwrap_or_else(|_| {
-            Err(Failure::failed("the measurement ended by an error of the program; the log has it"))
+            Err(Failure::failed("the measurement ended with an internal error; see the log"))
         });
         end(&mine, &whose, measured);
     };
     if let Err(error) = std::thread::Builder::new().name("bench".into()).spawn(work) {
-        let sentence = format!("a thread for the measurement cannot be started: {error}");
+        let sentence = format!("cannot start a thread for the measurement: {error}");
         end(shared, order, Err(Failure::failed(&sentence)));
         return Err(Error::new(ErrorKind::Failed, sentence));
     }
     Ok(())
 }
 
-/// Measures, on this thread, as a client of the controller.
+/// Measures on this thread, as a client of the controller.
 fn measure(
     shared: &Arc<Shared>,
     order: &Measure,
@@ -135,13 +138,13 @@ fn measure(
     let control = Control::new(&shared.folder, Some(&shared.socket));
     let watched = shared.clone();
     let seen: bench::MakesObserver = Box::new(move |settings, targets| {
-        Rc::new(Onlooker { shared: watched, course: Course::new(settings, targets) })
+        Rc::new(PageObserver { shared: watched, course: Course::new(settings, targets) })
     });
     let command = format!("softroc {}", order.words().join(" "));
     bench::served(run, command, &control, cancel, seen)?.run()
 }
 
-/// Puts down how it ended, and has it known.
+/// Records the end of a measurement, and emits its event.
 fn end(shared: &Shared, order: &Measure, measured: Outcome<Finished>) {
     let stage = match &measured {
         Ok(Finished { ending: Ending::Complete, .. }) => Stage::Done,
@@ -151,7 +154,7 @@ fn end(shared: &Shared, order: &Measure, measured: Outcome<Finished>) {
     };
     let effect = match &stage {
         Stage::Stopped(why) | Stage::Failed(why) => why.clone(),
-        Stage::Done | Stage::Runs | Stage::Waits => "all of it was measured".to_owned(),
+        Stage::Done | Stage::Runs | Stage::Waits => "the measurement is complete".to_owned(),
     };
     if let Some(measuring) = shared.state().measuring.as_mut() {
         measuring.shown.stage = stage;
@@ -167,7 +170,7 @@ fn end(shared: &Shared, order: &Measure, measured: Outcome<Finished>) {
     tell(shared, EventCode::BenchEnded, order, ("it ended", &effect), "ended", None);
 }
 
-/// Has the controller take note of it.
+/// Emits an event.
 fn tell(
     shared: &Shared,
     code: EventCode,
@@ -189,13 +192,13 @@ fn tell(
     });
 }
 
-/// Shows on pages what it sees. It is called on the thread that measures.
-struct Onlooker {
+/// Shows the progress on pages. Called on the measuring thread.
+struct PageObserver {
     shared: Arc<Shared>,
     course: Course,
 }
 
-impl Onlooker {
+impl PageObserver {
     fn show(&self, change: impl FnOnce(&mut Run)) {
         if let Some(measuring) = self.shared.state().measuring.as_mut() {
             change(&mut measuring.shown);
@@ -203,7 +206,7 @@ impl Onlooker {
     }
 }
 
-impl Observer for Onlooker {
+impl Observer for PageObserver {
     fn progress(&self, progress: &Progress<'_>) {
         let (done, points) = self.course.points();
         let live = Live {
@@ -238,7 +241,7 @@ impl Observer for Onlooker {
 mod tests {
     use super::*;
 
-    /// A form of a page had the controller take as much memory as there is, by requests of any size, and 65536 of them.
+    /// A form could once request all memory of the controller, with huge requests, 65536 at a time.
     #[test]
     fn a_measurement_takes_no_more_memory_than_it_may() {
         let order = |profile: &str, outstanding: &str| Measure {
@@ -258,6 +261,6 @@ mod tests {
         assert_eq!(asked(&order("random-write", "1,512")).map(|(_, writes)| writes).ok(), Some(true));
         let why = refused("database", "1,65536");
         assert!(why.contains("of the controller's memory, and 256 MiB is the most"), "{why}");
-        assert!(refused("100% read, 1M, random", "1").contains("not a load profile that a page has"));
+        assert!(refused("100% read, 1M, random", "1").contains("not a load profile of the console"));
     }
 }

@@ -1,23 +1,18 @@
-//! What the console measures and predicts, within the process that serves: a measurement of a volume and a prediction, one of each at a time.
+//! Measurements and predictions for the console, within the serving process: at most one of each
+//! runs at a time.
 //!
 //! ```text
 //!  a form ── control_api::Workbench ──▶ words of a command line ──▶ the flags of `softroc bench` or `softroc predict`
 //!                                                              │
 //!                 the thread "bench":       bench::served, through NBD like any host
-//!                 the thread "predictions": predict::predict, behind everything else
+//!                 the thread "predictions": predict::predict, at low priority
 //!                                                              │
-//!  a page ◀── webconsole::Workbench ◀── what they have come to ◀┘
+//!  a page ◀── webconsole::Workbench ◀── progress and results ◀──┘
 //! ```
 //!
-//! It is here, and not in the controller, since it joins rooms that the controller must not import, and since nothing of it belongs to volumes: what
-//! runs ends with the process. A measurement is kept where `softroc bench` keeps its own.
-//!
-//! | module | what it holds |
-//! | --- | --- |
-//! | here | orders and answers |
-//! | `offer` | what can be chosen |
-//! | `measuring` | the measurement that runs |
-//! | `predicting` | predictions: those that wait, the one that runs, those that are known |
+//! This is not part of the controller, because it joins crates that the controller must not import,
+//! and does not concern volumes: running work ends with the process. Measurements are stored with
+//! those of `softroc bench`.
 
 mod measuring;
 mod offer;
@@ -38,7 +33,8 @@ use std::time::Duration;
 use storagebench::Row;
 use webconsole::{Measure, Point, Predict, Prediction};
 
-/// How long a measurement may take to stop when the controller is asked to end, and how often it is looked.
+/// How long a measurement may take to stop at the end of the controller, in polls, and their
+/// interval.
 const LOOKS_AT_THE_END: u32 = 100;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -48,24 +44,24 @@ pub struct Workbench {
     shared: Arc<Shared>,
 }
 
-/// What threads share.
+/// State shared between threads.
 struct Shared {
-    /// Where the controller is, for a client of it.
+    /// The state folder of the controller, for a client.
     folder: PathBuf,
     socket: PathBuf,
     controller: ControllerHandle,
-    state: Mutex<State>,
+    state: Mutex<WorkbenchState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkbenchState {
     measuring: Option<Measuring>,
     predictions: Predictions,
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // What is in it is whole after each statement.
+    fn state(&self) -> MutexGuard<'_, WorkbenchState> {
+        // The state is consistent after each statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +74,7 @@ impl Workbench {
         Workbench { shared: Arc::new(shared) }
     }
 
-    /// Stops what runs, and waits until nobody asks the volumes for anything any more.
+    /// Stops running work, and waits until it sends no more requests to volumes.
     pub async fn close(&self, env: &Env) {
         {
             let mut state = self.shared.state();
@@ -93,7 +89,7 @@ impl Workbench {
             }
             env.sleep(LOOK).await;
         }
-        tracing::warn!("the measurement does not stop: what it did last is not kept");
+        tracing::warn!("the measurement does not stop: its latest rows are not stored");
     }
 }
 
@@ -114,7 +110,7 @@ impl control_api::Workbench for Workbench {
     fn stop_measuring(&self) -> controller::Result<()> {
         let state = self.shared.state();
         let Some(measuring) = state.measuring.as_ref().filter(|measuring| !measuring.is_over()) else {
-            return Err(Error::new(ErrorKind::WrongState, "no measurement runs; nothing was stopped"));
+            return Err(Error::new(ErrorKind::WrongState, "no measurement is running"));
         };
         measuring.cancel.store(true, Ordering::Relaxed);
         Ok(())
@@ -151,7 +147,7 @@ impl control_api::Workbench for Workbench {
     }
 }
 
-/// The command that words say, as a shell would have handed it over.
+/// Parses a command from its words, as given by a shell.
 fn parsed(words: &[String]) -> Outcome<Command> {
     let all = std::iter::once("softroc").chain(words.iter().map(String::as_str));
     let cli = Cli::try_parse_from(all).map_err(|error| {
@@ -161,12 +157,12 @@ fn parsed(words: &[String]) -> Outcome<Command> {
     Ok(cli.command)
 }
 
-/// What was asked cannot be.
+/// A failure as an error `Invalid`.
 fn invalid(failure: &Failure) -> Error {
     Error::new(ErrorKind::Invalid, failure.to_string())
 }
 
-/// A row as pages show it.
+/// A row in the form for pages.
 fn point(row: &Row) -> Point {
     let sure =
         row.ci95.map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);

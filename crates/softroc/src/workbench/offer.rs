@@ -1,11 +1,11 @@
-//! What can be chosen: the catalogs that are a part of the program.
+//! The choices of the forms: the built-in catalogs.
 
 use models::{ControllerSpec, DriveSpec};
 use std::sync::OnceLock;
 use storagebench::{Catalog, Entry, Profile};
 use webconsole::{Load, Model, Offer};
 
-/// All of it.
+/// All choices.
 pub(super) fn all() -> &'static Offer {
     static OFFER: OnceLock<Offer> = OnceLock::new();
     OFFER.get_or_init(|| {
@@ -30,7 +30,7 @@ fn load(entry: &Entry) -> Load {
     Load { name: entry.name.clone(), load, prose: entry.prose.clone(), writes }
 }
 
-/// The name by which one is chosen: its short one, where it has one.
+/// The short name of a choice, if it has one.
 fn name(aliases: &[String], model: &str) -> String {
     aliases.first().map_or(model, String::as_str).to_owned()
 }

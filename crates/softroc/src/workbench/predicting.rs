@@ -1,7 +1,7 @@
-//! Predictions: those that wait, the one that runs, those that are known. The same order has the same answer to the last digit, so that none is made
-//! twice.
+//! Predictions: waiting, running and complete. Equal orders have exactly equal results, so each is
+//! computed once.
 //!
-//! They run on a thread of their own, behind everything else on this machine (as `nice -n 10` has it), and that thread ends when nothing waits.
+//! They run on a low-priority thread (`nice -n 10`), which ends when no prediction waits.
 
 use super::{Shared, invalid, parsed, point};
 use crate::cli::Command;
@@ -17,29 +17,30 @@ use std::time::{Duration, Instant};
 use storagebench::Results;
 use webconsole::{Predict, Prediction, Stage};
 
-/// How many are known at most: those that were asked for longest ago are forgotten first.
+/// The largest number of stored predictions; those requested longest ago are removed first.
 const MOST: usize = 128;
 
-/// A page that wants one asks for it every few seconds. What nobody wants any more is not begun.
+/// Pages repeat their requests every few seconds. A waiting prediction without a recent request is
+/// dropped.
 const WANTED: Duration = Duration::from_secs(60);
 
-/// A tenth of what anything else gets of a processor that both want: shards hardly feel it, and on a busy machine a prediction comes to its end
-/// all the same. (At 19 it waited for minutes beside a few busy programs.)
+/// A tenth of the processor share of a normal thread: shards are hardly affected, and predictions
+/// finish even on a busy machine. (At 19, one waited for minutes next to a few busy programs.)
 const NICE: i32 = 10;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Predictions {
     all: BTreeMap<Predict, Entry>,
-    /// The one on the page of benchmarks.
+    /// The prediction on the benchmark page.
     shown: Option<Predict>,
-    /// Whether there is a thread.
+    /// Whether the thread exists.
     works: bool,
     closed: bool,
 }
 
 struct Entry {
-    told: Prediction,
+    prediction: Prediction,
     request: Option<Request>,
     results: Option<Results>,
     wanted: Instant,
@@ -48,11 +49,11 @@ struct Entry {
     cancel: Arc<AtomicBool>,
 }
 
-/// What an order asks for, by the flags of the command line.
+/// The request of an order, through the command line options.
 fn requested(order: &Predict) -> Outcome<Request> {
     match parsed(&order.words())? {
         Command::Predict(command) => asked(&command),
-        _ => Err(crate::failure::Failure::usage("that is no prediction; open the page again")),
+        _ => Err(crate::failure::Failure::usage("the form is not valid; reload the page")),
     }
 }
 
@@ -64,61 +65,61 @@ impl Entry {
             Err(failure) => Stage::Failed(failure.to_string()),
         };
         let request = request.ok();
-        let told =
+        let prediction =
             Prediction { order: order.clone(), stage, percent: 0, points: Vec::new(), notes: Vec::new() };
         let of = request.as_ref().map_or(1, Request::simulations);
         let cancel = request.as_ref().map(|request| request.runs.cancel.clone()).unwrap_or_default();
-        Entry { told, request, results: None, wanted: Instant::now(), done: Arc::default(), of, cancel }
+        Entry { prediction, request, results: None, wanted: Instant::now(), done: Arc::default(), of, cancel }
     }
 
-    fn told(&self) -> Prediction {
+    fn prediction(&self) -> Prediction {
         let percent = self.done.load(Ordering::Relaxed).min(self.of) * 100 / self.of.max(1);
-        Prediction { percent: u8::try_from(percent).unwrap_or(100), ..self.told.clone() }
+        Prediction { percent: u8::try_from(percent).unwrap_or(100), ..self.prediction.clone() }
     }
 
-    /// Whether nothing comes of it any more since it was stopped: whoever wants it then has it made anew.
+    /// Whether it was stopped before its end: a new request starts it again.
     fn is_stopped(&self) -> bool {
-        self.told.stage != Stage::Done && self.cancel.load(Ordering::Relaxed)
+        self.prediction.stage != Stage::Done && self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Whether it waits or goes on, and nobody has stopped it.
+    /// Whether it waits or runs, and was not stopped.
     fn is_under_way(&self) -> bool {
-        !self.told.stage.is_over() && !self.is_stopped()
+        !self.prediction.stage.is_over() && !self.is_stopped()
     }
 }
 
 impl Predictions {
-    /// The one that the page of benchmarks shows.
+    /// The prediction on the benchmark page.
     pub(super) fn shown(&self) -> Option<Prediction> {
-        self.all.get(self.shown.as_ref()?).map(Entry::told)
+        self.all.get(self.shown.as_ref()?).map(Entry::prediction)
     }
 
-    /// The figures of that one, with what it is of.
+    /// Its results, with their description.
     pub(super) fn results(&self) -> Option<(String, Results)> {
         let results = self.all.get(self.shown.as_ref()?)?.results.clone()?;
         let of = results.targets().first().map_or_else(String::new, |of| format!(" of {of}"));
         Some((format!("prediction{of}"), results))
     }
 
-    /// Stops the one that the page of benchmarks shows.
+    /// Stops the prediction on the benchmark page.
     pub(super) fn stop(&mut self) -> Result<()> {
-        let none = || Error::new(ErrorKind::WrongState, "no prediction runs; nothing was stopped");
+        let none = || Error::new(ErrorKind::WrongState, "no prediction is running");
         let shown = self.shown.as_ref().ok_or_else(none)?;
         let entry = self.all.get_mut(shown).filter(|entry| entry.is_under_way()).ok_or_else(none)?;
         entry.cancel.store(true, Ordering::Relaxed);
-        if entry.told.stage == Stage::Waits {
-            entry.told.stage = Stage::Stopped("it was stopped before it began".to_owned());
+        if entry.prediction.stage == Stage::Waits {
+            entry.prediction.stage = Stage::Stopped("it was stopped before its start".to_owned());
         }
         Ok(())
     }
 
-    /// Begins none any more, and stops the one that runs.
+    /// Starts no more predictions, and stops the running one.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.all.values().for_each(|entry| entry.cancel.store(true, Ordering::Relaxed));
     }
 
-    /// The next one, taken to be made: what is shown before what pages want besides.
+    /// Takes the next prediction: that of the benchmark page first, then those of other pages.
     fn next(&mut self) -> Option<(Predict, Request, Arc<AtomicU64>)> {
         let is_wanted = |order: &Predict, entry: &Entry| {
             self.shown.as_ref() == Some(order) || entry.wanted.elapsed() < WANTED
@@ -126,48 +127,48 @@ impl Predictions {
         let forgotten: Vec<Predict> = self
             .all
             .iter()
-            .filter(|(order, entry)| entry.told.stage == Stage::Waits && !is_wanted(order, entry))
+            .filter(|(order, entry)| entry.prediction.stage == Stage::Waits && !is_wanted(order, entry))
             .map(|(order, _)| order.clone())
             .collect();
         forgotten.iter().for_each(|order| drop(self.all.remove(order)));
         let waits = |order: &Predict| {
-            self.all.get(order).is_some_and(|entry| entry.told.stage == Stage::Waits && !self.closed)
+            self.all.get(order).is_some_and(|entry| entry.prediction.stage == Stage::Waits && !self.closed)
         };
         let order = self.shown.iter().chain(self.all.keys()).find(|order| waits(order))?.clone();
         let entry = self.all.get_mut(&order)?;
-        entry.told.stage = Stage::Runs;
+        entry.prediction.stage = Stage::Runs;
         Some((order, entry.request.clone()?, entry.done.clone()))
     }
 
-    /// Whether one is known that has come, or will come, to its end.
+    /// Whether a prediction is complete, running or waiting.
     fn is_known(&self, order: &Predict) -> bool {
         self.all.get(order).is_some_and(|known| !known.is_stopped())
     }
 
-    /// Puts down what came of one that was made. If it was stopped and is wanted anew since, that one has still to be made.
+    /// Stores a result. After a stop and a new request, the result of the stopped run is ignored.
     fn put_down(&mut self, order: &Predict, request: &Request, made: Outcome<(Results, Vec<String>)>) {
         let is_of = |entry: &&mut Entry| Arc::ptr_eq(&entry.cancel, &request.runs.cancel);
         let Some(entry) = self.all.get_mut(order).filter(is_of) else { return };
         match made {
             Ok((results, notes)) => {
-                entry.told.stage = Stage::Done;
-                entry.told.points = results.rows.iter().map(point).collect();
-                entry.told.notes = notes;
+                entry.prediction.stage = Stage::Done;
+                entry.prediction.points = results.rows.iter().map(point).collect();
+                entry.prediction.notes = notes;
                 entry.results = Some(results);
             }
             Err(_) if entry.cancel.load(Ordering::Relaxed) => {
-                entry.told.stage = Stage::Stopped("it was stopped before it had a figure".to_owned());
+                entry.prediction.stage = Stage::Stopped("it was stopped before its first figure".to_owned());
             }
-            Err(failure) => entry.told.stage = Stage::Failed(failure.to_string()),
+            Err(failure) => entry.prediction.stage = Stage::Failed(failure.to_string()),
         }
     }
 
-    /// Adds one, and forgets others if there are too many.
+    /// Adds a prediction, and removes old ones beyond the limit.
     fn add(&mut self, order: &Predict) {
         self.all.remove(order);
         while self.all.len() >= MOST {
             let can_go = |(order, entry): &(&Predict, &Entry)| {
-                entry.told.stage != Stage::Runs && self.shown.as_ref() != Some(*order)
+                entry.prediction.stage != Stage::Runs && self.shown.as_ref() != Some(*order)
             };
             let oldest = self.all.iter().filter(can_go).min_by_key(|(_, entry)| entry.wanted);
             let Some(oldest) = oldest.map(|(order, _)| order.clone()) else { return };
@@ -177,7 +178,7 @@ impl Predictions {
     }
 }
 
-/// Begins one for the page of benchmarks.
+/// Starts a prediction for the benchmark page.
 ///
 /// # Errors
 /// See [`control_api::Workbench::predict`].
@@ -188,11 +189,13 @@ pub(super) fn show(shared: &Arc<Shared>, order: &Predict) -> Result<()> {
         let predictions = &mut state.predictions;
         let shown = predictions.shown.as_ref().filter(|shown| *shown != order);
         if shown.and_then(|shown| predictions.all.get(shown)).is_some_and(Entry::is_under_way) {
-            let sentence = "a prediction runs, and one runs at a time; wait, or stop it first";
+            let sentence = "a prediction is running, and only one may run; wait, or stop it first";
             return Err(Error::new(ErrorKind::Busy, sentence));
         }
-        let has_failed =
-            predictions.all.get(order).is_some_and(|known| matches!(known.told.stage, Stage::Failed(_)));
+        let has_failed = predictions
+            .all
+            .get(order)
+            .is_some_and(|known| matches!(known.prediction.stage, Stage::Failed(_)));
         if has_failed || !predictions.is_known(order) {
             predictions.add(order);
         }
@@ -201,9 +204,9 @@ pub(super) fn show(shared: &Arc<Shared>, order: &Predict) -> Result<()> {
     work(shared)
 }
 
-/// Where those stand that a page wants; those that are not known, or were stopped, are begun.
+/// The state of the predictions that a page needs. Unknown and stopped ones are started.
 pub(super) fn foreseen(shared: &Arc<Shared>, orders: &[Predict]) -> Vec<Prediction> {
-    let told = {
+    let predictions = {
         let mut state = shared.state();
         for order in orders {
             if !state.predictions.is_known(order) {
@@ -213,21 +216,21 @@ pub(super) fn foreseen(shared: &Arc<Shared>, orders: &[Predict]) -> Vec<Predicti
                 entry.wanted = Instant::now();
             }
         }
-        orders.iter().filter_map(|order| state.predictions.all.get(order)).map(Entry::told).collect()
+        orders.iter().filter_map(|order| state.predictions.all.get(order)).map(Entry::prediction).collect()
     };
     if let Err(error) = work(shared) {
         tracing::warn!("{error}");
     }
-    told
+    predictions
 }
 
-/// Has a thread that works, as long as anything waits.
+/// Starts the thread if a prediction waits.
 ///
 /// # Errors
-/// `Failed` if none can be started.
+/// `Failed` if the thread cannot be started.
 fn work(shared: &Arc<Shared>) -> Result<()> {
     let mut state = shared.state();
-    let waits = state.predictions.all.values().any(|entry| entry.told.stage == Stage::Waits);
+    let waits = state.predictions.all.values().any(|entry| entry.prediction.stage == Stage::Waits);
     if state.predictions.works || !waits || state.predictions.closed {
         return Ok(());
     }
@@ -235,14 +238,14 @@ fn work(shared: &Arc<Shared>) -> Result<()> {
     let thread = std::thread::Builder::new().name("predictions".into()).spawn(move || make_all(&mine));
     state.predictions.works = thread.is_ok();
     thread.map(|_| ()).map_err(|error| {
-        Error::new(ErrorKind::Failed, format!("a thread for predictions cannot be started: {error}"))
+        Error::new(ErrorKind::Failed, format!("cannot start a thread for predictions: {error}"))
     })
 }
 
-/// Makes all that wait, on this thread and those that it starts.
+/// Computes all waiting predictions, on this thread and its helpers.
 fn make_all(shared: &Shared) {
     if let Err(error) = rustix::process::nice(NICE) {
-        tracing::warn!("predictions take as much of the processors as anything else: {error}");
+        tracing::warn!("predictions run with normal priority: {error}");
     }
     loop {
         let next = {
@@ -254,7 +257,7 @@ fn make_all(shared: &Shared) {
         let Some((order, request, done)) = next else { return };
         let made = catch_unwind(AssertUnwindSafe(|| make(&request, &done)));
         let made = made.unwrap_or_else(|_| {
-            Err(crate::failure::Failure::failed("it ended by an error of the program; the log has it"))
+            Err(crate::failure::Failure::failed("it ended with an internal error; see the log"))
         });
         shared.state().predictions.put_down(&order, &request, made);
     }
@@ -288,8 +291,8 @@ mod tests {
         }
     }
 
-    /// One that was stopped on the page of benchmarks was stopped on every other page as well, until the controller began anew; and one that was
-    /// asked for again before it had ended was taken for one that goes on.
+    /// A prediction that was stopped on the benchmark page once stayed stopped on every page until
+    /// a restart; and one requested again before its end was regarded as running.
     #[test]
     fn one_that_was_stopped_is_made_again_when_it_is_wanted_again() {
         let (order, mut predictions) = (order(), Predictions::default());
@@ -299,17 +302,21 @@ mod tests {
         assert!(predictions.is_known(&order));
         assert!(predictions.stop().is_ok());
         assert!(predictions.stop().is_err(), "it is stopped already");
-        assert!(!predictions.is_known(&order), "nothing comes of it");
+        assert!(!predictions.is_known(&order), "it has no result");
         predictions.add(&order);
         let ended = || Err(crate::failure::Failure::failed("it was stopped"));
         predictions.put_down(&order, &first, ended());
         let stage = |predictions: &Predictions| predictions.shown().map(|shown| shown.stage);
-        assert_eq!(stage(&predictions), Some(Stage::Waits), "the end of the first is not its end");
+        assert_eq!(
+            stage(&predictions),
+            Some(Stage::Waits),
+            "the end of the first run does not end the second"
+        );
         let (_, second, _) = predictions.next().expect("it is made again");
         assert!(!second.runs.cancel.load(Ordering::Relaxed));
         assert!(predictions.stop().is_ok());
         predictions.put_down(&order, &second, ended());
         assert!(matches!(stage(&predictions), Some(Stage::Stopped(_))));
-        assert!(!predictions.is_known(&order), "it is made again for whoever wants it");
+        assert!(!predictions.is_known(&order), "the next request starts it again");
     }
 }

@@ -1,4 +1,4 @@
-//! Documents name files and tests: each of them exists.
+//! Files and tests named in documents exist.
 
 use crate::{root, sources};
 use std::collections::BTreeSet;
@@ -7,13 +7,13 @@ use std::process::Command;
 const DOCUMENTS: &[&str] =
     &["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
-/// Folders whose documents are for developers.
+/// Folders with documents for developers.
 const FOR_DEVELOPERS: &[&str] = &["docs/develop/design/", "docs/develop/decisions/"];
 
 /// Other documents that name tests.
 const NAME_TESTS: &[&str] = &["ARCHITECTURE.md", "docs/operate/limits.md"];
 
-/// What a path in a document begins with, to be taken for one from the root.
+/// Prefixes of paths from the root in documents.
 const FROM_ROOT: &[&str] = &["crates/", "docs/", "catalog/", "scripts/", "fuzz/"];
 
 #[test]
@@ -25,7 +25,7 @@ fn every_path_in_the_documents_exists() {
         let missing = paths(&text).into_iter().filter(|path| !is_there(path, &files));
         wrong.extend(missing.map(|path| format!("{document}: {path}")));
     }
-    assert!(wrong.is_empty(), "named, but not there:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "named, but missing:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn for_developers(files: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     files.iter().filter(is_in_folder).map(String::as_str)
 }
 
-/// Names of tests: words in backticks with three underscores or more.
+/// Names of tests: words in backticks with at least three underscores.
 fn tests_named(text: &str) -> Vec<&str> {
     let is_name = |word: &&str| {
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -78,7 +78,7 @@ fn tests_named(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).filter(is_name).collect()
 }
 
-/// Paths from the root, and names of sources, which may leave out where they lie.
+/// Paths from the root, and names of sources, optionally without their folder.
 fn paths(text: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || "_-./*{}".contains(c);
     let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_matches(['.', '/']));
@@ -91,7 +91,7 @@ fn paths(text: &str) -> Vec<String> {
     words.filter(is_path).map(str::to_owned).collect()
 }
 
-/// Whether a file or a folder of that path is there; a source may be named by its end alone.
+/// Whether a file or folder exists; a source may be named by the end of its path.
 fn is_there(path: &str, files: &BTreeSet<String>) -> bool {
     let folder = format!("{path}/");
     let end = format!("/{path}");

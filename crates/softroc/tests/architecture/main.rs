@@ -1,4 +1,4 @@
-//! The style of the house is a test too: import arrows, forbidden calls, lengths, what nobody uses, paths in documents.
+//! Tests of the architecture: imports, forbidden calls, lengths, unused items, paths in documents.
 
 mod documents;
 mod mass;
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace's root")
 }
 
-/// What each room may import of ours, beyond the standard library: ARCHITECTURE.md draws the same arrows.
+/// The crates of the workspace that each crate may import, as in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("parity", &["units"]),
@@ -86,7 +86,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("platform-linux", &["units", "platform"]),
     ("platform-sim", &["units", "platform"]),
     ("models", &["units", "platform", "platform-sim"]),
-    // Like the binaries it joins a world to the engine, but only the simulated one.
+    // Like the binaries it connects a platform to the engine, but only the simulated one.
     (
         "predict",
         &["units", "platform", "layout", "plan", "engine", "array", "storagebench", "platform-sim", "models"],
@@ -110,11 +110,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The binaries: they join any world to the engine, so they may import anything.
+/// The binaries: they connect any platform to the engine, so they may import anything.
 const BINARIES: &[&str] = &["softroc", "torture"];
 
-/// Crates that touch the world and may call it by name.
-/// (`predict` for its threads alone: clippy's `disallowed_methods` keep it from files and clocks.)
+/// Crates that may call the operating system directly. (`predict` for its threads only: clippy's
+/// `disallowed_methods` forbid it files and clocks.)
 const WORLDLY: &[&str] =
     &["platform-linux", "softroc", "torture", "control-api", "results", "history", "predict"];
 
@@ -140,13 +140,13 @@ fn every_import_follows_an_arrow() {
             continue;
         }
         let Some(allowed) = arrows.get(name.as_str()) else {
-            wrong.push(format!("{name} has no row in ARROWS: say what it may import"));
+            wrong.push(format!("{name} has no row in ARROWS: add the crates it may import"));
             continue;
         };
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("a name").to_owned();
             if dependency["kind"].is_null() && ours.contains(&to) && !allowed.contains(&to.as_str()) {
-                wrong.push(format!("{name} imports {to}, against the arrows"));
+                wrong.push(format!("{name} may not import {to}"));
             }
         }
     }
@@ -173,7 +173,7 @@ fn the_data_path_takes_few_dependencies_from_outside() {
             let to = dependency["name"].as_str().expect("a name");
             let ours = packages.contains_key(to);
             let normal = dependency["kind"].is_null();
-            assert!(!normal || ours || allowed.contains(&to), "{name} takes {to}: is it earned?");
+            assert!(!normal || ours || allowed.contains(&to), "{name} may not depend on {to}");
         }
     }
 }
@@ -225,11 +225,11 @@ fn rooms_below_the_worlds_do_not_name_the_world() {
             }
         }
     }
-    assert!(wrong.is_empty(), "the world comes in through env or not at all:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "use `Env` instead of the operating system:\n{}", wrong.join("\n"));
 }
 
-/// The engine runs on drives it cannot tell from others: a model that says it is a block device, and one that says
-/// it is a model, lead to the same figures.
+/// The engine does not distinguish kinds of drives: a model reported as a block device, and one
+/// reported as a model, give the same figures.
 #[test]
 fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
     let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "platform"];
@@ -244,7 +244,7 @@ fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
         let asks = |line: &str| words.iter().any(|word| line.contains(word));
-        // Its own name, where kinds of drives are written out.
+        // Its own name, where kinds of drives are listed.
         let names = |line: &str| line.contains("DriveKind::Model => ");
         if let Some(line) = lines.find(|line| asks(line) && !names(line)) {
             asking.push(format!("{}: {line}", path.display()));
@@ -285,8 +285,8 @@ fn every_dependency_from_outside_has_its_reason() {
     assert!(missing.is_empty(), "without a reason in {REASONS}: {missing:?}");
 }
 
-/// What each room inside a crate may import of the crate's other rooms: ARCHITECTURE.md draws the same arrows. A room is a
-/// folder (or a file) right below `src`. A row names only rooms of rows before it, so there is no circle.
+/// The modules that each module may import from its crate. A module is a folder (or file) directly
+/// below `src`. A row names only modules of earlier rows, so there is no cycle.
 const ROOMS: &[(&str, &str, &[&str])] = &[
     ("engine", "volume", &[]),
     ("engine", "task", &["volume"]),
@@ -330,7 +330,6 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         &["volume", "task", "attachment", "messages", "shard", "members", "host", "background"],
     ),
     ("engine", "alone", &["attachment", "messages", "host", "unkept", "server"]),
-    // A test: how large what a request carries may be.
     ("engine", "sizes", &["messages", "members", "stripe", "recovery", "host"]),
     ("controller", "signals", &[]),
     ("controller", "interface", &[]),
@@ -373,7 +372,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
 /// A source of a crate: its path below `src`, and its text.
 type Source = (PathBuf, String);
 
-/// Imports against [`ROOMS`] in the sources of a crate, and rooms that have no row.
+/// Imports that violate [`ROOMS`] in the sources of a crate, and modules without a row.
 fn wrong_imports(of: &str, sources: &[Source]) -> Vec<String> {
     let rows: BTreeMap<&str, &[&str]> =
         ROOMS.iter().filter(|(name, ..)| *name == of).map(|(_, room, may)| (*room, *may)).collect();
@@ -389,21 +388,21 @@ fn wrong_imports(of: &str, sources: &[Source]) -> Vec<String> {
             continue;
         }
         let Some(may) = rows.get(room.as_str()) else {
-            wrong.push(format!("{of}/src/{}: the room {room} has no row in ROOMS", path.display()));
+            wrong.push(format!("{of}/src/{}: module {room} has no row in ROOMS", path.display()));
             continue;
         };
         for (line, to) in imports_from_root(text, depth) {
             let to = at_root.get(&to).cloned().unwrap_or(to);
             if to != room && !may.contains(&to.as_str()) {
                 let at = format!("{of}/src/{}:{line}", path.display());
-                wrong.push(format!("{at}: {room} imports {to}, against the arrows"));
+                wrong.push(format!("{at}: {room} may not import {to}"));
             }
         }
     }
     wrong
 }
 
-/// The room of a file, and how many `super` lead from it to the crate's root.
+/// The module of a file, and the number of `super` from it to the crate's root.
 fn place_in_crate(path: &Path) -> (String, usize) {
     let mut modules: Vec<String> =
         path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -413,7 +412,7 @@ fn place_in_crate(path: &Path) -> (String, usize) {
     (modules.first().cloned().unwrap_or_default(), modules.len())
 }
 
-/// What a crate's root says of names that rooms declare: `pub use room::{Name, ...};`, as (name, room).
+/// The re-exports of a crate's root: `pub use room::{Name, ...};`, as (name, module).
 fn names_at_root(lib: &str) -> Vec<(String, String)> {
     let uses = lib.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
     let mut names = Vec::new();
@@ -430,8 +429,8 @@ fn words(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// The first name of every path that begins at the crate's root, with its line: `crate::name`, `crate::{name, ...}`, and
-/// `super::super::name` from a file so deep. Comments are left out.
+/// The first name of each path from the crate's root, with its line: `crate::name`, `crate::{name,
+/// ...}`, and `super::super::name` from a nested file. Comments are ignored.
 fn imports_from_root(text: &str, depth: usize) -> Vec<(usize, String)> {
     let mut code = String::new();
     for line in text.lines() {
@@ -463,7 +462,7 @@ fn imports_from_root(text: &str, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// The first names within the braces of a `use`: of `a, b::{c, d}}`, that is `a` and `b`.
+/// The first names within the braces of a `use`: for `a, b::{c, d}}`, that is `a` and `b`.
 fn firsts_of_group(group: &str) -> Vec<String> {
     let (mut open, mut expects, mut firsts) = (1, true, Vec::new());
     let mut word = String::new();
@@ -571,7 +570,7 @@ fn an_import_against_the_arrows_is_found() {
     }
 }
 
-/// What many rooms hold in their hands: its methods stand in one file of a room, or whoever reads one does not know the rest.
+/// Types used by many modules: all methods of a module are in one file.
 const SHARED: &[(&str, &[&str])] = &[("engine", &["Volume", "Core"]), ("controller", &["Volume", "Core"])];
 
 #[test]
@@ -588,14 +587,14 @@ fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
         }
         for ((room, one), files) in parts {
             if files.len() > 1 {
-                wrong.push(format!("{name}: {room}: impl {one} stands in {}", files.join(", ")));
+                wrong.push(format!("{name}: {room}: impl {one} is in several files: {}", files.join(", ")));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Crates whose root lists every file in a table, in the row of its room.
+/// Crates whose root lists every file in a table, in the row of its module.
 const LISTED: &[&str] = &["controller"];
 
 #[test]

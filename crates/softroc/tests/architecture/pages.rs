@@ -1,23 +1,23 @@
-//! Documents are short and narrow, and their links lead somewhere.
+//! Documents are short and narrow, and their links are valid.
 
 use crate::root;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// The most words of a page, and of those that have a limit of their own.
+/// The word limit of a page, and the pages with their own limit.
 const MOST_WORDS: usize = 800;
 const LIMITS: &[(&str, usize)] = &[
     ("README.md", 500),
     ("ARCHITECTURE.md", 2000),
     ("CONTRIBUTING.md", 1200),
     ("CHANGELOG.md", usize::MAX),
-    // One row for each word.
+    // One row per word.
     ("docs/glossary.md", 2000),
 ];
 
-/// The most words of all pages in `docs/`.
-const MOST_IN_ALL: usize = 53_000;
+/// The word limit of all pages in `docs/`.
+const MOST_IN_ALL: usize = 53_500;
 
 const COLUMNS: usize = 100;
 
@@ -45,7 +45,9 @@ fn no_document_is_longer_than_a_reader_has_time_for() {
 #[test]
 fn no_line_of_a_document_is_wider_than_a_hundred_columns() {
     let mut wrong = Vec::new();
-    for (name, text) in documents() {
+    // Those beside test images are tables.
+    let read = documents().into_iter().filter(|(name, _)| !name.starts_with("crates/"));
+    for (name, text) in read {
         let wide = text.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS);
         wrong.extend(wide.map(|(at, _)| format!("{name}:{}", at + 1)));
     }
@@ -99,7 +101,7 @@ fn documents() -> BTreeMap<String, String> {
     there.map(read).collect()
 }
 
-/// The lines of a document that are not code.
+/// The lines of a document without code.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -121,7 +123,7 @@ fn links(text: &str) -> Vec<&str> {
     links
 }
 
-/// What links call the headings: lower case, hyphens for blanks, nothing else.
+/// The anchors of headings: lower case, hyphens for blanks, no other characters.
 fn anchors(text: &str) -> Vec<String> {
     let headings =
         prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());

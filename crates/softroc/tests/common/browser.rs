@@ -1,4 +1,4 @@
-//! A browser without a window (Chromium), driven over its own protocol through two pipes.
+//! A headless browser (Chromium), driven by its own protocol over two pipes.
 
 use super::have;
 use serde_json::{Value, json};
@@ -8,22 +8,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long an answer may take: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit of a response on a busy computer.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One page in a browser of its own.
+/// A page in its own browser.
 pub struct Browser {
     child: Child,
     requests: File,
     answers: Receiver<Value>,
     next: u64,
     session: Option<String>,
-    /// What the browser told without being asked, in its order.
+    /// Events of the browser, in order.
     told: Vec<Value>,
 }
 
 impl Browser {
-    /// Starts one, with its files in a folder. `None`: there is no browser here.
+    /// Starts a browser, with its files in a folder. `None`: none is installed.
     pub fn start(folder: &str) -> Option<Browser> {
         if !have("chromium") {
             return None;
@@ -67,15 +67,15 @@ impl Browser {
     }
 
     fn receive(&mut self) -> Value {
-        self.answers.recv_timeout(PATIENCE).expect("the browser answers")
+        self.answers.recv_timeout(TIMEOUT).expect("the browser answers")
     }
 
-    /// Asks the browser for something.
+    /// Sends a request to the browser.
     pub fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.try_ask(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// Asks the browser for something that it may refuse, with its reason.
+    /// Sends a request to the browser that may fail, with the reason.
     fn try_ask(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         let id = self.next;
         self.next += 1;
@@ -94,7 +94,7 @@ impl Browser {
         }
     }
 
-    /// What a script in the page gives.
+    /// The result of a script in the page.
     pub fn script(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut result = self.ask("Runtime.evaluate", parameters);
@@ -102,9 +102,10 @@ impl Browser {
         result["result"]["value"].take()
     }
 
-    /// Waits until a script in the page gives `true`.
+    /// Waits until a script in the page returns `true`.
     pub fn until(&mut self, expression: &str) {
-        // A page that is just being left gives nothing, or its script is ended in the middle, which is the one refusal that passes.
+        // A page that is being left returns nothing, or aborts its script; this is the only
+        // accepted error.
         super::until(expression, || {
             let parameters = json!({ "expression": expression, "returnByValue": true });
             match self.try_ask("Runtime.evaluate", parameters) {
@@ -115,7 +116,7 @@ impl Browser {
         });
     }
 
-    /// Goes to an address, and waits until all of it is there.
+    /// Opens an address, and waits until it is loaded.
     pub fn go(&mut self, address: &str) {
         let before = self.told("Page.loadEventFired").len();
         self.ask("Page.navigate", json!({ "url": address }));
@@ -141,41 +142,41 @@ impl Browser {
         self.ask("Input.dispatchKeyEvent", up);
     }
 
-    /// Types a text where the focus is.
+    /// Types a text into the focused field.
     pub fn enter(&mut self, text: &str) {
         self.ask("Input.insertText", json!({ "text": text }));
     }
 
-    /// Makes the page so wide, and light or dark.
+    /// Sets the width of the page, and a light or dark scheme.
     pub fn look(&mut self, width: u32, scheme: &str) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", size);
-        // They take place from the page, and are none on a telephone.
+        // Scroll bars use space, and telephones have none.
         self.ask("Emulation.setScrollbarsHidden", json!({ "hidden": true }));
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.ask("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// A picture of all of the page, as PNG in base64.
+    /// A picture of the whole page, as PNG in base64.
     pub fn picture(&mut self) -> String {
         let picture = self.ask("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));
         picture["data"].as_str().expect("a picture").to_owned()
     }
 
-    /// What was told so far of a kind.
+    /// The events of a kind so far.
     pub fn told(&self, method: &str) -> Vec<&Value> {
         self.told.iter().filter(|told| told["method"] == method).map(|told| &told["params"]).collect()
     }
 
-    /// What the page asked for so far.
+    /// The addresses that the page has requested so far.
     pub fn asked_for(&self) -> Vec<String> {
         let addresses = self.told("Network.requestWillBeSent").into_iter();
         addresses.map(|told| told["request"]["url"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// What went wrong in pages so far: scripts that failed, and what the browser complains of.
+    /// The errors in pages so far: failed scripts and the browser's complaints.
     pub fn complaints(&mut self) -> Vec<String> {
-        // What was told before this answer has arrived with it.
+        // Earlier events have arrived with this response.
         self.script("0");
         let failed = self.told("Runtime.exceptionThrown").into_iter();
         let logged = self.told("Log.entryAdded").into_iter();

@@ -1,27 +1,29 @@
-//! An emulated machine with a Linux of Debian's (`scripts/md-guest` makes its kernel and initial file system), without help from this
-//! machine's kernel: it has drives, runs a script, and what it says is judged.
+//! An emulated machine with a Debian Linux (`scripts/md-guest` creates its kernel and initial file
+//! system), independent of this computer's kernel: it has drives, runs a script, and its output is
+//! checked.
 
 use super::{Folder, have, run, skipped};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How long a guest may take, on a machine that has much else to do. Nothing is concluded from how long it takes.
-const PATIENCE_S: u32 = 540;
-/// The same for one that has more to do.
-const LONG_PATIENCE_S: u32 = 3600;
+/// The time limit of a guest on a busy computer. Tests draw no conclusion from the time.
+const TIMEOUT_S: u32 = 540;
+/// The time limit of guests with more to do.
+const LONG_TIMEOUT_S: u32 = 3600;
 
-/// Its memory, in MiB: of one with more in it, more.
+/// Its memory, in MiB: normal, and with more programs.
 const MEMORY: [&str; 2] = ["768", "1536"];
 
-/// How its script calls a drive: `drive N` is the Nth that it was given.
+/// The name of a drive in its script: `drive N` is the Nth drive passed.
 const DRIVE: &str = "drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }\n";
 
-/// What its script waits with. Nothing of it waits without an end: what is not there after a minute is `LATE`, and the script goes on, so
-/// that a guest which cannot go on says where. Whatever follows is waited for a moment only.
+/// Functions for waiting in its script. All waits have a limit: after a minute they print `LATE`,
+/// and the script continues, so that the output shows the failing step. Later waits are then short.
 ///
-/// `within NAME COMMAND...` waits until a command succeeds, `ended NAME PID` for a process, `does NAME COMMAND...` is a command that may
-/// take two minutes; `say` is one, too, and tells how it ended.
+/// `within NAME COMMAND...` waits until a command succeeds, `ended NAME PID` for a process. `does
+/// NAME COMMAND...` runs a command with a limit of two minutes; `say` does so as well, and prints
+/// how it ended.
 const WAITS: &str = r#"
 patience=60
 within() {
@@ -44,8 +46,8 @@ does() {
 say() { local name=$1 code; shift; does $name "$@" >/run/said.$name 2>&1; code=$?; echo "SAID $name $code $(echo $(cat /run/said.$name))"; }
 "#;
 
-/// For scripts that write files to `/mnt` while something happens: `writer` writes files of its own until there is `/run/enough`, `goes_on`
-/// waits until every writer has got so much further, `compare` tells whether all is there.
+/// For scripts that write files to `/mnt` during an event: `writer` writes files until
+/// `/run/enough` exists, `goes_on` waits for progress of all writers, `compare` checks the files.
 pub const WRITERS: &str = r#"
 count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
 writer() { # each writes files of its own, each more than once, and remembers what they hold
@@ -72,8 +74,9 @@ compare() { # what the writers remember with what is there
 }
 "#;
 
-/// For scripts that have fio verify while something happens: `load WHERE OPTION...` writes in any order, reads each block again and looks at
-/// its sum; `goes_on DISK COUNT` waits until so many more writes have ended.
+/// For scripts that run fio during an event: `load WHERE OPTION...` writes in random order, reads
+/// each block and verifies its checksum; `goes_on DISK COUNT` waits until that many more writes
+/// have completed.
 #[allow(dead_code, reason = "long tests do")]
 pub const FIO: &str = r#"
 load() {
@@ -90,21 +93,21 @@ fio_ended() { # how fio did, which has to be there still
 }
 "#;
 
-/// The machine, its drives, and what it is to do.
+/// The machine, its drives, and its script.
 pub struct Guest {
     parts: PathBuf,
-    /// It has what only long tests need, too.
+    /// Whether it has the parts for long tests.
     has_more: bool,
     drives: Vec<(PathBuf, Keep)>,
-    /// Files of this machine that it has, too, and where.
+    /// Additional files of this computer, and their destinations.
     files: Vec<(PathBuf, String)>,
-    /// More words for QEMU.
+    /// Additional arguments of QEMU.
     pub machine: Vec<String>,
-    /// What it does.
+    /// Its script.
     pub script: String,
 }
 
-/// Whether what the guest writes to a drive stays.
+/// Whether the guest's writes to a drive persist.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Keep {
     Nothing,
@@ -112,7 +115,7 @@ pub enum Keep {
 }
 
 impl Guest {
-    /// `None`, said aloud, where there is none.
+    /// `None`, with a printed reason: no emulator or kernel.
     pub fn new(what: &str) -> Option<Guest> {
         let parts = std::env::var_os("MD_GUEST").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/md-guest"),
@@ -143,7 +146,7 @@ impl Guest {
     pub fn with_more(what: &str) -> Option<Guest> {
         let mut guest = Guest::new(what)?;
         if !guest.parts.join("more.gz").exists() {
-            skipped(what, "'make test-long' adds to the guest what it needs, and has not");
+            skipped(what, "run 'make test-long' first; it adds the programs to the guest");
             return None;
         }
         guest.has_more = true;
@@ -151,14 +154,14 @@ impl Guest {
         Some(guest)
     }
 
-    /// Gives it drives. How its script calls them.
+    /// Attaches drives. Returns their names in the script.
     pub fn give(&mut self, drives: &[PathBuf], keep: Keep) -> Vec<String> {
         let first = self.drives.len();
         self.drives.extend(drives.iter().map(|drive| (drive.clone(), keep)));
         (first..self.drives.len()).map(|number| format!("$(drive {number})")).collect()
     }
 
-    /// Gives it a program of this machine, without what only debuggers read, and the libraries that it needs.
+    /// Adds a program of this computer, stripped, with its libraries.
     pub fn give_program(&mut self, program: &str, folder: &Folder) {
         let name = Path::new(program).file_name().expect("a program has a name").to_string_lossy();
         let stripped = folder.0.join(&*name);
@@ -169,7 +172,7 @@ impl Guest {
         self.files.extend(paths.map(|path| (PathBuf::from(path), path.trim_start_matches('/').to_owned())));
     }
 
-    /// What it has besides its own parts, as the kernel unpacks it behind them.
+    /// The additional files, as an archive that the kernel unpacks.
     fn pack(&self, folder: &Folder) -> PathBuf {
         let root = folder.0.join("root");
         let copy = |from: &Path, to: &str| {
@@ -190,19 +193,19 @@ impl Guest {
         folder.0.join("initrd.gz")
     }
 
-    /// Boots it, and waits until it is off. What it said.
+    /// Boots it, waits until it is off, and returns its output.
     pub fn run(self) -> Verdict {
         self.run_with(|_| {})
     }
 
-    /// The same, and `each` line that it says is heard at once.
+    /// The same; `each` receives every line at once.
     pub fn run_with(self, mut each: impl FnMut(&str)) -> Verdict {
         let folder = Folder::new("guest");
         let initrd = self.pack(&folder);
         let mut command = Command::new("timeout");
-        let patience = if self.has_more { LONG_PATIENCE_S } else { PATIENCE_S };
-        command.arg(patience.to_string()).arg("qemu-system-x86_64");
-        // Emulated everywhere: what a machine offers to speed it up is not to decide whether it works.
+        let timeout_s = if self.has_more { LONG_TIMEOUT_S } else { TIMEOUT_S };
+        command.arg(timeout_s.to_string()).arg("qemu-system-x86_64");
+        // Always emulated: results must not depend on hardware acceleration.
         command.args([
             "-accel",
             "tcg",
@@ -243,11 +246,11 @@ impl Guest {
     }
 }
 
-/// What the guest said.
+/// The output of the guest.
 pub struct Verdict(pub String);
 
 impl Verdict {
-    /// The rest of the line that begins so.
+    /// The rest of the line with that prefix.
     pub fn of(&self, what: &str, name: &str) -> Option<&str> {
         let start = format!("{what} {name} ");
         self.0.lines().find_map(|line| line.strip_prefix(start.as_str()))

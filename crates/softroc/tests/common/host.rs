@@ -1,5 +1,5 @@
-//! The smallest NBD client that there can be, written from the protocol's text and not from our own code: simple
-//! replies, one request at a time. It knows exactly which of its writes were acknowledged.
+//! A minimal NBD client, written from the protocol's text, independent of our code: simple replies,
+//! one request at a time. It knows exactly which of its writes were acknowledged.
 
 use std::io::{Read, Result, Write};
 use std::os::unix::net::UnixStream;
@@ -69,7 +69,7 @@ impl Host {
         self.command(1, 1, offset, data.len() as u32, data)
     }
 
-    /// Announces a write whose payload never comes.
+    /// Announces a write without sending its payload.
     pub fn announce_write(&mut self, offset: u64, len: u32) {
         self.request(0, 1, offset, len, &[]).expect("the header is sent");
     }

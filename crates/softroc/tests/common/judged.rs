@@ -1,5 +1,5 @@
-//! Arrays for other programs to judge: every level and arrangement that SoftROC and Linux md both know, made by the
-//! real program on file drives, partly written.
+//! Arrays to be checked by other programs: every level and layout that SoftROC and Linux md have in
+//! common, created by the real program on file drives, partly written.
 
 use super::host::Host;
 use super::{Controller, pattern};
@@ -7,31 +7,31 @@ use std::path::PathBuf;
 
 /// The size of the drives: 32 MiB are the reserved tail.
 pub const DRIVE: &str = "36M";
-/// What a volume has of each.
+/// The capacity of each drive for a volume.
 pub const MEMBER_BYTES: u64 = 4 << 20;
 /// The strip of all volumes, in bytes.
 pub const STRIP_BYTES: u64 = 64 << 10;
 
-/// How Linux md takes such an array.
+/// How Linux md assembles the array.
 #[derive(Clone, Copy)]
 pub enum Known {
-    /// By the structures on its drives, as that level and layout; of the latter, what md shows in sysfs.
+    /// By the metadata on its drives, as that level and layout; the latter is md's value in sysfs.
     Structures(&'static str, u32),
-    /// It knows the placement, but not the words in DDF: it is told level and layout.
-    Told(&'static str, &'static str),
+    /// It supports the layout, but not its DDF code: level and layout are passed to it.
+    Explicit(&'static str, &'static str),
 }
-use Known::{Structures, Told};
+use Known::{Explicit, Structures};
 
 /// One kind of array.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub level: &'static str,
-    /// Where the level leaves a choice.
+    /// The layout, if the level offers several.
     pub arrangement: Option<&'static str>,
     pub drives: usize,
     pub spans: usize,
     pub copies: usize,
-    /// The level that `mdadm --examine` shows, of each span.
+    /// The level that `mdadm --examine` shows for each span.
     pub examined: &'static str,
     pub known: Known,
 }
@@ -50,10 +50,10 @@ const fn parity(
     Kind { arrangement: Some(arrangement), ..kind(level, drives, examined, known) }
 }
 
-/// Of md's RAID 10: two near copies.
+/// Two near copies, for md's RAID 10.
 const NEAR_2: u32 = 0x102;
 
-/// All of them.
+/// All kinds.
 pub const KINDS: [Kind; 17] = [
     kind("raid0", 3, "RAID0", Structures("raid0", 0)),
     kind("raid1", 2, "RAID1", Structures("raid1", 0)),
@@ -66,8 +66,8 @@ pub const KINDS: [Kind; 17] = [
     parity("raid5", "right-asymmetric", "RAID5", Structures("raid5", 1)),
     parity("raid5", "left-asymmetric", "RAID5", Structures("raid5", 0)),
     parity("raid5", "left-symmetric", "RAID5", Structures("raid5", 2)),
-    parity("raid5", "right-symmetric", "RAID5", Told("5", "right-symmetric")),
-    parity("raid5", "parity-first", "RAID4", Told("5", "parity-first")),
+    parity("raid5", "right-symmetric", "RAID5", Explicit("5", "right-symmetric")),
+    parity("raid5", "parity-first", "RAID4", Explicit("5", "parity-first")),
     parity("raid5", "parity-last", "RAID4", Structures("raid4", 0)),
     parity("raid6", "ddf-zero-restart", "RAID6", Structures("raid6", 8)),
     parity("raid6", "ddf-n-restart", "RAID6", Structures("raid6", 9)),
@@ -75,7 +75,7 @@ pub const KINDS: [Kind; 17] = [
 ];
 
 impl Kind {
-    /// A name for a volume of it; at most 16 bytes, so that DDF can say it.
+    /// A name for a volume; at most 16 bytes, the limit of DDF.
     pub fn name(&self) -> String {
         let arrangement = self.arrangement.unwrap_or_default();
         let initials: String = arrangement.split('-').filter_map(|word| word.chars().next()).collect();
@@ -86,7 +86,7 @@ impl Kind {
         self.level != "raid0"
     }
 
-    /// How many drives it can do without, whichever they are.
+    /// The number of drives that may fail, in the worst case.
     pub fn survives(&self) -> usize {
         match (self.level, self.drives) {
             ("raid0", _) => 0,
@@ -104,8 +104,8 @@ pub struct Judged {
     pub capacity: u64,
 }
 
-/// Makes such a volume and writes to it: from its first byte on, and once more further on; neither is whole stripes,
-/// or even whole sectors, and most of it is never written.
+/// Creates such a volume and writes to it at the start, and once more further on; neither write
+/// covers whole stripes or sectors, and most of the volume is never written.
 pub fn make(controller: &Controller, kind: Kind) -> Judged {
     let name = kind.name();
     let paths: Vec<String> =

@@ -3,7 +3,7 @@
 use super::{Controller, softroc};
 use std::process::{Command, Stdio};
 
-/// A controller with a port for management, and the password that its first start made.
+/// A controller with a management port, and the password from its first start.
 pub struct Managed {
     pub controller: Controller,
     pub address: String,
@@ -11,13 +11,13 @@ pub struct Managed {
     pub password: String,
 }
 
-/// What stands in a text between two others.
+/// The text between two others.
 pub fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no '{before}' in {text}"));
     rest.split(after).next().unwrap_or_default()
 }
 
-/// The address for management, as the last start wrote it into the log.
+/// The management address, from the log of the last start.
 pub fn address(log: &str) -> String {
     let last = log.rsplit("management at ").next().unwrap_or_default();
     last.split(';').next().unwrap_or_default().to_owned()
@@ -36,7 +36,7 @@ pub fn managed(name: &str, more: &[&str]) -> Managed {
 }
 
 impl Managed {
-    /// Runs a line in a shell that remembers what the lines before it exported.
+    /// Runs a line in a shell that keeps exported variables of earlier lines.
     pub fn shell(&self, line: &str) -> String {
         let programs = std::path::Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
@@ -58,7 +58,7 @@ impl Managed {
         softroc(&all)
     }
 
-    /// A new account that has a password of its own, and the token of a session.
+    /// A new account with its own password, and the token of a session.
     pub fn account(&self, name: &str, role: &str) -> String {
         let add =
             format!("echo 'secret of {name}' | softroc account add {name} --role {role} --password-stdin");
@@ -73,7 +73,7 @@ impl Managed {
             .to_owned()
     }
 
-    /// What curl gets, trusting the certificate by its file: the status, and the body.
+    /// The result of curl, which trusts the certificate by its file: the status, and the body.
     pub fn curl(&self, arguments: &str, path: &str) -> (String, String) {
         let certificate = format!("{}/manage-certificate.pem", self.controller.state());
         let (address, options) = (&self.address, "-s -w '%{http_code}'");

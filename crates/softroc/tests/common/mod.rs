@@ -1,4 +1,4 @@
-//! A running controller for tests, in a folder of its own, and what it takes to judge it from outside.
+//! A running controller for tests, in its own folder, and functions to check it from outside.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod browser;
@@ -21,10 +21,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The smallest file drive that tests use: the reserved tail takes 32 MiB of it.
+/// The smallest file drive in tests: its reserved tail has 32 MiB.
 pub const DRIVE: &str = "48M";
 
-/// A folder that is removed with everything in it.
+/// A folder that is removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// One in memory that outlives processes. `None`: this machine has none.
+    /// A folder in memory that outlives processes. `None`: this computer has none.
     pub fn in_memory(name: &str) -> Option<Folder> {
         let path = Path::new("/dev/shm").join(format!("softroc-{}-{name}", std::process::id()));
         is_in_memory(Path::new("/dev/shm")).then(|| {
@@ -66,12 +66,12 @@ pub fn is_in_memory(folder: &Path) -> bool {
     output.stdout.starts_with(b"tmpfs")
 }
 
-/// Says why a test did nothing, where the runner does not hide it.
+/// Prints why a test did nothing, unless the runner hides it.
 pub fn skipped(what: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {why}");
 }
 
-/// Whether a program is there; says so if not.
+/// Whether a program is installed; prints a note if not.
 pub fn have(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|paths| std::env::split_paths(&paths).any(|path| path.join(program).is_file()));
@@ -81,12 +81,12 @@ pub fn have(program: &str) -> bool {
     found
 }
 
-/// Waits for something that must come.
+/// Waits for a condition.
 pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     within(Duration::from_secs(120), what, is_so);
 }
 
-/// The same of what computes for long, and stands back behind everything else: on two slow cores a prediction takes minutes.
+/// The same for long calculations with low priority: on two slow cores a prediction takes minutes.
 pub fn until_long(what: &str, is_so: impl FnMut() -> bool) {
     within(Duration::from_secs(600), what, is_so);
 }
@@ -94,12 +94,12 @@ pub fn until_long(what: &str, is_so: impl FnMut() -> bool) {
 fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + limit;
     while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Runs a program to its end; panics with all it said when it fails.
+/// Runs a program to its end; panics with its output when it fails.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = output_of(Command::new(program).args(arguments));
     let said =
@@ -115,21 +115,21 @@ fn output_of(command: &mut Command) -> Output {
         .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"))
 }
 
-/// A controller in a folder. Ended when dropped.
+/// A controller in a folder. Stopped on drop.
 pub struct Controller {
     pub folder: Folder,
     /// More arguments to `serve`.
     pub arguments: Vec<String>,
-    /// Listening sockets that are handed to it, and stay when it ends.
+    /// Listening sockets that are passed to it, and outlive it.
     pub sockets: Option<(UnixListener, TcpListener)>,
-    /// How many files it may have open when it begins, as a shell would say.
+    /// The limit of open files at its start, as set by a shell.
     pub files: Option<u32>,
-    /// A file that it is shown as the number of the machine's boot: as if the machine had started anew.
+    /// A file that replaces the kernel's boot ID: simulates a reboot.
     pub boot_id: Option<String>,
     child: Option<Child>,
 }
 
-/// What `softroc` answered.
+/// The output of `softroc`.
 pub struct Answer {
     pub code: i32,
     pub stdout: String,
@@ -137,13 +137,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The output of a command that must have succeeded.
+    /// The output of a command that must succeed.
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
         self.stdout
     }
 
-    /// The sentence of a command that must have been refused: it is wrong, cannot be, or names what is not there.
+    /// The error of a command that must be rejected: invalid, impossible, or for an unknown object.
     pub fn refused(self) -> String {
         assert!((2..=4).contains(&self.code), "{}: {}{}", self.code, self.stdout, self.stderr);
         assert!(self.stdout.is_empty(), "a refused command printed: {}", self.stdout);
@@ -162,12 +162,12 @@ pub fn softroc(arguments: &[&str]) -> Answer {
 }
 
 impl Controller {
-    /// Starts one in a new folder.
+    /// Starts a controller in a new folder.
     pub fn new(name: &str) -> Controller {
         Controller::with(name, &[])
     }
 
-    /// Starts one in a new folder with more arguments to `serve`.
+    /// Starts a controller in a new folder, with more arguments for `serve`.
     pub fn with(name: &str, extra: &[&str]) -> Controller {
         let mut controller = Controller::unstarted(name);
         controller.arguments.extend(extra.iter().map(|text| (*text).to_owned()));
@@ -175,7 +175,7 @@ impl Controller {
         controller
     }
 
-    /// One in a new folder that does not run yet.
+    /// A stopped controller in a new folder.
     pub fn unstarted(name: &str) -> Controller {
         Controller {
             folder: Folder::new(name),
@@ -200,12 +200,12 @@ impl Controller {
         format!("{}/nbd.sock", self.state())
     }
 
-    /// Starts `serve` and waits until it answers.
+    /// Starts `serve` and waits until it responds.
     pub fn start(&mut self) {
         self.start_at(&self.state());
     }
 
-    /// The same, by another path to its state.
+    /// The same, with another path to its state.
     pub fn start_at(&mut self, state: &str) {
         let log = std::fs::OpenOptions::new()
             .create(true)
@@ -213,7 +213,7 @@ impl Controller {
             .open(self.folder.file("serve.log"))
             .expect("a log file");
         let mut command = self.serve_command(&log);
-        // An eighth of the machine's memory each is too much for as many as run at a time.
+        // The default, an eighth of the memory, is too much for concurrent tests.
         let has_size = self.arguments.iter().any(|argument| argument == "--cache");
         let size: &[&str] = if has_size { &[] } else { &["--cache", "16M"] };
         let child = command
@@ -232,7 +232,7 @@ impl Controller {
         }
     }
 
-    /// `softroc`, with its sockets handed over as systemd does: files 3 and 4, for the process of that number.
+    /// `softroc`, with sockets passed as by systemd: file descriptors 3 and 4, for that process ID.
     fn serve_command(&self, log: &File) -> Command {
         let program = env!("CARGO_BIN_EXE_softroc");
         let Some((unix, tcp)) = &self.sockets else {
@@ -263,7 +263,7 @@ impl Controller {
         command
     }
 
-    /// The number of its process.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
@@ -288,12 +288,12 @@ impl Controller {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?} answered {text}: {error}"))
     }
 
-    /// Makes `count` new file drives and gives their paths.
+    /// Creates `count` new file drives and returns their paths.
     pub fn file_drives(&self, count: usize) -> Vec<String> {
         self.file_drives_of(DRIVE, count)
     }
 
-    /// Makes `count` new file drives of a size and gives their paths.
+    /// Creates `count` new file drives of a size and returns their paths.
     pub fn file_drives_of(&self, size: &str, count: usize) -> Vec<String> {
         let drives: Vec<String> = (0..count).map(|i| self.folder.file(&format!("d{i}.img"))).collect();
         let mut arguments = vec!["drive", "add", "--create", size];
@@ -302,7 +302,7 @@ impl Controller {
         drives
     }
 
-    /// Makes a volume on new file drives.
+    /// Creates a volume on new file drives.
     pub fn volume(&self, name: &str, level: &str, drives: usize) -> Vec<String> {
         let paths = self.file_drives(drives);
         self.create(name, level, &paths).ok();
@@ -310,7 +310,7 @@ impl Controller {
     }
 
     pub fn create(&self, name: &str, level: &str, drives: &[String]) -> Answer {
-        // What is on the drives is judged: nothing is to be in the cache alone.
+        // Tests check the drives: no data may be in the cache only.
         let mode =
             ["--write-mode", "write-through", "--read-mode", "no-read-ahead", "--drive-cache", "unchanged"];
         let mut arguments =
@@ -319,7 +319,7 @@ impl Controller {
         self.softroc(&arguments)
     }
 
-    /// The volume as `volume show --json` tells it.
+    /// The volume in `volume show --json`.
     pub fn show(&self, volume: &str) -> serde_json::Value {
         self.json(&["volume", "show", volume])["volume"].clone()
     }
@@ -328,7 +328,7 @@ impl Controller {
         self.show(volume)["capacity_bytes"].as_u64().expect("a capacity")
     }
 
-    /// Waits until a volume has no resync left.
+    /// Waits until a volume's resync is complete.
     pub fn wait_synced(&self, volume: &str) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !self.show(volume)["resync"].is_null() {
@@ -337,12 +337,12 @@ impl Controller {
         }
     }
 
-    /// The tasks, those that go on first, then those that ended, the newest first.
+    /// The tasks: active ones, then finished ones, the newest first.
     pub fn tasks(&self) -> Vec<serde_json::Value> {
         self.json(&["task", "list"])["tasks"].as_array().expect("a list of tasks").clone()
     }
 
-    /// Waits until a task has ended, and tells how it did.
+    /// Waits until a task has ended, and returns its state.
     pub fn wait_task(&self, task: &serde_json::Value) -> serde_json::Value {
         let number = task["task"].as_u64().expect("a task has a number").to_string();
         let deadline = Instant::now() + Duration::from_secs(300);
@@ -356,7 +356,8 @@ impl Controller {
         }
     }
 
-    /// Waits until every drive of a volume is current, all its redundancy agrees, and no task has to do with it.
+    /// Waits until all drives of a volume are current, its redundancy is consistent, and no task is
+    /// active on it.
     pub fn wait_optimal(&self, volume: &str) {
         let deadline = Instant::now() + Duration::from_secs(300);
         loop {
@@ -370,14 +371,14 @@ impl Controller {
         }
     }
 
-    /// The death of the process at any instant.
+    /// Kills the process.
     pub fn kill_9(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
     }
 
-    /// Asks it to end, and waits until it has: it must end well.
+    /// Stops it, and waits; it must exit successfully.
     pub fn stop(&mut self) {
         let mut child = self.child.take().expect("it runs");
         run("kill", &["-TERM", &child.id().to_string()]);
@@ -398,7 +399,7 @@ impl Drop for Controller {
     }
 }
 
-/// Bytes that look random and are a function of the seed.
+/// Pseudorandom bytes, a function of the seed.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);

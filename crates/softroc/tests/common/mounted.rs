@@ -1,11 +1,11 @@
-//! A volume as a file system, without a kernel driver of ours: nbdfuse, a loop device, ext4.
+//! A volume as a file system, without our kernel driver: nbdfuse, a loop device, ext4.
 
 use super::{Controller, Folder, have, run, skipped};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whether this machine can do that; says so if not.
+/// Whether this computer supports it; prints a note if not.
 pub fn can_mount() -> bool {
     let programs = ["nbdfuse", "losetup", "mkfs.ext4", "fsck.ext4", "fusermount3", "mount"];
     if !programs.iter().all(|program| have(program)) {
@@ -19,17 +19,18 @@ pub fn can_mount() -> bool {
     there
 }
 
-/// An NBD export as a block device, through FUSE and a loop device, and the file system on it. Taken down when dropped.
+/// An NBD export as a block device, through FUSE and a loop device, with its file system. Detached
+/// on drop.
 pub struct Mounted {
     nbdfuse: Child,
     fuse: String,
     pub device: String,
-    /// Where its files are.
+    /// Its mount point.
     pub mount: String,
 }
 
 impl Mounted {
-    /// A volume with a new file system, which is mounted.
+    /// A volume with a new, mounted file system.
     pub fn new(controller: &Controller, volume: &str) -> Result<Mounted, String> {
         let mounted = Mounted::attach(&controller.folder, &controller.uri(volume))?;
         mounted.format();
@@ -37,14 +38,14 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// An export as a block device, in a folder that has no other. Nothing is mounted yet.
+    /// An export as a block device, in a folder that has no other. It is not mounted yet.
     pub fn attach(folder: &Folder, uri: &str) -> Result<Mounted, String> {
         let (fuse, mount) = (folder.file("fuse"), folder.file("mnt"));
         for folder in [&fuse, &mount] {
             std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
         let pid = folder.file("nbdfuse.pid");
-        // An earlier one that did not end well has left it.
+        // A failed earlier run has left it.
         let _ = std::fs::remove_file(&pid);
         let nbdfuse = Command::new("nbdfuse")
             .args(["-P", &pid, &fuse, uri])
@@ -70,7 +71,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Makes the file system.
+    /// Creates the file system.
     pub fn format(&self) {
         run("mkfs.ext4", &["-q", "-F", &self.device]);
     }
@@ -80,14 +81,14 @@ impl Mounted {
         run("mountpoint", &["-q", &self.mount]);
     }
 
-    /// Unmounts it in order, and has the file system's own program look whether it is whole.
+    /// Unmounts it, and checks the file system with its own program.
     pub fn unmount_and_check(&self) {
         run("umount", &[&self.mount]);
         run("fsck.ext4", &["-f", "-n", &self.device]);
     }
 }
 
-/// Runs a program that may have to wait until nobody uses what it takes down. Whether it was done.
+/// Runs a program, and retries while its target is busy. Returns whether it succeeded.
 fn done_at_last(program: &str, arguments: &[&str]) -> bool {
     let once = || {
         let status = Command::new(program).args(arguments).stderr(Stdio::null()).status();
@@ -112,7 +113,7 @@ impl Drop for Mounted {
         if !self.device.is_empty() {
             done_at_last("losetup", &["-d", &self.device]);
         }
-        // What it was asked to do is done, once this succeeds: then it ends by itself.
+        // If this succeeds, the requested work is done, and the server ends by itself.
         if !done_at_last("fusermount3", &["-u", &self.fuse]) {
             let _ = Command::new("fusermount3").args(["-u", "-z", &self.fuse]).stderr(Stdio::null()).status();
             let _ = self.nbdfuse.kill();

@@ -1,9 +1,9 @@
-//! The console for its tests: people who are signed in, with curl and in a browser.
+//! The console for its tests: signed-in users, with curl and in a browser.
 
 use super::browser::Browser;
 use super::managed::{Managed, between, managed};
 
-/// A controller with a volume that is whole, and an account of each role.
+/// A controller with an optimal volume, and an account of each role.
 pub fn served(name: &str) -> Managed {
     let managed = managed(name, &[]);
     managed.controller.volume("data", "raid5", 3);
@@ -14,7 +14,7 @@ pub fn served(name: &str) -> Managed {
     managed
 }
 
-/// What curl gets with the cookies of somebody, and where it is led.
+/// The result of curl with the cookies of a user, and its redirection.
 pub fn curl(managed: &Managed, who: &str, arguments: &str, path: &str) -> (String, String) {
     managed.curl(&format!("-b {who}.jar -c {who}.jar -D {who}.head {arguments}"), path)
 }
@@ -28,7 +28,7 @@ pub fn token(page: &str) -> &str {
     between(page, "name=\"token\" value=\"", "\"")
 }
 
-/// Signs in as a browser does: the page, its form, its cookies. What the form was answered with.
+/// Signs in as a browser does: the page, its form, its cookies. Returns the response to the form.
 pub fn sign_in(managed: &Managed, name: &str) -> String {
     let (status, page) = curl(managed, name, "", "/console/sign-in");
     assert_eq!(status, "200", "{page}");
@@ -42,7 +42,7 @@ pub fn ask(managed: &Managed, who: &str, token: &str, form: &str) -> (String, St
     curl(managed, who, &format!("-d token={token} {form}"), "/console/do")
 }
 
-/// Signs in by keyboard alone.
+/// Signs in by keyboard only.
 pub fn enter(browser: &mut Browser, managed: &Managed, path: &str) {
     browser.go(&format!("{}{path}", managed.address));
     browser.until("document.title.startsWith('Sign in')");

@@ -1,4 +1,4 @@
-//! A drive that stands still.
+//! A drive that can hang.
 
 use super::{Folder, have, skipped, until};
 use std::io::{Read, Write};
@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A drive that stands still when it is told to: a server of a file whose filter holds requests back.
+/// A drive that hangs on demand: a server of a file whose filter delays requests.
 pub struct Pausable {
     server: Child,
     folder: Folder,
 }
 
 impl Pausable {
-    /// One of that many MiB. `None`: nbdkit cannot do that here, which was said.
+    /// A drive of that many MiB. `None`, with a printed reason: nbdkit does not support it here.
     pub fn start(mib: u64) -> Option<Pausable> {
         let filters = Command::new("nbdkit").arg("--dump-config").output().ok().filter(|_| have("nbdkit"))?;
         let text = String::from_utf8_lossy(&filters.stdout).into_owned();
@@ -34,7 +34,7 @@ impl Pausable {
         format!("nbd+unix:///?socket={}", self.folder.file("drive.sock"))
     }
 
-    /// Nothing is answered from now on.
+    /// Requests hang from now on.
     pub fn stand_still(&self) {
         let mut control = UnixStream::connect(self.folder.file("pause")).expect("the filter listens");
         control.write_all(b"p").expect("it hears");
@@ -43,8 +43,8 @@ impl Pausable {
         assert_eq!(answer[0], b'P');
     }
 
-    /// Answers again. Requests that were held back are forgotten: nbdkit, told to go on with those of a client that has died, may
-    /// die of it as well.
+    /// Responds again. Delayed requests are dropped: nbdkit may crash when it continues requests of
+    /// a client that has died.
     pub fn start_anew(&mut self) {
         self.end();
         for name in ["drive.sock", "pause"] {

@@ -1,4 +1,4 @@
-//! A machine whose disk is a write-back volume, and the controller of that volume.
+//! A host whose disk is a write-back volume, and the controller of that volume.
 
 use crate::common::mounted::{Mounted, can_mount};
 use crate::common::pausable::Pausable;
@@ -8,27 +8,27 @@ use std::path::PathBuf;
 
 const DRIVE_MIB: u64 = 160;
 
-/// What a host does while the controller is away.
+/// The behaviour of the host while the controller is down.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It tries again, and waits.
+    /// It retries, and waits.
     Patient,
-    /// It gets an error at once, and for ever.
+    /// It gets a permanent error at once.
     Direct,
 }
 
-/// The controller and its host. Taken down when dropped.
+/// The controller and its host. Stopped on drop.
 pub struct Machine {
     pub controller: Controller,
     memory: Folder,
-    /// Two of its three drives. While they stand still, not even a journal can have what the cache has.
+    /// Two of its three drives. While they hang, not even a journal can have the cached data.
     pausable: [Pausable; 2],
     retry: Option<Retry>,
     disk: Option<Mounted>,
 }
 
 impl Machine {
-    /// One with an empty file system. `None`: this machine cannot do that, and has said why.
+    /// A machine with an empty file system. `None`, with a printed reason: not supported here.
     pub fn new(name: &str, way: Way) -> Option<Machine> {
         if !(can_mount() && have("nbdkit")) {
             return None;
@@ -39,7 +39,7 @@ impl Machine {
         };
         let pausable = [Pausable::start(DRIVE_MIB)?, Pausable::start(DRIVE_MIB)?];
         let mut controller = Controller::unstarted(name);
-        // The cache is small beside what the databases write, so that it has to destage all the time.
+        // The cache is small compared to the databases' writes, so that it destages all the time.
         let arguments = ["--cache", "16M", "--cache-folder", &memory.path()];
         controller.arguments = arguments.map(str::to_owned).to_vec();
         controller.start();
@@ -79,19 +79,19 @@ impl Machine {
         folder
     }
 
-    /// Attaches the volume anew: nothing is known any more of what was read or written before. The file system is mounted.
+    /// Attaches the volume again, without cached data, and mounts the file system.
     pub fn put_disk_on(&mut self, way: Way) {
         self.attach(way).expect("it was attached before");
         self.disk().mount();
     }
 
-    /// Unmounts in order: the file system is whole.
+    /// Unmounts cleanly: the file system is consistent.
     pub fn take_disk_off_in_order(&mut self) {
         self.disk().unmount_and_check();
         self.take_disk_off();
     }
 
-    /// What the host has in its memory is forgotten. Programs that used the disk have ended.
+    /// Detaches the volume and drops the host's cached data. Programs on the disk have ended.
     pub fn take_disk_off(&mut self) {
         self.disk = None;
         self.retry = None;
@@ -101,11 +101,11 @@ impl Machine {
         self.controller.show("data")["cache"]["dirty_bytes"].as_u64().expect("a number")
     }
 
-    /// The controller dies while hosts wait for a flush: drives stand still, so that what was written since is in the cache alone.
-    /// It dies without, if hosts have become idle.
+    /// Kills the controller while hosts wait for a flush: drives hang, so that later writes are in
+    /// the cache only. If the hosts are idle, it is killed without waiting.
     pub fn kill(&mut self, mut is_busy: impl FnMut() -> bool) {
         self.pausable.iter().for_each(Pausable::stand_still);
-        // It does not become more when all of them wait.
+        // When all of them wait, it does not grow.
         let (mut dirty, mut looks) = (0, 0);
         until("something is in the cache alone", || {
             let now = self.dirty();
@@ -127,7 +127,8 @@ impl Machine {
         assert_eq!(show["state"], "optimal", "{show}");
     }
 
-    /// The controller comes back, and what was in the cache alone is lost, as after a power cut: an operator has given it up.
+    /// Restarts the controller without the cached data, as after a power cut: an operator has
+    /// discarded them.
     pub fn come_back_without_memory(&mut self) {
         let folders = std::fs::read_dir(&self.memory.0).expect("the cache's folder").flatten();
         let files: Vec<PathBuf> = folders.map(|folder| folder.path().join("cache.kept")).collect();
@@ -142,7 +143,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // If a test has failed while the controller is away, whoever waits for it gets an error now, and can end.
+        // If a test fails while the controller is down, waiting programs get an error and can end.
         self.retry = None;
         self.disk = None;
     }

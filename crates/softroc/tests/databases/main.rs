@@ -1,10 +1,12 @@
-//! Databases that nobody here wrote live on a write-back volume whose controller is killed under them: PostgreSQL and SQLite, on
-//! ext4, on RAID 5. Where the host tries again it sees a pause and no error. Where it does not, its disk is gone in the middle of
-//! everything, as when the host crashes: the databases recover from what the volume has, half of the times from the drives alone, as
-//! after a power cut. Each time their own programs look at every page and every index, and every transaction that a client was
-//! told is committed is there. When a kill comes, drives stand still: what was written since is in the controller's cache alone.
+//! External databases run on a write-back volume whose controller is killed: PostgreSQL and SQLite,
+//! on ext4, on RAID 5. A host that retries sees a pause and no error. Without retries its disk
+//! fails, as if the host had crashed: the databases recover from the volume, in half of the cases
+//! from the drives only, as after a power cut. Each time their own programs check all pages and
+//! indexes, and all transactions reported as committed to a client exist. During a kill drives
+//! hang: later writes are in the controller's cache only.
 //!
-//! Two kills for each; with `DATABASE_TESTS=all` twenty. When one comes depends on how many transactions were committed.
+//! Two kills for each; with `DATABASE_TESTS=all` twenty. The time of a kill depends on the number
+//! of committed transactions.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,17 +23,18 @@ fn kills() -> u64 {
     if std::env::var("DATABASE_TESTS").is_ok_and(|which| which == "all") { 20 } else { 2 }
 }
 
-/// After how many more transactions the controller is killed.
-fn patience(round: u64) -> u64 {
+/// The number of further transactions before the controller is killed.
+fn kill_after(round: u64) -> u64 {
     40 + round * 97 % 160
 }
 
-/// Kills the controller and brings it back while pgbench runs, which ends well. Whether pgbench was busy when the kill came.
-fn is_killed_under_load(machine: &mut Machine, cluster: &mut Cluster, patience: u64) -> bool {
+/// Kills and restarts the controller while pgbench runs, which succeeds. Returns whether pgbench
+/// was busy at the kill.
+fn is_killed_under_load(machine: &mut Machine, cluster: &mut Cluster, kill_after: u64) -> bool {
     let mut load = cluster.load(Some(100));
-    cluster.wait_for(&mut load, patience);
+    cluster.wait_for(&mut load, kill_after);
     machine.kill(|| load.goes_on());
-    // Who has transactions left cannot end before the controller is back.
+    // A client with transactions left cannot end before the controller is back.
     let was_busy = load.goes_on();
     machine.come_back();
     let said = cluster.end_of(load);
@@ -45,8 +48,8 @@ fn postgresql_sees_a_pause_when_the_controller_is_killed() {
     let Some(mut machine) = Machine::new("pg-pause", Way::Patient) else { return };
     let mut cluster = Cluster::create(programs, &machine);
     for round in 1..=kills() {
-        // A kill that comes after the last transaction tells nothing, and is done again.
-        while !is_killed_under_load(&mut machine, &mut cluster, patience(round)) {}
+        // A kill after the last transaction proves nothing, and is repeated.
+        while !is_killed_under_load(&mut machine, &mut cluster, kill_after(round)) {}
         let recovers = round % 2 == 1;
         if recovers {
             cluster.crash()
@@ -73,7 +76,7 @@ fn postgresql_recovers_when_its_disk_went_away() {
     let mut cluster = Cluster::create(programs, &machine);
     for round in 1..=kills() {
         let mut load = cluster.load(None);
-        cluster.wait_for(&mut load, patience(round));
+        cluster.wait_for(&mut load, kill_after(round));
         machine.kill(|| load.goes_on());
         let said = cluster.end_of(load);
         assert!(said.contains("Run was aborted"), "{said}");
@@ -87,7 +90,7 @@ fn postgresql_recovers_when_its_disk_went_away() {
         machine.put_disk_on(Way::Direct);
         cluster.start();
         assert!(cluster.has_recovered());
-        // Each client may have had a commit that it did not hear of.
+        // Each client may have a commit without a response.
         cluster.judge(postgres::CLIENTS, &format!("kill {round}"));
     }
     cluster.stop();
@@ -103,7 +106,7 @@ fn sqlite_sees_a_pause_when_the_controller_is_killed() {
     let mut books = Books::create(&machine);
     for round in 1..=kills() {
         let clerk = books.clerk();
-        until("transactions before the kill", || clerk.committed() >= patience(round));
+        until("transactions before the kill", || clerk.committed() >= kill_after(round));
         machine.kill(|| !clerk.has_ended());
         let before = clerk.committed();
         machine.come_back();
@@ -126,7 +129,7 @@ fn sqlite_recovers_when_its_disk_went_away() {
     let mut books = Books::create(&machine);
     for round in 1..=kills() {
         let clerk = books.clerk();
-        until("transactions before the kill", || clerk.committed() >= patience(round));
+        until("transactions before the kill", || clerk.committed() >= kill_after(round));
         machine.kill(|| !clerk.has_ended());
         until("an error", || clerk.has_ended());
         let said = books.end_of(clerk);

@@ -1,4 +1,5 @@
-//! PostgreSQL with its own programs: a cluster on the volume, `pgbench` as its clients, `pg_amcheck` as the judge.
+//! PostgreSQL with its own programs: a cluster on the volume, clients by `pgbench`, verified by
+//! `pg_amcheck`.
 
 use crate::common::{run, skipped, until};
 use crate::machine::Machine;
@@ -7,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How many clients write at a time.
+/// The number of concurrent clients.
 pub const CLIENTS: usize = 4;
 
-/// The transaction of TPC-B as pgbench has it built in, but for `filler`, by which each transaction is told from the others.
+/// The TPC-B transaction of pgbench, with a `filler` that identifies each transaction.
 const TRANSACTION: &str = "\
 \\set n :n + 1
 \\set aid random(1, 100000 * :scale)
@@ -27,7 +28,8 @@ INSERT INTO pgbench_history (tid, bid, aid, delta, mtime, filler)
 END;
 ";
 
-/// The first three are the default; they stand here because everything rests on them. After a crash nothing starts again by itself.
+/// The first three are the defaults; they are explicit because the test depends on them. After a
+/// crash nothing restarts by itself.
 const SETTINGS: &[&str] = &[
     "fsync=on",
     "synchronous_commit=on",
@@ -36,7 +38,7 @@ const SETTINGS: &[&str] = &[
     "restart_after_crash=off",
 ];
 
-/// Little is kept in memory, and what leaves it goes to the disk at once, so that there is much that was written and not flushed.
+/// Little memory, and evicted pages are written at once: much data is written and not flushed.
 const TIGHT: &[&str] = &[
     "shared_buffers=1MB",
     "backend_flush_after=8kB",
@@ -53,14 +55,14 @@ const BALANCES: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SE
 const ROWS: &str = "SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT count(*) FROM pgbench_tellers), \
      (SELECT count(*) FROM pgbench_branches)";
 
-/// Where PostgreSQL's programs are, and as whom they run: they refuse to run as root.
+/// PostgreSQL's programs, and their user: they refuse to run as root.
 pub struct Programs {
     folder: PathBuf,
     user: Option<(u32, u32)>,
 }
 
 impl Programs {
-    /// `None`: they are not here, which was said.
+    /// `None`, with a printed reason: not installed.
     pub fn find() -> Option<Programs> {
         let needed = ["initdb", "postgres", "psql", "pgbench", "pg_amcheck", "pg_checksums"];
         let has_all = |folder: &PathBuf| needed.iter().all(|program| folder.join(program).is_file());
@@ -96,7 +98,7 @@ impl Programs {
         command
     }
 
-    /// Gives a folder to that user.
+    /// Changes the owner of a folder to that user.
     fn give(&self, folder: &Path) {
         if let Some((user, group)) = self.user {
             std::os::unix::fs::chown(folder, Some(user), Some(group)).expect("root may do that");
@@ -104,23 +106,23 @@ impl Programs {
     }
 }
 
-/// The number of a user, or of a user's group.
+/// The ID of a user, or of a user's group.
 fn number(which: &str, name: Option<&str>) -> Option<u32> {
     let output = Command::new("id").arg(which).args(name).output().ok()?;
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
-/// A cluster on the volume, and what its clients know of it, which is elsewhere.
+/// A cluster on the volume, and the knowledge of its clients, which is stored elsewhere.
 pub struct Cluster {
     programs: Programs,
     data: PathBuf,
-    /// Sockets, logs and what the clients have written down.
+    /// Sockets, logs and the notes of the clients.
     beside: PathBuf,
     server: Option<Child>,
-    /// How long the server's log was when it was started last.
+    /// The length of the server's log at its last start.
     log_before: usize,
     loads: u64,
-    /// Every transaction whose commit a client was told.
+    /// Transactions reported as committed to a client.
     heard: BTreeSet<String>,
 }
 
@@ -128,19 +130,19 @@ pub struct Cluster {
 pub struct Load {
     pgbench: Child,
     round: u64,
-    /// How many transactions there were before.
+    /// The number of earlier transactions.
     from: u64,
 }
 
 impl Load {
-    /// Whether it has not ended.
+    /// Whether it is still running.
     pub fn goes_on(&mut self) -> bool {
         self.pgbench.try_wait().expect("it can be asked").is_none()
     }
 }
 
 impl Cluster {
-    /// A new one, which serves, with pgbench's tables.
+    /// A new, running cluster with pgbench's tables.
     pub fn create(programs: Programs, machine: &Machine) -> Cluster {
         let (data, beside) = (machine.folder("pg"), machine.controller.folder.0.join("pg"));
         std::fs::create_dir_all(&beside).expect("a folder");
@@ -183,17 +185,17 @@ impl Cluster {
         std::fs::read_to_string(self.beside.join("server.log")).unwrap_or_default()
     }
 
-    /// Whether it had to recover when it was started last.
+    /// Whether its last start included a recovery.
     pub fn has_recovered(&self) -> bool {
         self.log_since_start().contains("automatic recovery in progress")
     }
 
-    /// What the server has said since it was started last.
+    /// The server's log since its last start.
     fn log_since_start(&self) -> String {
         self.log()[self.log_before..].to_owned()
     }
 
-    /// Returns when it answers questions: what it had to recover is recovered.
+    /// Returns when it responds: its recovery is complete.
     pub fn start(&mut self) {
         self.start_with(&[SETTINGS, TIGHT].concat());
     }
@@ -215,7 +217,7 @@ impl Cluster {
         self.server = Some(server);
     }
 
-    /// Ends it in order.
+    /// Stops it cleanly.
     pub fn stop(&mut self) {
         let mut server = self.server.take().expect("it runs");
         run("kill", &["-INT", &server.id().to_string()]);
@@ -223,14 +225,14 @@ impl Cluster {
         assert!(status.success(), "PostgreSQL ended with {status}: {}", self.log_since_start());
     }
 
-    /// Ends it out of order, if it has not ended already: it has to recover when it is started again.
+    /// Crashes it, if it is running: the next start recovers.
     pub fn crash(&mut self) {
         let mut server = self.server.take().expect("it was started");
         run("kill", &["-QUIT", &server.id().to_string()]);
         server.wait().expect("it ends");
     }
 
-    /// Clients that write: so many transactions each, or until they meet an error.
+    /// Clients with a number of transactions each, or until they get an error.
     pub fn load(&mut self, transactions: Option<u32>) -> Load {
         self.loads += 1;
         let round = self.loads;
@@ -248,20 +250,20 @@ impl Cluster {
         self.ask("SELECT count(*) FROM pgbench_history").trim().parse().expect("a number")
     }
 
-    /// Waits until so many transactions of a load are committed, or it has ended.
+    /// Waits for a number of committed transactions of a load, or for its end.
     pub fn wait_for(&self, load: &mut Load, transactions: u64) {
         until("transactions before the kill", || {
             !load.goes_on() || self.transactions() >= load.from + transactions
         });
     }
 
-    /// Waits until its clients have ended, and takes over what they have written down: all it said.
+    /// Waits until its clients have ended, and reads their notes. Returns the output.
     pub fn end_of(&mut self, load: Load) -> String {
         let output = load.pgbench.wait_with_output().expect("it ends");
         let prefix = format!("round-{}.", load.round);
         let files = std::fs::read_dir(&self.beside).expect("the folder is there").flatten();
         for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)) {
-            // A line for each transaction that was committed: the client, its how-manieth, times.
+            // A line for each committed transaction: the client, its index, times.
             for line in std::fs::read_to_string(file.path()).expect("what pgbench has written").lines() {
                 let mut words = line.split(' ');
                 let (client, n) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -271,13 +273,14 @@ impl Cluster {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
-    /// Every page of every file has the checksum that it was written with. The cluster was ended in order.
+    /// All pages of all files have correct checksums. The cluster was stopped cleanly.
     pub fn expect_checksums(&self) {
         let said = succeeds(self.program("pg_checksums").arg("--check").arg("-D").arg(&self.data));
         assert!(said.contains("Bad checksums:  0"), "{said}");
     }
 
-    /// Everything agrees, and every transaction is there whose commit a client was told; of others at most so many.
+    /// All checks succeed, and all transactions reported as committed exist; at most `unheard`
+    /// others.
     pub fn judge(&mut self, unheard: usize, when: &str) {
         let checks = ["--heapallindexed", "--parent-check", "--rootdescend"];
         succeeds(self.program("pg_amcheck").args(checks));
@@ -291,13 +294,13 @@ impl Cluster {
         let lost: Vec<&String> = self.heard.difference(&found).collect();
         assert!(lost.is_empty(), "{when}: {} committed transactions are lost: {lost:?}", lost.len());
         let more: Vec<&String> = found.difference(&self.heard).collect();
-        assert!(more.len() <= unheard, "{when}: nobody heard of {more:?}");
-        println!("{when}: {} committed transactions are there, of {} nobody heard", found.len(), more.len());
+        assert!(more.len() <= unheard, "{when}: unreported transactions {more:?}");
+        println!("{when}: {} committed transactions exist, {} of them unreported", found.len(), more.len());
         self.heard = found;
     }
 }
 
-/// Runs it to its end; panics with all it said when it fails.
+/// Runs it to its end; panics with its output when it fails.
 fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -308,7 +311,7 @@ fn succeeds(command: &mut Command) -> String {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Not waited for: if its disk does not answer, it cannot end before the disk is taken off.
+        // No wait: if its disk hangs, it cannot end before the disk is detached.
         if let Some(mut server) = self.server.take() {
             let _ = server.kill();
         }

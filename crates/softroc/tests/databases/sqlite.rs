@@ -1,4 +1,5 @@
-//! SQLite in WAL mode: its program keeps books on the volume, one numbered transaction after the other.
+//! SQLite in WAL mode: its program keeps accounts on the volume, one numbered transaction after the
+//! other.
 
 use crate::common::{have, pattern, run};
 use crate::machine::Machine;
@@ -15,19 +16,20 @@ CREATE INDEX entry_by_body ON entry (body);
 WITH RECURSIVE number (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM number WHERE id < 99)
   INSERT INTO account SELECT id, 0 FROM number;";
 
-/// A commit is answered when it is flushed. Between checkpoints, which are as far apart as by default, the log alone has what was committed.
+/// A commit is acknowledged when it is flushed. Between checkpoints (at default intervals), only
+/// the log has committed data.
 const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000;";
 
-/// Accounts whose balance is not the sum of their entries.
+/// Accounts whose balance differs from the sum of their entries.
 const WRONG_ACCOUNTS: &str = "SELECT count(*) FROM account WHERE balance <> \
      (SELECT coalesce(sum(amount), 0) FROM entry WHERE entry.account = account.id);";
 
-/// Whether SQLite's program is here; says so if not.
+/// Whether SQLite's program is installed; prints a note if not.
 pub fn is_there() -> bool {
     have("sqlite3")
 }
 
-/// What an entry has in it. Some are longer than a page.
+/// The content of an entry. Some are longer than a page.
 fn body(number: u64) -> String {
     pattern(number, 50 + (number * 131 % 2500) as usize).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -41,14 +43,15 @@ fn transaction(number: u64) -> String {
     )
 }
 
-/// A database on the volume, and what its client knows of it.
+/// A database on the volume, and the knowledge of its client.
 pub struct Books {
     file: String,
-    /// The client was told that all up to this one are committed.
+    /// The last transaction reported as committed to the client.
     heard: u64,
 }
 
-/// The client, who writes until it meets an error, or is told to stop: then SQLite's program is killed, so that nothing is tidied up.
+/// The client writes until it gets an error, or is stopped: then SQLite's program is killed without
+/// cleanup.
 pub struct Clerk {
     from: u64,
     heard: Arc<AtomicU64>,
@@ -57,7 +60,7 @@ pub struct Clerk {
 }
 
 impl Clerk {
-    /// How many of its transactions were committed.
+    /// The number of its committed transactions.
     pub fn committed(&self) -> u64 {
         self.heard.load(Ordering::Relaxed) - self.from
     }
@@ -74,7 +77,7 @@ impl Books {
         Books { file, heard: 0 }
     }
 
-    /// A client that goes on where the books end.
+    /// A client that continues at the end of the accounts.
     pub fn clerk(&self) -> Clerk {
         let (heard, stop) = (Arc::new(AtomicU64::new(self.heard)), Arc::new(AtomicBool::new(false)));
         let (file, told, stopped) = (self.file.clone(), heard.clone(), stop.clone());
@@ -82,7 +85,7 @@ impl Books {
         Clerk { from: self.heard, heard, stop, thread }
     }
 
-    /// Tells the client to stop, and takes over what it was told: the errors that it met.
+    /// Stops the client, and records its reported commits. Returns its errors.
     pub fn end_of(&mut self, clerk: Clerk) -> String {
         clerk.stop.store(true, Ordering::Relaxed);
         let said = clerk.thread.join().expect("no panic");
@@ -94,7 +97,8 @@ impl Books {
         run("sqlite3", &["-batch", "-bail", &self.file, sql])
     }
 
-    /// Everything agrees, and every transaction is there whose commit the client was told; of others at most so many.
+    /// All checks succeed, and all transactions reported as committed exist; at most `unheard`
+    /// others.
     pub fn judge(&mut self, unheard: u64, when: &str) {
         assert_eq!(self.ask("PRAGMA integrity_check;").trim(), "ok", "{when}");
         assert_eq!(self.ask(WRONG_ACCOUNTS).trim(), "0", "{when}: accounts do not agree with their entries");
@@ -106,13 +110,14 @@ impl Books {
         }
         let heard = self.heard;
         assert!(found >= heard, "{when}: committed transactions {}..={heard} are lost", found + 1);
-        assert!(found <= heard + unheard, "{when}: nobody heard of {}..={found}", heard + 1);
-        println!("{when}: {found} committed transactions are there, of {} nobody heard", found - heard);
+        assert!(found <= heard + unheard, "{when}: unreported transactions {}..={found}", heard + 1);
+        println!("{when}: {found} committed transactions exist, {} of them unreported", found - heard);
         self.heard = found;
     }
 }
 
-/// Runs SQLite's program, and gives it one transaction after the other, each when it has answered the one before: what it said of errors.
+/// Runs SQLite's program with one transaction after the other, each after the response to the last.
+/// Returns its errors.
 fn write(file: &str, heard: &AtomicU64, stop: &AtomicBool) -> String {
     let mut program = Command::new("sqlite3")
         .args(["-batch", "-bail", file])
@@ -123,10 +128,10 @@ fn write(file: &str, heard: &AtomicU64, stop: &AtomicBool) -> String {
         .expect("sqlite3 starts");
     let mut input = program.stdin.take().expect("an input");
     let mut answers = BufReader::new(program.stdout.take().expect("an output")).lines();
-    // A program that has met an error hears nothing any more. What it was is asked below.
+    // A program with an error ignores further input. The error is read below.
     let mut sent = writeln!(input, "{SETTINGS}");
     let pages = answers.next().and_then(Result::ok);
-    assert_eq!(pages.as_deref(), Some("1000"), "the settings are answered");
+    assert_eq!(pages.as_deref(), Some("1000"), "the settings have responses");
     while sent.is_ok() && !stop.load(Ordering::Relaxed) {
         let number = heard.load(Ordering::Relaxed) + 1;
         sent = input.write_all(transaction(number).as_bytes());

@@ -7,17 +7,17 @@ use crate::servers::Servers;
 use crate::table::{Case, End, Ground, Stage};
 use std::path::Path;
 
-/// What a volume has of each drive.
+/// The capacity of each drive for a volume.
 const DATA: u64 = 8 << 20;
-/// The size of the drives, which have a reserved tail of 32 MiB.
+/// The size of the drives, including a reserved tail of 32 MiB.
 const DRIVE: u64 = DATA + (32 << 20);
 
-/// An array under judgement.
+/// The array of a test case.
 pub struct Bed<'a> {
     pub case: &'a Case,
     pub controller: Controller,
     pub memory: Folder,
-    /// The drives as files, and as the controller that wrote to them called them.
+    /// The drives as files, and by their names in the controller that wrote to them.
     pub files: Vec<String>,
     pub names: Vec<String>,
     pub servers: Option<Servers>,
@@ -25,7 +25,7 @@ pub struct Bed<'a> {
 }
 
 impl Bed<'_> {
-    /// A new volume, as the case has it. `None`: this machine has no /dev/shm.
+    /// A new volume for a case. `None`: this computer has no /dev/shm.
     pub fn new(case: &Case) -> Option<Bed<'_>> {
         let name = format!("first-losses-{}", case.shape.level);
         let Some(memory) = Folder::in_memory(&name) else {
@@ -35,7 +35,7 @@ impl Bed<'_> {
         let mut controller = Controller::unstarted(&name);
         controller.arguments =
             ["--shards", "2", "--cache", "1M", "--cache-folder", &memory.path()].map(String::from).into();
-        // Where the machine is busy, servers may be slow: no drive is to be suspended for that.
+        // Servers may be slow on a busy computer: no drive is suspended for that.
         for operation in ["short-read", "read", "write", "flush", "discard"] {
             let limit = format!("remote.{operation}=10m");
             controller.arguments.extend(["--time-limit".to_owned(), limit]);
@@ -53,7 +53,7 @@ impl Bed<'_> {
         Some(bed)
     }
 
-    /// Starts the controller, and makes the volume.
+    /// Starts the controller, and creates the volume.
     pub fn begin(&mut self) {
         if !self.case.has_servers() {
             self.controller.start();
@@ -62,7 +62,8 @@ impl Bed<'_> {
         }
         let is_blank = self.case.ground == Ground::Blank;
         if is_blank {
-            // Only the controller that made files knows them to be blank: it makes the volume as well.
+            // Only the controller that created files knows them to be blank, so it also creates the
+            // volume.
             let mut maker = Controller::new("first-losses-maker");
             make_drives(&maker, self.case, &self.files);
             create(&maker, self.case, &self.files);
@@ -85,7 +86,8 @@ impl Bed<'_> {
         self.controller.show("v")["initialisation"].is_null()
     }
 
-    /// How much of the first drive, which held noise, holds zeros: about as much as is initialised, from the volume's beginning.
+    /// The percentage of zeros on the first drive, which had noise: about the initialised part,
+    /// from the volume's start.
     fn zeroed_percent(&self) -> usize {
         let bytes = std::fs::read(&self.files[0]).expect("it can be read");
         let blocks = bytes[..DATA as usize].chunks(4096);
@@ -98,7 +100,7 @@ impl Bed<'_> {
         Host::connect(&self.controller.nbd_socket(), "v").expect("it is served")
     }
 
-    /// Writes pieces, each with bytes of its own.
+    /// Writes pieces with distinct content.
     pub fn write(&mut self, version: u64, pieces: &[(usize, usize)]) {
         let mut host = self.host();
         for (at, len) in pieces {
@@ -111,7 +113,7 @@ impl Bed<'_> {
         self.content.flush(&mut host);
     }
 
-    /// Lets it come to the stage at which it is written to last, and writes. Whether it was seen there.
+    /// Waits for the stage of the last write, and writes. Returns whether the stage was seen.
     pub fn live(&mut self) -> bool {
         let case = self.case;
         let pieces = pieces(self.content.written.len(), case.writes_whole_stripes());
@@ -119,26 +121,26 @@ impl Bed<'_> {
         let mut reader = None;
         match case.stage {
             Stage::New => {}
-            // Zeros are written to other drives in no time.
+            // Zeros on other drives are written too fast.
             Stage::HalfInitialised if case.ground != Ground::Noise => {}
             Stage::HalfInitialised => {
                 reader = Some(Reader::start(&self.controller));
                 until("it is initialised in part", || self.zeroed_percent() >= 15);
             }
             Stage::InMigration | Stage::JustMigrated => {
-                // A migration has something to move.
+                // The migration has data to move.
                 self.write(1, &pieces);
                 self.flush();
                 was_seen = self.migrate();
             }
         }
-        // What was written before is written again in part.
+        // Earlier data are partly overwritten.
         let again = if case.stage.is_moved() { 2 } else { pieces.len() };
         self.write(2, &pieces[..again]);
         if case.is_slow() {
             was_seen = !self.is_initialised();
         }
-        // Whole stripes at the end that the initialisation had reached before they were written have the known limit.
+        // Whole stripes at the end that were initialised before the write have the known limit.
         let is_unflushed = case.end == End::PowerCutUnflushed
             && (!case.writes_whole_stripes() || self.zeroed_percent() < 50);
         if !is_unflushed {
@@ -148,11 +150,11 @@ impl Bed<'_> {
         was_seen
     }
 
-    /// Migrates it, or a part of it. Whether the migration stands where it is to be.
+    /// Migrates it, entirely or partly. Returns whether the migration is at the intended point.
     pub fn migrate(&mut self) -> bool {
         let (controller, case) = (&self.controller, self.case);
         let (level, _, may_lose) = case.shape.to.expect("the case is one");
-        // Nothing is acknowledged from the cache during a migration.
+        // During a migration no write is acknowledged from the cache.
         controller.softroc(&["volume", "set", "v", "--write-mode", "write-through"]).ok();
         let mut order = match level == case.shape.level {
             true => vec!["volume", "expand", "v", "--destroy-data"],
@@ -165,7 +167,7 @@ impl Bed<'_> {
             controller.tasks().into_iter().find(|task| task["kind"] == "reshape").expect("it is ordered");
         let number = task["task"].as_u64().expect("a number").to_string();
         if case.stage == Stage::InMigration {
-            // Neither is possible where it is over by now.
+            // Both fail if the task has ended.
             let _ = controller.softroc(&["task", "set", &number, "--limit", "24M"]);
             let percent = || controller.json(&["task", "show", &number])["task"]["percent"].as_u64();
             until("it is half migrated", || percent().is_none_or(|done| done >= 30));
@@ -178,7 +180,7 @@ impl Bed<'_> {
         true
     }
 
-    /// The power fails for the process, the drives and the memory at one moment.
+    /// A power cut for the process, the drives and the memory at one moment.
     pub fn power_cut(&mut self) {
         run("kill", &["-STOP", &self.controller.pid().to_string()]);
         self.servers.as_mut().expect("it has servers").kill();
@@ -191,7 +193,7 @@ impl Bed<'_> {
         self.controller.boot_id = Some(boot);
     }
 
-    /// What is in files at the end of the process: drives, state, and the cache's memory.
+    /// Saves the files at the end of the process: drives, state, and the cache's memory.
     pub fn keep(&self) {
         let kept = self.kept();
         std::fs::create_dir(&kept).expect("a folder");
@@ -207,7 +209,7 @@ impl Bed<'_> {
         self.controller.folder.file("kept")
     }
 
-    /// Puts that in its place again, without the lost drives.
+    /// Restores the saved files without the lost drives.
     pub fn restore(&self, lost: &[usize]) {
         let kept = self.kept();
         let [state, memory] = [self.controller.state(), self.memory.path()];
@@ -217,7 +219,7 @@ impl Bed<'_> {
         }
         for (number, file) in self.files.iter().enumerate() {
             if lost.contains(&number) {
-                // The set before may have had it.
+                // The previous set may have it.
                 let _ = std::fs::remove_file(file);
             } else {
                 run("cp", &["--sparse=always", &format!("{kept}/d{number}.img"), file]);
@@ -225,7 +227,8 @@ impl Bed<'_> {
         }
     }
 
-    /// Starts it without the lost drives, where an operator has to say that nobody used them, and reads it all.
+    /// Starts it without the lost drives, with an operator's confirmation that they were not used,
+    /// and reads it all.
     pub fn start_without(&mut self, lost: &[usize]) {
         let why = self.case.why(lost);
         if self.case.has_servers() {
@@ -244,7 +247,7 @@ impl Bed<'_> {
     }
 }
 
-/// The files of the drives, as the case has them.
+/// Creates the files of the drives for the case.
 pub fn make_drives(controller: &Controller, case: &Case, files: &[String]) {
     match case.ground {
         Ground::Blank => {

@@ -1,4 +1,4 @@
-//! What hosts write, and what they read again.
+//! The writes of hosts, and the expected content.
 
 use crate::common::Controller;
 use crate::common::host::Host;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 const READ: usize = 1 << 20;
 
-/// What a volume holds as its hosts know it: each sector one of these.
+/// The content of a volume as known to its hosts: each sector is one of these.
 pub struct Content {
-    /// As of the last flush.
+    /// At the last flush.
     pub flushed: Vec<u8>,
     pub written: Vec<u8>,
 }
 
 impl Content {
-    /// Nobody has written yet.
+    /// An unwritten volume.
     pub fn new(capacity: usize) -> Content {
         Content { flushed: vec![0; capacity], written: vec![0; capacity] }
     }
@@ -32,7 +32,7 @@ impl Content {
         self.flushed.copy_from_slice(&self.written);
     }
 
-    /// Reads all of the volume. What it has behind its earlier end is zeros.
+    /// Reads and checks the whole volume. Beyond its earlier end it has zeros.
     pub fn look(&self, controller: &Controller, why: &str) {
         let mut host = Host::connect(&controller.nbd_socket(), "v").expect("it is served");
         let size = usize::try_from(host.size).expect("it is small");
@@ -64,7 +64,8 @@ impl Content {
     }
 }
 
-/// What a host writes: pieces in several places, and in between. `large`: whole stripes as well, the last of them at the end.
+/// The writes of a host: pieces in several places. `large`: also whole stripes, the last of them at
+/// the end.
 pub fn pieces(capacity: usize, large: bool) -> [(usize, usize); 5] {
     let at = |at: usize| at / 512 * 512;
     let large = if large { 900 << 10 } else { 8192 };
@@ -76,7 +77,7 @@ pub fn pieces(capacity: usize, large: bool) -> [(usize, usize); 5] {
         (at(capacity - large - 1024), large),
     ]
 }
-/// A host that reads on and on: beside it the background initialisation is slow.
+/// A host that keeps reading: it slows down the background initialisation.
 pub struct Reader(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Reader {
@@ -85,7 +86,7 @@ impl Reader {
         let (socket, is_over) = (controller.nbd_socket(), end.clone());
         let thread = std::thread::spawn(move || {
             let mut host = Host::connect(&socket, "v").expect("it is served");
-            // It ends with the controller as well.
+            // It also ends with the controller.
             while !is_over.load(Ordering::Relaxed) && host.read(0, 4096).is_ok() {
                 std::thread::sleep(Duration::from_millis(2));
             }

@@ -1,15 +1,19 @@
-//! Real processes on real files: from the first acknowledged write, a volume survives the loss of as many drives as its level guarantees.
-//! Drives are blank, truncated or full of noise; the volume is new, half initialised, in a migration or just migrated, write-through or
-//! write-back; the controller is stopped or killed, or the power fails. Then drives are lost, and an NBD client reads every byte of the
-//! degraded volume: what was flushed is right, what no host wrote is zeros, and without a flush each sector is old or new.
+//! Real processes on real files: from the first acknowledged write, a volume survives the loss of
+//! as many drives as its level guarantees. Drives are blank, truncated or full of noise. The volume
+//! is new, half initialised, in or after a migration, write-through or write-back. The controller
+//! is stopped or killed, or the power fails. Then drives are lost, and an NBD client reads the
+//! whole degraded volume: flushed data are correct, unwritten data are zeros, and without a flush
+//! each sector is old or new.
 //!
-//! A power cut takes the process, the cache's memory (it is deleted, and the next process sees another boot), and what drives had in their
-//! caches: `nbdkit` serves the files as drives, its filter `cache` keeps what was not flushed, and it is killed. Some drives of an array
-//! have such a cache and others have none, so that a write is on some of its drives. Drives that wrote parts of their caches, in any order,
-//! are in the simulator alone (`controller`, `tests/first_losses.rs`), and so is a power cut of the file system below files.
-//! `nbdkit` serves drives full of noise as well, slowly: otherwise all is initialised before a drive is lost.
+//! A power cut removes the process, the cache's memory (deleted, with a new boot ID), and the
+//! drives' caches: `nbdkit` serves the files as drives with its filter `cache`, and is killed. Only
+//! some drives of an array have such a cache. Partly written drive caches are tested in the
+//! simulator only (`controller`, `tests/first_losses.rs`), like power cuts of the file system.
+//! `nbdkit` also serves drives full of noise, slowly, so that the initialisation does not end
+//! before a drive is lost.
 //!
-//! `INITIALISATION_TESTS=all` takes every case, and every set of drives that may be lost where there are five or fewer; otherwise a sample.
+//! `INITIALISATION_TESTS=all` runs all cases, and all sets of lost drives of up to five drives;
+//! otherwise a sample.
 
 mod bed;
 #[path = "../common/mod.rs"]
@@ -38,7 +42,7 @@ fn lose_in_order(case: &Case, lost: &[usize]) -> Option<bool> {
     Some(was_seen)
 }
 
-/// Ends a process with its drives, and starts others without each set of them.
+/// Ends a process and its drives, and starts again without each set of drives.
 fn lose_at_end(case: &Case, sets: &[Vec<usize>]) -> Option<bool> {
     let mut bed = Bed::new(case)?;
     let was_seen = bed.live();
@@ -52,7 +56,7 @@ fn lose_at_end(case: &Case, sets: &[Vec<usize>]) -> Option<bool> {
     for lost in sets {
         bed.restore(lost);
         bed.start_without(lost);
-        // What is left to be initialised is, once a case, and nothing changes by that.
+        // Once per case the initialisation is completed, which must not change the content.
         if lost == &sets[0] && case.stage == Stage::New && !case.is_power_cut() {
             until("it is initialised", || bed.is_initialised());
             bed.content.look(&bed.controller, &format!("{}, when all is initialised", case.why(lost)));
@@ -63,7 +67,7 @@ fn lose_at_end(case: &Case, sets: &[Vec<usize>]) -> Option<bool> {
     Some(was_seen)
 }
 
-/// Whether a process can be shown another boot here; says so if not.
+/// Whether the boot ID can be replaced here; prints a note if not.
 fn can_boot() -> bool {
     let status = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
     let can = status.is_ok_and(|status| status.success());
@@ -73,8 +77,9 @@ fn can_boot() -> bool {
     can
 }
 
-/// A RAID 5 on drives that had been used before lost a drive in its first minutes, and a quarter of what had been flushed could not be
-/// read before the initial resync had passed it: days, on large drives.
+/// Regression: a RAID 5 on used drives lost a drive in its first minutes, and a quarter of the
+/// flushed data was unreadable until the initial resync had passed it, which takes days on large
+/// drives.
 fn survives_what_it_says(level: &str) {
     let (nth, shape) =
         SHAPES.iter().enumerate().find(|(_, shape)| shape.level == level).expect("it is in the table");

@@ -1,4 +1,4 @@
-//! Drives that a power cut can take.
+//! Drives that a power cut affects.
 
 use crate::bed::Bed;
 use crate::common::host::Host;
@@ -9,16 +9,16 @@ use std::process::{Child, Command, Stdio};
 pub struct Servers(Vec<Child>);
 
 impl Servers {
-    /// The names of the drives, in whose order they are started.
+    /// The names of the drives, in the order of their start.
     pub fn names(folder: &Folder, count: usize) -> Vec<String> {
         (0..count).map(|number| format!("nbd+unix:///?socket={}", socket_of(folder, number))).collect()
     }
 
-    /// Servers of these drives. `with_caches`: some have one, and what was not flushed is lost with the server.
+    /// Servers of these drives. `with_caches`: some have a cache, which is lost with the server.
     pub fn start(bed: &Bed<'_>, drives: impl Iterator<Item = usize>, with_caches: bool) -> Servers {
         let start = |number: usize| {
             let socket = socket_of(&bed.controller.folder, number);
-            // It may be left of an earlier one.
+            // An earlier server may have left it.
             let _ = std::fs::remove_file(&socket);
             let mut command = Command::new("nbdkit");
             command.args(["-f", "-U", &socket]).stdin(Stdio::null());

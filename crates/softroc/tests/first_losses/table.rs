@@ -1,6 +1,7 @@
-//! The cases: which array, how far it is, and how its process ends.
+//! The cases: the array, its stage, and the end of its process.
 
-/// A level on so many drives, which survives the loss of any `survives` of them; and what it is migrated to by adding drives, where it can be.
+/// A level on a number of drives, which survives the loss of any `survives` of them; and its
+/// migration by adding drives, if possible.
 pub struct Shape {
     pub level: &'static str,
     pub drives: usize,
@@ -20,10 +21,10 @@ pub const SHAPES: [Shape; 9] = [
     Shape { level: "raid60", drives: 8, survives: 2, to: Some(("raid60", 10, 2)) },
 ];
 
-/// What the drives held before.
+/// The earlier content of the drives.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Ground {
-    /// Zeros that the controller knows of: it made the files.
+    /// Zeros known to the controller, which created the files.
     Blank,
     /// Holes.
     Truncated,
@@ -48,11 +49,11 @@ impl Stage {
 /// How the process ends after the writes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum End {
-    /// A drive fails under it; then it is stopped.
+    /// A drive fails; then the controller is stopped.
     InOrder,
     Killed,
     PowerCut,
-    /// Nothing was flushed before.
+    /// Without a flush before.
     PowerCutUnflushed,
 }
 
@@ -67,12 +68,12 @@ pub struct Case {
     pub mode: &'static str,
     pub stage: Stage,
     pub end: End,
-    /// Which drives have a cache that a power cut takes.
+    /// Which drives have a volatile cache.
     pub turn: usize,
 }
 
 impl Case {
-    /// How many drives there are when some are lost, and how many may be.
+    /// The number of drives at the loss, and the number that may be lost.
     pub fn when_lost(&self) -> (usize, usize) {
         let Shape { drives, survives, to, .. } = *self.shape;
         match (self.stage, to) {
@@ -93,23 +94,23 @@ impl Case {
         matches!(self.end, End::PowerCut | End::PowerCutUnflushed)
     }
 
-    /// Whether there is an initialisation that is to last: drives write slowly.
+    /// Whether drives write slowly, to prolong an initialisation.
     pub fn is_slow(&self) -> bool {
         !self.stage.is_moved() && self.ground == Ground::Noise
     }
 
-    /// Whether drives are servers of files: a power cut takes their caches, and they may be slow.
+    /// Whether drives are servers of files: with volatile caches, or slow.
     pub fn has_servers(&self) -> bool {
         self.is_power_cut() || self.is_slow()
     }
 
-    /// Whether hosts write whole stripes. The known limit of those: one that was not flushed when the power failed, on ground that is
-    /// initialised, may be neither old nor new where a drive is lost as well.
+    /// Whether hosts write whole stripes. Known limit: an unflushed whole stripe in an initialised
+    /// area may be neither old nor new if the power fails and a drive is lost as well.
     pub fn writes_whole_stripes(&self) -> bool {
         self.end != End::PowerCutUnflushed || self.stage == Stage::New && self.ground == Ground::Noise
     }
 
-    /// Whether a drive has a cache that a power cut takes.
+    /// Whether a drive has a volatile cache.
     pub fn has_cache(&self, drive: usize) -> bool {
         match self.turn % 3 {
             _ if !self.is_power_cut() => false,

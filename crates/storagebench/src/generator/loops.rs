@@ -1,22 +1,24 @@
-//! The loops: each outstanding I/O is a task that starts its next request when the last one returned (closed), or
-//! when the next request is due (open).
+//! The load loops: each outstanding I/O is a task that starts its next request when the last one
+//! completes (closed loop), or when the next request is due (open loop).
 //!
 //! # Invariants
-//! - Closed, without think time: from the start of a point until its end, exactly as many requests are with the
-//!   target as the rung says: a task has one in flight except for the instant between taking one back and starting
-//!   the next. With think time it is at most as many.
-//! - Open: requests are due at times that a schedule fixes beforehand, whatever the target does, and are taken in the
-//!   order of these times. A request that no task is free for waits, and its latency counts from when it was due, so
-//!   that a stall of the target is seen by every request that should have come during it. (A closed loop stops asking
-//!   while the target stalls: that is *coordinated omission*, and its percentiles say nothing about users who come
-//!   when they like.)
-//! - A task ends only with nothing in flight: a point is over when all its tasks are.
-//! - The clock is read once per I/O: the end of one is the start of the next. So the latencies of a task in a closed
-//!   loop add up to the time that passed, and Little's law holds for what is reported (the generator's own share of a
-//!   latency, some tens of nanoseconds, is counted with the target's). Only a task that made way for others,
-//!   because its target completes requests within the call, leaves its waiting out.
+//! - Closed, without think time: the number of outstanding requests equals the queue depth from
+//!   start to end of a point, except between a completion and the next start. With think time it is
+//!   at most that number.
+//! - Open: a schedule fixes the due times of requests in advance, independently of the target, and
+//!   requests start in that order. A request without a free task waits, and its latency counts from
+//!   its due time. A stall therefore affects every request that was due during it. (A closed loop
+//!   sends nothing during a stall: *coordinated omission*. Its percentiles do not represent users
+//!   who arrive independently.)
+//! - A task ends without a request in flight: a point ends when all its tasks have ended.
+//! - The clock is read once per I/O: the end of one is the start of the next. Latencies of a
+//!   closed-loop task therefore add up to the elapsed time, and Little's law holds for the results
+//!   (the generator's own tens of nanoseconds are included). The only exception is a task that
+//!   yields to others because its target completes requests within the call: its wait is not
+//!   counted.
 //!
-//! Budget: 100 ns of a core per I/O beyond what the seam and the target take (`examples/generator_cost.rs`).
+//! Budget: 100 ns of a core per I/O in addition to platform layer and target
+//! (`examples/generator_cost.rs`).
 
 use crate::generator::pattern::{Asker, Pattern, Request, Walk};
 use crate::generator::payload::Payload;
@@ -32,22 +34,22 @@ use std::fmt;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
-/// A target that returned so many errors with no success between them is not measured any further.
+/// The measurement of a target ends after this many consecutive errors.
 const MOST_ERRORS_IN_A_ROW: u32 = 1000;
 
-/// A target that completes requests within the call would keep its task for ever: after so many, others get a
-/// turn. It is fewer than what the executor lets a task take in one turn, so that the task makes way between two
-/// requests, where the wait is not part of a latency.
+/// A task whose target completes requests within the call yields after this many. The number is
+/// below the executor's budget per poll, so that the task yields between two requests, where the
+/// wait is not part of a latency.
 const INLINE_TURNS: u32 = 32;
 
-/// Why a request counts as failed.
+/// The reason why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// The target said so.
+    /// The target reported an error.
     Io(IoError),
-    /// The target moved fewer bytes.
+    /// The target transferred fewer bytes.
     Short(u64),
-    /// The target gave other bytes than were written.
+    /// The target returned other bytes than were written.
     Wrong(Mismatch),
 }
 
@@ -56,9 +58,9 @@ pub(crate) enum Cause {
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
     pub(crate) request: Request,
-    /// Which of the targets that are measured together.
+    /// The index of the target in a joint measurement.
     pub(crate) target: usize,
-    /// When, in the world's time.
+    /// The time of the failure.
     pub(crate) at_ns: u64,
 }
 
@@ -77,12 +79,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What the tasks of one point share.
+/// The shared state of a point's tasks.
 pub(crate) struct Point {
     pub(crate) meter: Meter,
-    /// When it began.
+    /// The start time.
     began_ns: u64,
-    /// When requests are due, in an open loop.
+    /// The due times of an open loop.
     schedule: Option<Schedule>,
     first_failure: Cell<Option<Failure>>,
     end: Cell<Option<Failure>>,
@@ -105,12 +107,12 @@ impl Point {
         }
     }
 
-    /// When requests were due, in an open loop.
+    /// The due times of an open loop.
     pub(crate) fn schedule(&self) -> Option<&Schedule> {
         self.schedule.as_ref()
     }
 
-    /// The request that failed first.
+    /// The first failed request.
     pub(crate) fn first_failure(&self) -> Option<Failure> {
         self.first_failure.get()
     }
@@ -120,8 +122,8 @@ impl Point {
         self.end.get()
     }
 
-    /// Counts a failure, and ends the point where going on would measure nothing: the target is gone or does
-    /// not answer, it can never do what is asked, gives wrong data, or nothing but errors comes back.
+    /// Counts a failure. Ends the point if continuing is pointless: the target is gone or does not
+    /// respond, rejects such requests, returns wrong data, or returns only errors.
     fn fail(&self, failure: Failure) {
         if self.first_failure.get().is_none() {
             self.first_failure.set(Some(failure));
@@ -138,7 +140,7 @@ impl Point {
         if (!passing || self.errors_in_a_row.get() >= MOST_ERRORS_IN_A_ROW) && self.end.get().is_none() {
             self.end.set(Some(failure));
             self.meter.stop(match failure.cause {
-                // The silence before the time limit was up is not part of what was measured.
+                // The wait for the time limit is not part of the measurement.
                 Cause::Io(error) if error.kind == IoErrorKind::TimedOut => self.meter.last_completion_ns(),
                 _ => failure.at_ns,
             });
@@ -146,10 +148,10 @@ impl Point {
     }
 }
 
-/// What one outstanding I/O reads into and writes from.
+/// The read and write buffers of one outstanding I/O.
 pub(crate) struct Buffers {
     read: Option<Buf>,
-    /// What was cut off the read buffer for a request that is shorter.
+    /// The unused rest of the read buffer during a shorter request.
     rest: Option<Buf>,
     payload: Option<Payload>,
     largest: ByteCount,
@@ -158,7 +160,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// The buffers that `profile` needs, from the pool of `env`; `None` when they do not fit.
+    /// The buffers for `profile`, from the pool of `env`; `None` if memory is insufficient.
     pub(crate) fn take(env: &Env, profile: &Profile, hollow: bool, seed: u64) -> Option<Buffers> {
         let largest = profile.largest_block();
         let compressible_percent = profile.load().compressible_percent;
@@ -175,7 +177,7 @@ impl Buffers {
         if self.hollow { Buf::hollow(self.largest) } else { Buf::unpooled(self.largest) }
     }
 
-    /// The buffer to read into. It comes back with its read; for one that a target kept there is a spare.
+    /// The read buffer. It returns with its read; a spare replaces one that the target kept.
     fn next_read(&mut self, block: ByteCount) -> Buf {
         let mut buf = match self.read.take() {
             Some(buf) if buf.len() >= block => buf,
@@ -213,7 +215,7 @@ impl Buffers {
             None => Payload::new(self.spare(), 0, 0.0),
         };
         if !payload.change(&mut fill) {
-            // The target still holds on to the last write: that must not change under its hands.
+            // The target still uses the last write's bytes, so they must not change.
             payload = Payload::new(self.spare(), 0, 0.0);
             payload.change(fill);
         }
@@ -230,7 +232,7 @@ impl Buffers {
 pub(crate) struct Outstanding {
     pub(crate) env: Env,
     pub(crate) member: Member,
-    /// Which of the targets that are measured together `member` leads to.
+    /// The index of `member`'s target in a joint measurement.
     pub(crate) target: usize,
     pub(crate) pattern: Rc<Pattern>,
     pub(crate) walk: Rc<Walk>,
@@ -240,7 +242,7 @@ pub(crate) struct Outstanding {
     pub(crate) buffers: Buffers,
 }
 
-/// What must be remembered of a request in flight to verify it.
+/// The data needed to verify a request in flight.
 enum Pending {
     Nothing,
     Read(Reading),
@@ -248,7 +250,7 @@ enum Pending {
 }
 
 impl Outstanding {
-    /// Makes one request after the other until the point is over.
+    /// Runs requests until the point is over.
     pub(crate) async fn run(mut self) {
         let mut now_ns = self.env.now().ns;
         let (mut inline, mut made) = (0, 0);
@@ -288,7 +290,7 @@ impl Outstanding {
         }
     }
 
-    /// Waits for a time; false when the point is over before. The point's end may be moved meanwhile.
+    /// Sleeps until a time; false if the point ends first. The end of the point may move meanwhile.
     async fn wait_until(&self, deadline_ns: u64) -> bool {
         loop {
             let (now_ns, end_ns) = (self.env.now().ns, self.point.meter.window_end_ns());

@@ -1,14 +1,15 @@
-//! The load generator: which request is next, when it is due, what it carries, and the loops that keep so many in flight.
+//! The load generator: requests, their due times, their payload, and the loops that keep them
+//! outstanding.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `loops` | each outstanding I/O is a task; the rules of closed and open loops |
 //! | `pattern` | a load profile over an area, as a stream of (read or write, offset, length) |
-//! | `skew` | where random requests go when not all places are equally popular |
-//! | `schedule` | when the requests of an open loop are due |
-//! | `payload` | what writes carry |
-//! | `verify` | every block says what it is, and reads are checked |
-//! | `random` | random numbers: fast, seeded, good enough for load |
+//! | `skew` | offsets of random requests with unequal popularity |
+//! | `schedule` | due times of an open loop |
+//! | `payload` | the bytes of writes |
+//! | `verify` | self-describing blocks, and the check of reads |
+//! | `random` | random numbers: fast, seeded, sufficient for load |
 
 pub(crate) mod loops;
 pub(crate) mod pattern;

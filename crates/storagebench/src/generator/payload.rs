@@ -1,27 +1,29 @@
-//! What writes carry: bytes that compress as the profile says, prepared once, and stamped for every write.
+//! The bytes of writes, with the profile's compressibility. They are prepared once, and stamped for
+//! every write.
 //!
-//! Filling 64 KiB with random numbers takes ten times as long as writing it to a fast target, so each
-//! outstanding I/O fills its buffer once and changes eight bytes of each 4 KiB before each write: enough that
-//! a target that finds equal blocks finds none.
+//! Filling 64 KiB with random numbers takes ten times as long as a write to a fast target. Each
+//! outstanding I/O therefore fills its buffer once, and changes eight bytes of each 4 KiB before
+//! each write. That prevents deduplication.
 
 use crate::generator::random::Random;
 use platform::{Buf, Slice};
 use units::ByteCount;
 
-/// How every 4 KiB that StorageBench writes begin. [`crate::measurement::guard`] knows its own test files by it.
+/// The first bytes of every 4 KiB that StorageBench writes. [`crate::measurement::guard`]
+/// recognises test files by it.
 pub(crate) const MARK: [u8; 8] = *b"StorBnch";
 
-/// How far apart the stamps within a block are: the smallest unit that targets compress and deduplicate.
+/// The distance of stamps in a block: the smallest unit of compression and deduplication.
 const PAGE: usize = 4096;
 
-/// The buffer that one outstanding I/O writes from, again and again.
+/// The reusable write buffer of one outstanding I/O.
 pub(crate) struct Payload {
     slice: Slice,
 }
 
 impl Payload {
-    /// Fills `buf` with random bytes, but for the share of every page that is to compress away, which is zeroes at
-    /// the page's end (a hollow buffer stays a length).
+    /// Fills `buf` with random bytes, except for zeros at each page's end in the compressible
+    /// share. A data-less buffer stays a length.
     pub(crate) fn new(mut buf: Buf, seed: u64, compressible_percent: f64) -> Payload {
         let mut random = Random::new(seed);
         for page in buf.bytes_mut().chunks_mut(PAGE) {
@@ -33,14 +35,14 @@ impl Payload {
         Payload { slice: buf.freeze() }
     }
 
-    /// The next write's content, `len` bytes of it: the same bytes with another stamp. Where the target still holds
-    /// on to the last write's slice, that content goes out once more.
+    /// The next write's `len` bytes: the same bytes with another stamp. While the target still uses
+    /// the last write's slice, that content is repeated.
     pub(crate) fn next(&mut self, stamp: u64, len: ByteCount) -> Slice {
         self.change(|bytes| mark(&mut bytes[..len.as_usize()], stamp));
         self.slice.cut(ByteCount::ZERO, len)
     }
 
-    /// Lets `change` write into the buffer, unless the target still holds on to it. Says whether it could.
+    /// Lets `change` modify the buffer, unless the target still uses it. Returns whether it could.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8])) -> bool {
         let empty = Slice::hollow(ByteCount::ZERO);
         match std::mem::replace(&mut self.slice, empty).try_unfreeze() {
@@ -56,7 +58,7 @@ impl Payload {
         }
     }
 
-    /// The first `len` bytes as they are.
+    /// The first `len` bytes, unchanged.
     pub(crate) fn first(&self, len: ByteCount) -> Slice {
         self.slice.cut(ByteCount::ZERO, len)
     }
@@ -115,7 +117,7 @@ mod tests {
             let mut payload = Payload::new(Buf::unpooled(BLOCK), 1, percent);
             let slice = payload.next(u64::MAX / 3, BLOCK);
             for page in slice.solid().unwrap().chunks(PAGE) {
-                // A run of zeroes is what any compressor takes to nearly nothing, and random bytes are what none can.
+                // Any compressor removes a run of zeros, and none shortens random bytes.
                 let run = page.iter().rev().take_while(|byte| **byte == 0).count();
                 let wanted = (PAGE as f64 * percent / 100.0) as usize;
                 assert!(run.abs_diff(wanted) <= 16, "{percent}: {run}");

@@ -1,4 +1,4 @@
-//! Random numbers for offsets, read shares and payloads: fast, seeded, and good enough for load.
+//! Random numbers for offsets, read shares and payloads: fast, seeded, sufficient for load.
 
 /// wyrand (Wang Yi, 2019, public domain): one addition and one 64×64→128 bit multiplication a number.
 /// It passes BigCrush and PractRand; it is not for secrets.
@@ -7,7 +7,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Neighbouring seeds are spread apart, so that workers do not walk in step.
+        // Neighbouring seeds are mixed, so that workers are not correlated.
         let (_, spread) = platform::sync::split_mix(seed);
         Random(spread)
     }
@@ -18,8 +18,8 @@ impl Random {
         (product >> 64) as u64 ^ product as u64
     }
 
-    /// A number below `bound`, each as likely as the other up to `bound`/2^64 (Lemire's multiplication
-    /// without its rejection: the bias is below a billionth for 16 billion blocks).
+    /// A uniform number below `bound` (Lemire's multiplication without rejection: the bias is below
+    /// a billionth for 16 billion blocks).
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
@@ -29,12 +29,12 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number with an exponential distribution of that mean.
+    /// An exponentially distributed number with this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -(1.0 - self.unit()).ln() * mean
     }
 
-    /// Fills with bytes that do not compress.
+    /// Fills with incompressible bytes.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {

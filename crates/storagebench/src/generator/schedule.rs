@@ -1,10 +1,10 @@
-//! When the requests of an open loop are due: fixed beforehand, whatever the target does.
+//! The due times of an open loop: fixed in advance, independently of the target.
 
 use crate::generator::random::Random;
 use crate::load::profile::Arrivals;
 use std::cell::{Cell, RefCell};
 
-/// The times at which requests are due. Times are the world's, in nanoseconds.
+/// The due times of requests, in nanoseconds of the environment's clock.
 pub(crate) struct Schedule {
     rate: f64,
     arrivals: Arrivals,
@@ -12,9 +12,9 @@ pub(crate) struct Schedule {
     gap_ns: f64,
     random: RefCell<Random>,
     claimed: Cell<u64>,
-    /// When the next one is due, after the beginning.
+    /// The next due time, relative to the beginning.
     next_ns: Cell<f64>,
-    /// Of those in the window: how many were claimed, and how many of them when they were overdue.
+    /// Claimed requests in the window, and those of them that were overdue.
     in_window: Cell<u64>,
     overdue: Cell<u64>,
 }
@@ -40,13 +40,13 @@ impl Schedule {
 
     fn advance(&self) {
         self.next_ns.set(match self.arrivals {
-            // Not by adding up: the error of the gap must not.
+            // Without summation, since the rounding error of the gap would accumulate.
             Arrivals::Fixed => self.claimed.get() as f64 * self.gap_ns,
             Arrivals::Poisson => self.next_ns.get() + self.random.borrow_mut().exponential(self.gap_ns),
         });
     }
 
-    /// When the next request is due: for the outstanding I/O that asks, and no other.
+    /// The due time of the next request, which the caller's outstanding I/O claims.
     pub(crate) fn claim(&self, now_ns: u64, window_start_ns: u64) -> u64 {
         let due_ns = self.due_ns();
         self.claimed.set(self.claimed.get() + 1);
@@ -58,7 +58,7 @@ impl Schedule {
         due_ns
     }
 
-    /// When the next request that nobody has claimed is due.
+    /// The due time of the next unclaimed request.
     pub(crate) fn due_ns(&self) -> u64 {
         self.began_ns.saturating_add(self.next_ns.get().round() as u64)
     }
@@ -68,12 +68,12 @@ impl Schedule {
         self.rate
     }
 
-    /// How they come.
+    /// The distribution of arrivals.
     pub(crate) fn arrivals(&self) -> Arrivals {
         self.arrivals
     }
 
-    /// How many of a hundred requests of the window had to wait because all outstanding I/Os were busy.
+    /// The percentage of requests in the window that waited because all outstanding I/Os were busy.
     pub(crate) fn overdue_percent(&self) -> f64 {
         self.overdue.get() as f64 * 100.0 / self.in_window.get().max(1) as f64
     }
@@ -107,7 +107,7 @@ mod tests {
         for now_ms in [0, 1, 5, 5, 5, 5, 6, 7] {
             schedule.claim(now_ms * 1_000_000, 2_000_000);
         }
-        // Due at 2, 3 and 4 ms and taken at 5 ms; those of 5, 6 and 7 ms were taken in time.
+        // Due at 2, 3 and 4 ms and claimed at 5 ms; those of 5, 6 and 7 ms were claimed in time.
         assert_eq!(schedule.overdue_percent(), 50.0);
     }
 }

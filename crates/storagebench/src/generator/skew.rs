@@ -1,23 +1,24 @@
-//! Where random requests go when not all places are equally popular.
+//! Offsets of random requests with unequal popularity.
 
 use crate::generator::pattern::divisor;
 use crate::generator::random::Random;
 
-/// Draws ranks from 1 to `count` with a likelihood proportional to rank^-theta, in constant time and memory.
+/// Draws ranks from 1 to `count` with probability proportional to rank^-theta, in constant time and
+/// memory.
 ///
-/// Rejection-inversion (W. Hörmann, G. Derflinger, *Rejection-inversion to generate variates from monotone
-/// discrete distributions*, ACM TOMACS 6(3), 1996): the histogram of the law lies below the curve x^-theta, whose
-/// integral can be inverted; a rank drawn from under the curve is kept if it lies below the histogram too,
-/// which it does nearly always.
+/// Rejection-inversion (W. Hörmann, G. Derflinger, *Rejection-inversion to generate variates from
+/// monotone discrete distributions*, ACM TOMACS 6(3), 1996). The histogram of the law is below the
+/// curve x^-theta, whose integral is invertible. A rank drawn under the curve is accepted if it is
+/// below the histogram too, which is nearly always true.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zipf {
     count: f64,
     theta: f64,
-    /// The integral of the curve at 1.5, less the height of rank 1.
+    /// The integral of the curve at 1.5, minus the height of rank 1.
     low: f64,
     /// The integral at the right end of the last rank.
     high: f64,
-    /// Nearer to its rank than this, a point is always below the histogram.
+    /// A point closer to its rank than this is always below the histogram.
     safe: f64,
 }
 
@@ -30,16 +31,17 @@ impl Zipf {
         zipf
     }
 
-    /// The integral of x^-theta, up to a constant: (x^(1-theta) - 1) / (1-theta), or ln x where theta is 1.
+    /// The integral of x^-theta, up to a constant: (x^(1-theta) - 1) / (1-theta), or ln x for theta
+    /// = 1.
     fn integral(&self, x: f64) -> f64 {
         let (power, log) = (1.0 - self.theta, x.ln());
         if (power * log).abs() < 1e-8 { log } else { (power * log).exp_m1() / power }
     }
 
-    /// The x whose integral this is.
+    /// The x with this integral.
     fn inverse(&self, integral: f64) -> f64 {
         let power = 1.0 - self.theta;
-        // Rounding must not lead out of the logarithm's domain.
+        // Rounding must not leave the logarithm's domain.
         let product = (power * integral).max(-1.0);
         if product.abs() < 1e-8 { integral.exp() } else { (product.ln_1p() / power).exp() }
     }
@@ -58,16 +60,17 @@ impl Zipf {
     }
 }
 
-/// How likely each rank is. Ranks are from 1 to a count.
+/// The probability of each rank from 1 to a count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Law {
     Zipf(Zipf),
-    /// The rank is the count times an even draw to the power of `power`.
+    /// The rank is the count times a uniform draw to the power of `power`.
     Pareto {
         count: u64,
         power: f64,
     },
-    /// The rank is the mean of twelve even draws, and an even one of so large a part of the count, about its middle.
+    /// The rank is the mean of twelve uniform draws, plus a uniform draw over this share of the
+    /// count, centred.
     Normal {
         count: u64,
         part: f64,
@@ -75,7 +78,7 @@ pub(crate) enum Law {
 }
 
 impl Law {
-    /// The share `share` of the ranks is drawn by 1 - `share` of the draws.
+    /// The share `share` of the ranks gets 1 - `share` of the draws.
     pub(crate) fn pareto(count: u64, share: f64) -> Law {
         Law::Pareto { count: count.max(1), power: share.ln() / (1.0 - share).ln() }
     }
@@ -98,7 +101,7 @@ impl Law {
     }
 }
 
-/// Scatters ranks over places: a permutation of 0..count that puts neighbours far apart.
+/// Scatters ranks over offsets: a permutation of 0..count that separates neighbours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scatter {
     count: u64,
@@ -108,7 +111,8 @@ pub(crate) struct Scatter {
 impl Scatter {
     pub(crate) fn new(count: u64) -> Scatter {
         let count = count.max(1);
-        // The golden section spreads multiples most evenly; without a common divisor no two ranks meet.
+        // The golden ratio spreads multiples evenly; a factor coprime to the count makes it a
+        // permutation.
         let mut factor = ((count as f64 * 0.618_033_988_749_895) as u64).max(1);
         while divisor(factor, count) != 1 {
             factor += 1;
@@ -121,42 +125,42 @@ impl Scatter {
     }
 }
 
-/// A part of the place and how likely it is.
+/// A part of the range and its probability.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// The likelihoods up to and including this one, out of 2^32.
+    /// The cumulative probability up to this part, in units of 2^-32.
     pub(crate) until: u64,
     pub(crate) start: u64,
     pub(crate) len: u64,
 }
 
-/// A hot spot, which may move.
+/// A hot spot, optionally moving.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hot {
-    /// Its likelihood, out of 2^32.
+    /// Its probability, in units of 2^-32.
     pub(crate) likelihood: u64,
     pub(crate) len: u64,
-    /// It moves on by its length every so many nanoseconds; 0: never.
+    /// The interval at which it moves by its length, in nanoseconds; 0: never.
     pub(crate) moves_every_ns: u64,
 }
 
 impl Hot {
-    /// Where it begins, `elapsed_ns` after the start.
+    /// Its start, `elapsed_ns` after the beginning.
     pub(crate) fn start(&self, total: u64, unit: u64, elapsed_ns: u64) -> u64 {
         let room = total - self.len;
         let moves = elapsed_ns.checked_div(self.moves_every_ns).unwrap_or(0);
-        // It turns back to the start when it would reach over the end.
+        // It wraps to the start before it would exceed the end.
         let turns = room / self.len.max(1) + 1;
         let start = (moves % turns) * self.len;
         start - start % unit
     }
 }
 
-/// How random offsets within a place are spread.
+/// The distribution of random offsets within a range.
 #[derive(Clone, Debug)]
 pub(crate) enum Spread {
     Uniform,
-    /// Over granules of so many bytes.
+    /// In granules of this many bytes.
     Ranked {
         law: Law,
         scatter: Scatter,
@@ -166,14 +170,15 @@ pub(crate) enum Spread {
     Slots(Vec<Slot>),
 }
 
-/// A uniform multiple of `align` so that `block` bytes from there are within `len`, which they fit.
+/// A uniform multiple of `align` such that `block` bytes from there are within `len`; they must
+/// fit.
 pub(crate) fn uniform(random: &mut Random, len: u64, block: u64, align: u64) -> u64 {
     random.below((len - block) / align + 1) * align
 }
 
 impl Spread {
-    /// An offset for `block` bytes within `len`, a multiple of `align`. `unit` is what all alignments of the
-    /// place divide.
+    /// An offset for `block` bytes within `len`, a multiple of `align`. All alignments of the range
+    /// are multiples of `unit`.
     pub(crate) fn offset(
         &self,
         random: &mut Random,
@@ -232,7 +237,7 @@ mod tests {
                 counts[law.draw(&mut random) as usize - 1] += 1;
             }
             let sum: f64 = (1..=200).map(|rank| f64::from(rank).powf(-theta)).sum();
-            // The tail of a steep law is drawn too seldom for chi-square: it is one bin.
+            // The tail of a steep law is too rare for chi-square: it is one bin.
             let tail = counts.iter().position(|count| *count < 20).unwrap_or(200);
             let mut bins = counts[..tail].to_vec();
             let likelihood = |rank: usize| (rank as f64).powf(-theta) / sum;
@@ -258,7 +263,8 @@ mod tests {
         }
     }
 
-    /// The most popular quarters of the ranks get what they got of the requests of fio 3.33 with these parameters.
+    /// The most popular quarters of the ranks get the shares that fio 3.33 gives with these
+    /// parameters.
     #[test]
     fn popular_ranks_get_what_fio_gives_them() {
         for (law, shares) in [

@@ -1,26 +1,27 @@
-//! Verify mode: every block says what it is, and reads are checked.
+//! Verify mode: self-describing blocks, and the check of reads.
 //!
-//! What is written is cut into *units*, of which all offsets and lengths of the profile are multiples. A unit
-//! begins with a header, little-endian:
+//! Written data consist of *units*; all offsets and lengths of the profile are multiples of a unit.
+//! A unit begins with a header, little-endian:
 //!
 //! | bytes | |
 //! | --- | --- |
 //! | 0–7 | `StorVrfy` |
 //! | 8–15 | its byte address on the target |
-//! | 16–23 | its generation: how many writes of this run it is |
+//! | 16–23 | its generation: the number of the write in this run |
 //! | 24–31 | the run |
 //! | 32–35 | its length |
 //! | 36–39 | CRC-32C of the whole unit with these four bytes zero |
 //!
-//! and goes on with bytes that are a function of address, generation and run.
+//! The rest is a function of address, generation and run.
 //!
 //! # Fault model and invariants
-//! - A unit that was never written by this run may hold anything, but not a unit of this run that belongs elsewhere.
-//! - While writes to a unit overlap in time, any of them may be the last, and a read may see the old or the new
-//!   content. So a read is right with any generation from the oldest that may have been current when it started
-//!   up to the newest that was started before it ended.
-//! - A write that failed may have done anything within its range: what is there is unknown until the next write that
-//!   succeeds while no other is under way.
+//! - A unit that this run has not written may contain anything, except a unit of this run with
+//!   another address.
+//! - While writes to a unit overlap, any of them may be the last, and a read may return the old or
+//!   the new content. A read is right with any generation between the oldest that may have been
+//!   current at its start and the newest that was started before its end.
+//! - A failed write may have changed its range arbitrarily: the content is unknown until a later
+//!   write succeeds with no other write in progress.
 
 use crate::generator::pattern::Request;
 use crate::generator::random::Random;
@@ -29,46 +30,46 @@ use std::collections::BTreeMap;
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// How a unit begins. [`crate::measurement::guard`] knows its own test files by it, too.
+/// The first bytes of a unit. [`crate::measurement::guard`] recognises test files by them, too.
 pub(crate) const MARK: [u8; 8] = *b"StorVrfy";
 const HEADER: usize = 40;
 const CHECKSUM: std::ops::Range<usize> = 36..40;
 
-/// What is known of a unit.
+/// The tracked state of a unit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unit {
-    /// The oldest generation that may be current; 0: it may hold anything.
+    /// The oldest generation that may be current; 0: any content.
     oldest: u64,
-    /// The newest that was started.
+    /// The newest started generation.
     newest: u64,
-    /// What `oldest` was to be when the writes under way, which overlap, are done.
+    /// The value of `oldest` after the overlapping writes in progress.
     overlap_oldest: u64,
     writing: u32,
-    /// One of the writes under way failed.
+    /// A write in progress has failed.
     spoilt: bool,
 }
 
-/// What a unit was to hold.
+/// The expected content of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     /// One of these generations.
     Generations(u64, u64),
-    /// Anything but a unit of this run.
+    /// Any content except a unit of this run.
     NothingOfOurs,
 }
 
-/// What it holds instead.
+/// The actual content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
-    /// Something that is no unit of this run; its first eight bytes.
+    /// Not a unit of this run; its first eight bytes.
     Foreign([u8; 8]),
     /// A unit of this run with this address and generation.
     Unit(u64, u64),
-    /// The right unit by its header, but its checksum is wrong: computed, stored.
+    /// The expected header with a wrong checksum: computed, stored.
     Damaged(u32, u32),
 }
 
-/// A read that gave something else than was written.
+/// A read that returned unexpected content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mismatch {
     address: ByteOffset,
@@ -113,20 +114,20 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a write under way is: to be given back when it is done.
+/// A write in progress, to be passed back when it completes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writing {
     range: ByteRange,
 }
 
-/// What a read may find, as known when it was started.
+/// The valid content of a read, determined at its start.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// The oldest right generation of each unit.
+    /// The oldest valid generation of each unit.
     oldest: Vec<u64>,
 }
 
-/// The memory of what was written where, over all profiles of a run.
+/// The record of all writes, over all profiles of a run.
 pub(crate) struct Verifier {
     unit: ByteCount,
     run: u64,
@@ -136,7 +137,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// A run's memory. `unit`: what all offsets and lengths are multiples of.
+    /// The record of a run. All offsets and lengths are multiples of `unit`.
     pub(crate) fn new(unit: ByteCount, run: u64) -> Verifier {
         Verifier {
             unit,
@@ -147,12 +148,12 @@ impl Verifier {
         }
     }
 
-    /// How much of what is written from now on compresses away.
+    /// Sets the compressible share of later writes.
     pub(crate) fn compress(&self, percent: f64) {
         self.compressible_percent.set(percent);
     }
 
-    /// How much was read and found to be right.
+    /// The number of bytes that were read and are right.
     pub(crate) fn checked_bytes(&self) -> u64 {
         self.checked_bytes.get()
     }
@@ -161,7 +162,7 @@ impl Verifier {
         (range.start.0..range.end().0).step_by(self.unit.as_usize())
     }
 
-    /// Fills `bytes` with what is to be written, and takes note of it.
+    /// Fills `bytes` with the content to write, and records it.
     pub(crate) fn write(&self, request: &Request, bytes: &mut [u8]) -> Writing {
         let range = ByteRange::new(request.offset, request.block);
         let mut units = self.units.borrow_mut();
@@ -194,7 +195,7 @@ impl Verifier {
         bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Takes note that a write is over.
+    /// Records the end of a write.
     pub(crate) fn written(&self, writing: &Writing, succeeded: bool) {
         let mut units = self.units.borrow_mut();
         for address in self.addresses(writing.range) {
@@ -209,7 +210,7 @@ impl Verifier {
         }
     }
 
-    /// Takes note that a read starts.
+    /// Records the start of a read.
     pub(crate) fn read(&self, range: ByteRange, reading: &mut Reading) {
         let units = self.units.borrow();
         let oldest = |address| units.get(&address).map_or(0, |unit| unit.oldest);
@@ -217,7 +218,7 @@ impl Verifier {
         reading.oldest.extend(self.addresses(range).map(oldest));
     }
 
-    /// Whether what a read gave can be.
+    /// Checks the content of a read.
     pub(crate) fn check(&self, range: ByteRange, reading: &Reading, bytes: &[u8]) -> Result<(), Mismatch> {
         let units = self.units.borrow();
         let pieces = bytes.chunks(self.unit.as_usize());
@@ -255,7 +256,7 @@ impl Verifier {
         let stored =
             bytes.get(CHECKSUM).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
         let computed = checksum(bytes);
-        // Where a write failed, or is under way for the first time, a torn unit is no surprise.
+        // A partially written unit is valid after a failed write, or during its first write.
         if computed == stored || oldest == 0 {
             Ok(())
         } else {
@@ -263,7 +264,8 @@ impl Verifier {
         }
     }
 
-    /// What this run has written and nobody is writing now, in runs of at most `most`.
+    /// All ranges that this run has written and that have no write in progress, in parts of at most
+    /// `most`.
     pub(crate) fn written_ranges(&self, most: ByteCount) -> Vec<ByteRange> {
         let mut ranges: Vec<ByteRange> = Vec::new();
         for (address, _) in self.units.borrow().iter().filter(|(_, unit)| unit.oldest > 0) {
@@ -278,7 +280,7 @@ impl Verifier {
     }
 }
 
-/// CRC-32C of a unit whose checksum counts as zero.
+/// CRC-32C of a unit with its checksum field as zero.
 fn checksum(bytes: &[u8]) -> u32 {
     let (before, rest) = bytes.split_at(CHECKSUM.start.min(bytes.len()));
     let sum = crc32c::crc32c_append(crc32c::crc32c(before), &[0; 4]);
@@ -349,7 +351,7 @@ mod tests {
             "{stray}"
         );
         let other = Verifier::new(ByteCount(512), 2);
-        assert_eq!(check(&other, 0, &bytes), Ok(()), "an earlier run's blocks are nobody's");
+        assert_eq!(check(&other, 0, &bytes), Ok(()), "blocks of an earlier run are foreign");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Text files of other systems: UTF-8 and UTF-16 with and without a byte order mark, otherwise Windows-1252.
 
-/// What Windows-1252 has where Latin-1 has control characters; the five places without a character are U+FFFD.
+/// The characters of Windows-1252 at Latin-1's control characters; the five undefined ones are
+/// U+FFFD.
 const WINDOWS: [char; 32] = [
     '€', '\u{FFFD}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{FFFD}', 'Ž', '\u{FFFD}',
     '\u{FFFD}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{FFFD}', 'ž', 'Ÿ',
 ];
 
-/// The text of a file. Lines that end with a carriage return alone end with a line feed in it.
+/// The text of a file. Carriage returns without a line feed become line feeds.
 pub(super) fn text(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xEF, 0xBB, 0xBF, rest @ ..] => utf8_or_windows(rest),
@@ -19,7 +20,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
     if text.contains('\n') { text } else { text.replace('\r', "\n") }
 }
 
-/// Whether the bytes of most pairs are zero at `place` and not zero at the other: UTF-16 of Latin letters.
+/// Whether most pairs have a zero byte at `place` only: UTF-16 of Latin letters.
 fn zeros(bytes: &[u8], place: usize) -> bool {
     let pairs = bytes.len() / 2;
     let zero = |at: usize| bytes.chunks_exact(2).filter(|pair| pair[at] == 0).count();

@@ -1,9 +1,10 @@
-//! Workloads of other tools as load profiles: fio job files, Iometer configurations.
+//! Imports workloads of other tools as load profiles: fio job files, Iometer configurations.
 //!
-//! An importer takes what describes the load. A note names each line that is left out or read differently. A job or
-//! an access specification that cannot be imported is refused alone: the others of the file are imported.
+//! An importer reads the options that describe the load. A note names each ignored or changed line.
+//! A job or an access specification that cannot be imported is refused alone; the others are
+//! imported.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `decode` | the encodings of files |
 //! | `fio` | fio job files |
@@ -35,27 +36,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a job or an access specification is not imported: a sentence about its line.
+/// The reason why a job or an access specification is not imported: a sentence about its line.
 #[derive(Clone, Debug)]
 struct Refusal {
     place: Place,
     sentence: String,
 }
 
-/// A part of a job or of an access specification, or why there is none.
+/// A part of a job or of an access specification, or a refusal.
 type Taken<T> = std::result::Result<T, Refusal>;
 
-/// Refuses what stands in `place`.
+/// Refuses the content of `place`.
 fn refused<T>(place: &Place, sentence: impl fmt::Display) -> Taken<T> {
     Err(Refusal { place: place.clone(), sentence: sentence.to_string() })
 }
 
-/// Something wrong with a file of another tool as a whole.
+/// An error that concerns the whole file.
 fn wrong(place: &Place, sentence: impl fmt::Display) -> Error {
     Error::new(ErrorKind::BadProfile, format!("{place}: {sentence}"))
 }
 
-/// What was imported so far, and what there is to say about it.
+/// The imported workloads so far, with notes.
 struct Import {
     file: Rc<str>,
     group: Group,
@@ -79,7 +80,7 @@ impl Import {
         }
     }
 
-    /// A line of the file that is imported.
+    /// The position of a line in the imported file.
     fn at(&self, line: usize) -> Place {
         Place { file: self.file.clone(), line }
     }
@@ -88,18 +89,18 @@ impl Import {
         self.notes.push(format!("{place}: {sentence}"));
     }
 
-    /// Leaves `what` out: a job, or an access specification.
+    /// Refuses `what`: a job, or an access specification.
     fn refuse(&mut self, what: impl fmt::Display, refusal: &Refusal) {
         let sentence = format!("{}: {what} is not imported: {}", refusal.place, refusal.sentence);
         self.refusals.push(sentence.clone());
         self.notes.push(sentence);
     }
 
-    /// Adds a workload that is named `name` in `place`.
+    /// Adds a workload with the name `name` in `place`.
     fn add(&mut self, place: &Place, name: &str, prose: String, source: String, load: Load) -> Taken<()> {
         let mut plain = plain_name(name);
         let taken = |plain: &str| {
-            // 'random' begins a profile that is described in a line, and so names none.
+            // 'random' begins an inline profile, so it is no valid name.
             parse_access_text(plain).is_some()
                 || self.group.name == plain
                 || self.group.entries.iter().any(|entry| entry.name == plain)
@@ -123,7 +124,7 @@ impl Import {
         Ok(())
     }
 
-    /// What was imported, unless that is nothing.
+    /// The imported group, or an error if it is empty.
     fn finish(self, nothing: &str) -> Result<(Group, Vec<String>)> {
         if !self.group.entries.is_empty() {
             return Ok((self.group, self.notes));
@@ -135,7 +136,7 @@ impl Import {
     }
 }
 
-/// A name as the catalog has it: small letters, digits and dashes.
+/// A valid catalog name: small letters, digits and dashes.
 fn plain_name(name: &str) -> String {
     let dashed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = name.trim().chars().map(dashed).collect();

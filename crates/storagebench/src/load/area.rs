@@ -1,4 +1,4 @@
-//! Which part of a target is measured: all of it, a range, or a share by percent.
+//! The measured part of a target: all of it, a range, or a percentage.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::profile::Access;
@@ -6,26 +6,26 @@ use std::fmt;
 use std::str::FromStr;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Percentages of larger targets are rounded down to this, so that no strip of an array is torn.
+/// Percentages of larger targets are rounded down to this, so that the edge is on a strip boundary.
 const COARSE: ByteCount = ByteCount::MIB;
-/// The same on targets so small that a hundredth of them is less than [`COARSE`].
+/// The same on targets whose hundredth is less than [`COARSE`].
 const FINE: ByteCount = ByteCount(4096);
 
-/// Where a range begins or ends.
+/// The beginning or end of a range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Edge {
-    /// So many bytes from the start.
+    /// A number of bytes from the start.
     Bytes(u64),
-    /// So many percent of the whole from the start.
+    /// A percentage of the whole from the start.
     Percent(f64),
-    /// So many bytes and so many percent of the whole from the start, at most at its end.
+    /// A number of bytes plus a percentage of the whole from the start, limited to the end.
     Sum {
         /// The bytes.
         bytes: u64,
-        /// The percent of the whole.
+        /// The percentage of the whole.
         percent: f64,
     },
-    /// At the end of the whole.
+    /// The end of the whole.
     End,
 }
 
@@ -44,18 +44,19 @@ pub enum Edge {
 pub enum Area {
     /// From one edge to the other.
     Range {
-        /// Where it begins.
+        /// Its beginning.
         from: Edge,
-        /// Where it ends.
+        /// Its end.
         to: Edge,
     },
-    /// As the white papers measure raw devices: profiles that are sequential in the first 10 %, all others in
-    /// the 25 % after it, so that random writes do not disturb what sequential profiles find (Fujitsu 2016).
+    /// The areas of the white papers for raw devices: sequential profiles use the first 10 %, all
+    /// others the 25 % after it, so that random writes do not affect sequential profiles (Fujitsu
+    /// 2016).
     ByAccess,
 }
 
 impl Area {
-    /// All there is.
+    /// The whole target.
     pub const ALL: Area = Area::Range { from: Edge::Bytes(0), to: Edge::End };
 
     /// Whether it is [`Area::ALL`].
@@ -63,7 +64,7 @@ impl Area {
         *self == Area::ALL
     }
 
-    /// One range that covers it for profiles of any access: what is to be written before all of them.
+    /// One range that covers the areas of all profiles, for writes before the first one.
     pub(crate) fn covering(&self) -> Area {
         match self {
             Area::ByAccess => Area::Range { from: Edge::Percent(0.0), to: Edge::Percent(35.0) },
@@ -71,7 +72,7 @@ impl Area {
         }
     }
 
-    /// The bytes it stands for within `whole`, for a profile of that access.
+    /// The bytes of the area within `whole`, for a profile of that access.
     ///
     /// # Errors
     /// When it ends before it begins, or is not within `whole`.
@@ -117,7 +118,8 @@ impl Default for Area {
 impl FromStr for Area {
     type Err = Error;
 
-    /// `all`, `by-access`, or `FROM..TO` where each is a size, a percentage or both (`1G+20%`) and may be left out.
+    /// `all`, `by-access`, or `FROM..TO`, where each is an optional size, percentage or sum
+    /// (`1G+20%`).
     fn from_str(text: &str) -> Result<Area> {
         let plain = text.trim().to_ascii_lowercase();
         match plain.as_str() {
@@ -169,7 +171,7 @@ fn parse_edge(text: &str) -> Option<Edge> {
 }
 
 impl fmt::Display for Area {
-    /// As it may be given again.
+    /// The input form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let edge = |edge: &Edge| match edge {
             Edge::Bytes(bytes) => short_size(ByteCount(*bytes)),
@@ -185,7 +187,7 @@ impl fmt::Display for Area {
     }
 }
 
-/// A size as people write it: `8K`, `1M`, `1536`.
+/// A size in input form: `8K`, `1M`, `1536`.
 pub(crate) fn short_size(size: ByteCount) -> String {
     let (mut number, mut unit) = (size.0, 0);
     while number >= 1024 && number.is_multiple_of(1024) && unit < 5 {
@@ -224,7 +226,12 @@ mod tests {
         ] {
             let area: Area = text.parse().unwrap();
             assert_eq!(area.resolve(whole, access).unwrap(), range(GIB + start, len), "{text}");
-            assert_eq!(area.to_string().parse::<Area>().unwrap(), area, "{text} is written as it is read");
+            assert_eq!(
+                area.to_string().parse::<Area>().unwrap(),
+                area,
+                "{text} is written in its \
+                                                            input form"
+            );
         }
     }
 

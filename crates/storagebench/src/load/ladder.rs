@@ -1,24 +1,24 @@
-//! The ladder of outstanding I/Os: at how many requests in flight a target is measured.
+//! The ladder: the numbers of outstanding I/Os at which a target is measured.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The most requests in flight that a point may ask for.
+/// The maximum number of outstanding I/Os of a point.
 pub const MAX_OUTSTANDING: u32 = 65_536;
 
-/// Numbers of outstanding I/Os, in the order in which they are measured. `1..512` is the powers of two from 1
-/// to 512; `1,3,8,16` is a list; the two mix.
+/// Numbers of outstanding I/Os, in the order of measurement. `1..512` is the powers of two from 1
+/// to 512; `1,3,8,16` is a list; both can be combined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ladder {
     rungs: Vec<u32>,
 }
 
 impl Ladder {
-    /// A ladder of these rungs.
+    /// A ladder with these numbers.
     ///
     /// # Errors
-    /// When there is none, one is zero or above [`MAX_OUTSTANDING`], or one is there twice.
+    /// When the list is empty, or a number is zero, above [`MAX_OUTSTANDING`], or repeated.
     pub fn new(rungs: Vec<u32>) -> Result<Ladder> {
         if rungs.is_empty() {
             return Err(wrong("no number of outstanding I/Os is given".to_owned()));
@@ -34,12 +34,12 @@ impl Ladder {
         Ok(Ladder { rungs })
     }
 
-    /// The rungs, in the order in which they are measured.
+    /// The numbers, in the order of measurement.
     pub fn rungs(&self) -> &[u32] {
         &self.rungs
     }
 
-    /// The highest rung.
+    /// The highest number.
     pub fn highest(&self) -> u32 {
         self.rungs.iter().copied().max().unwrap_or(1)
     }
@@ -85,7 +85,7 @@ impl FromStr for Ladder {
 }
 
 impl fmt::Display for Ladder {
-    /// As it may be given again: `1..512`, or a list.
+    /// The input form: `1..512`, or a list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let doubles = self.rungs[0].is_power_of_two() && self.rungs.windows(2).all(|w| w[1] == w[0] * 2);
         if doubles && self.rungs.len() > 2 {

@@ -1,11 +1,11 @@
-//! What is asked of a target: load profiles and their catalog, how many requests at a time, on which part.
+//! The load on a target: load profiles and their catalog, numbers of outstanding I/Os, areas.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `profile` | load profiles: what requests look like, where they go, when they come; their inline form |
-//! | `catalog` | the catalog of load profiles: what is built in, and what users add |
-//! | `ladder` | at how many requests in flight a target is measured |
-//! | `area` | which part of a target is measured |
+//! | `profile` | load profiles: requests, offsets, timing; their inline form |
+//! | `catalog` | the catalog of load profiles, built in and added by users |
+//! | `ladder` | the numbers of outstanding I/Os |
+//! | `area` | the measured part of a target |
 
 pub(crate) mod area;
 pub(crate) mod catalog;

@@ -1,4 +1,4 @@
-//! A measurement of a target, or of several at once: profile by profile, rung by rung.
+//! A measurement of one target, or of several at once: all profiles and queue depths in sequence.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::loops::{Buffers, Outstanding, Point};
@@ -23,19 +23,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use units::ByteCount;
 
-/// How a measurement came to its end.
+/// The end of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// All of it was done.
+    /// It is complete.
     Complete,
-    /// It was stopped; the sentence says where it stood.
+    /// It was stopped; the sentence has the progress.
     Cancelled(String),
-    /// The target failed; the sentence says what happened and when.
+    /// The target failed; the sentence has the failure and the time.
     Failed(String),
 }
 
 impl Ending {
-    /// What there is to say about it, if it did not go as planned.
+    /// The reason for an incomplete measurement.
     pub fn sentence(&self) -> Option<&str> {
         match self {
             Ending::Complete => None,
@@ -44,18 +44,18 @@ impl Ending {
     }
 }
 
-/// What a target's measurement came to.
+/// The result for a target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// A row for each point; the last may be of a shorter run if it was cut short.
+    /// A row for each point; the last run may be shorter after an early end.
     pub rows: Vec<Row>,
-    /// How it ended.
+    /// The end of the measurement.
     pub ending: Ending,
-    /// What was verified, where that was asked for.
+    /// The verified data, if requested.
     pub verified: Option<Verified>,
 }
 
-/// A measurement: settings and what goes on around it. It may be run on any number of targets.
+/// A measurement: settings and hooks. It can run on any number of targets.
 #[derive(Clone)]
 pub struct Bench {
     settings: Settings,
@@ -66,7 +66,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A measurement that nobody watches.
+    /// A measurement without an observer.
     pub fn new(settings: Settings) -> Bench {
         Bench {
             settings,
@@ -77,44 +77,44 @@ impl Bench {
         }
     }
 
-    /// Tells `observer` how it goes.
+    /// Reports progress to `observer`.
     #[must_use]
     pub fn observed_by(mut self, observer: Rc<dyn Observer>) -> Bench {
         self.observer = observer;
         self
     }
 
-    /// Takes `cpu_percent`, and what makes rows doubtful, from what `surroundings` sees.
+    /// Uses `surroundings` for `cpu_percent` and for doubts about rows.
     #[must_use]
     pub fn surrounded_by(mut self, surroundings: Rc<dyn Surroundings>) -> Bench {
         self.surroundings = surroundings;
         self
     }
 
-    /// Ends soon after `cancel` is set (by a signal handler's thread, say), with what was measured so far.
+    /// Ends soon after `cancel` is set (by a signal handler, for example), with the results so far.
     #[must_use]
     pub fn cancelled_by(mut self, cancel: Arc<AtomicBool>) -> Bench {
         self.cancel = cancel;
         self
     }
 
-    /// Also takes these labels on a target for something that must not be overwritten: a controller's own.
+    /// Protects data with these labels on a target too: those of a controller.
     #[must_use]
     pub fn guarding(mut self, labels: &[Label]) -> Bench {
         self.labels.extend_from_slice(labels);
         self
     }
 
-    /// What is measured.
+    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether `target` can be measured: what [`Bench::run`] refuses before it starts, this refuses too. Who measures
-    /// several targets, one after the other, asks for each before the first.
+    /// Checks `target` as [`Bench::run`] does before its start. Callers that measure several
+    /// targets in sequence check all of them first.
     ///
     /// # Errors
-    /// When it cannot, or must not be written to.
+    /// When it cannot be measured, or must not be written.
     pub async fn check(&self, env: &Env, target: &Target) -> Result<()> {
         self.settings.check(env, target)?;
         guard::check(env, target, &self.settings, &self.labels).await
@@ -123,14 +123,14 @@ impl Bench {
     /// Measures `target`.
     ///
     /// # Errors
-    /// When it does not start: settings that cannot be, a target that holds something and would be written,
-    /// or that cannot be reached. What goes wrong later is in the [`Ending`].
+    /// When it does not start: impossible settings, a target with data that would be overwritten,
+    /// or an unreachable target. Later failures are in the [`Ending`].
     pub async fn run(&self, env: &Env, target: &Target) -> Result<Measured> {
         self.run_together(env, std::slice::from_ref(target)).await
     }
 
-    /// Measures several targets at the same time: each has as many workers and as many outstanding I/Os as the
-    /// settings say, and there is one row for all of them, with the sum of the outstanding I/Os.
+    /// Measures several targets at the same time. Each has the settings' workers and outstanding
+    /// I/Os; all together have one row, with the sum of the outstanding I/Os.
     ///
     /// # Errors
     /// As [`Bench::run`].
@@ -145,7 +145,7 @@ impl Bench {
         let mut seats = Vec::new();
         for target in targets {
             let members = (0..self.settings.workers).map(|_| target.attach(env)).collect::<Result<_>>()?;
-            seats.push(Seat { target, members, verifier: self.verifier(target, seed)? });
+            seats.push(MeasuredTarget { target, members, verifier: self.verifier(target, seed)? });
         }
         let names: Vec<&str> = targets.iter().map(Target::name).collect();
         let mut run =
@@ -167,7 +167,7 @@ impl Bench {
         Ok(Measured { rows: run.rows, ending, verified })
     }
 
-    /// The memory of what is written to `target`, if it is to be verified.
+    /// The record of writes to `target`, if verification is requested.
     fn verifier(&self, target: &Target, seed: u64) -> Result<Option<Rc<Verifier>>> {
         if !self.settings.verify {
             return Ok(None);
@@ -180,30 +180,30 @@ impl Bench {
     }
 }
 
-/// A target with everything that belongs to it while it is measured.
-struct Seat<'a> {
+/// A target with its state during the measurement.
+struct MeasuredTarget<'a> {
     target: &'a Target,
-    /// One for each worker.
+    /// One per worker.
     members: Vec<Member>,
     verifier: Option<Rc<Verifier>>,
 }
 
-/// A profile's way through one target.
-struct Way {
+/// A profile's pattern on one target.
+struct TargetPattern {
     pattern: Rc<Pattern>,
-    /// One for each worker.
+    /// One per worker.
     walks: Vec<Rc<Walk>>,
 }
 
-/// A measurement under way.
+/// A measurement in progress.
 struct Run<'a> {
     bench: &'a Bench,
     env: &'a Env,
-    /// Of all targets.
+    /// The name of all targets together.
     name: String,
-    seats: Vec<Seat<'a>>,
+    seats: Vec<MeasuredTarget<'a>>,
     seed: u64,
-    /// Which point is next.
+    /// The index of the next point.
     point: usize,
     rows: Vec<Row>,
 }
@@ -228,16 +228,16 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    fn ways(&self, pattern: impl Fn(&Target) -> Result<Pattern>, workers: u32) -> Result<Vec<Way>> {
-        let way = |seat: &Seat<'_>| {
+    fn ways(&self, pattern: impl Fn(&Target) -> Result<Pattern>, workers: u32) -> Result<Vec<TargetPattern>> {
+        let way = |seat: &MeasuredTarget<'_>| {
             let pattern = Rc::new(pattern(seat.target)?);
             let walk = |worker| Rc::new(Walk::new(&pattern, self.seed, worker, workers));
-            Ok(Way { walks: (0..workers).map(walk).collect(), pattern })
+            Ok(TargetPattern { walks: (0..workers).map(walk).collect(), pattern })
         };
         self.seats.iter().map(way).collect()
     }
 
-    /// Writes what is to be written before the first point.
+    /// Writes the preconditioning data before the first point.
     async fn precondition(&mut self) -> Result<Ending> {
         let settings = &self.bench.settings;
         if settings.precondition == Precondition::None {
@@ -258,8 +258,13 @@ impl Run<'_> {
         }))
     }
 
-    /// One point: ramp, run, drain, and its row.
-    async fn measure(&mut self, profile: &Profile, ways: &[Way], outstanding: u32) -> Result<Ending> {
+    /// Measures one point: ramp, run, drain, row.
+    async fn measure(
+        &mut self,
+        profile: &Profile,
+        ways: &[TargetPattern],
+        outstanding: u32,
+    ) -> Result<Ending> {
         let settings = &self.bench.settings;
         let (ramp, until) = (settings.ramp_of(profile), Until::of(settings, profile));
         let (point, watched, began) = self.drive(profile, ways, outstanding, ramp, until).await?;
@@ -286,10 +291,10 @@ impl Run<'_> {
         }))
     }
 
-    /// What the judgement of a row needs to know.
+    /// The criteria for doubts about a row.
     fn expected(&self, profile: &Profile) -> Expected {
         let settings = &self.bench.settings;
-        let rotating = |seat: &Seat<'_>| {
+        let rotating = |seat: &MeasuredTarget<'_>| {
             let info = seat.target.info();
             info.rotational && info.kind == DriveKind::BlockDevice
         };
@@ -304,7 +309,7 @@ impl Run<'_> {
     async fn drive(
         &self,
         profile: &Profile,
-        ways: &[Way],
+        ways: &[TargetPattern],
         outstanding: u32,
         ramp: Duration,
         until: Until,
@@ -332,7 +337,7 @@ impl Run<'_> {
         Ok((point, watched, began))
     }
 
-    /// How a point ended; `whereabouts` says where that was.
+    /// The end of a point; `whereabouts` describes its progress.
     fn ending(&self, point: &Point, watched: &Watched, whereabouts: impl Fn(u64) -> String) -> Ending {
         match (point.end(), watched.cancelled) {
             (Some(failure), _) => Ending::Failed(format!(
@@ -349,12 +354,12 @@ impl Run<'_> {
         }
     }
 
-    /// Starts as many tasks for each target as there are outstanding I/Os, dealt out to the workers in turn.
+    /// Starts a task per outstanding I/O for each target, assigned to the workers in turn.
     fn start(
         &self,
         profile: &Profile,
         point: &Rc<Point>,
-        ways: &[Way],
+        ways: &[TargetPattern],
         outstanding: u32,
     ) -> Result<Vec<JoinHandle<()>>> {
         let mut all = Vec::with_capacity(outstanding as usize * ways.len());

@@ -1,14 +1,14 @@
-//! Keeps a measurement from writing over something that somebody needs.
+//! Protects existing data from a measurement that writes.
 //!
-//! Profiles that only read are always fine. Before the first write, the first and the last MiB of the target
-//! are read and shown to [`signatures`]; a file system, a partition table, an array's label or anything else
-//! that is recognised there refuses the run. A *file* and a *volume* (and whatever else another machine serves) are
-//! refused for any other content too, there, where they say that data begin, or at places evenly spread over them,
-//! unless it carries StorageBench's own mark: a document named by mistake is not a test file, and a volume belongs to
-//! somebody. A whole drive with content that nobody recognises is taken: drives that were wiped with random bytes look so.
+//! Before the first write, the first and last MiB of the target are read and matched with
+//! [`signatures`]. A file system, a partition table, an array's label or any other known signature
+//! refuses the run. *Files* and *volumes* (and other remote targets) are also refused for unknown
+//! content without StorageBench's mark. It is searched at the target's allocated ranges, or at
+//! evenly spaced offsets. A whole drive with unknown content is accepted, since drives wiped with
+//! random bytes look the same. Profiles that only read are always accepted.
 //!
-//! What is mounted, swapped to, part of a running array or otherwise in use is refused when the target is opened,
-//! whatever the settings say: block devices are opened exclusively, files are locked.
+//! Targets in use (mounted, swap, part of a running array) are refused at open, regardless of
+//! settings: block devices are opened exclusively, files are locked.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::payload;
@@ -20,31 +20,31 @@ use signatures::{Ends, Finding, INSPECTED, Label, inspect, is_blank};
 use smallvec::smallvec;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Reads in pieces that any target takes.
+/// A read size that any target accepts.
 const PIECE: ByteCount = ByteCount(128 << 10);
 
-/// How many parts a file is cut into to look at the beginning of each.
+/// The number of evenly spaced offsets in a file that are read.
 const PROBES: u64 = 64;
-/// In how many pieces a target is asked at most where it holds data.
+/// The maximum number of allocation queries per target.
 const PIECES: u64 = 1024;
-/// Smaller pieces are not worth a question.
+/// The minimum range of an allocation query.
 const SMALLEST_PIECE: ByteCount = ByteCount(4 << 20);
-/// So many beginnings of data are enough.
+/// The maximum number of allocated ranges that are read.
 const MOST_STARTS: usize = 4096;
-/// How much is looked at: a page, of which every one that StorageBench writes carries its mark.
+/// The length of a probe: one page, since every page that StorageBench writes has its mark.
 const PROBE: ByteCount = ByteCount(4096);
 
-/// What stands against writing to a target.
+/// The content that prevents a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Something that is recognised.
+    /// Known signatures.
     Found(Vec<Finding>),
-    /// A file or a volume with content that is neither recognised nor StorageBench's own.
+    /// Unknown content of a file or a volume, without StorageBench's mark.
     Unknown,
 }
 
-/// What `target` holds that a write would destroy; `None` where nothing is recognised. Models and null drives
-/// hold nothing.
+/// Returns the data on `target` that a write would destroy; `None` if no signature is found. Models
+/// and null drives contain no data.
 ///
 /// # Errors
 /// When the target cannot be attached or read.
@@ -75,14 +75,14 @@ pub async fn content(env: &Env, target: &Target, labels: &[Label]) -> Result<Opt
     Ok(unknown.then_some(Content::Unknown))
 }
 
-/// Places evenly spread over a target.
+/// Evenly spaced offsets on a target.
 fn evenly_spread(size: ByteCount) -> Vec<ByteOffset> {
     let at = |part: u64| ByteOffset((u128::from(size.0) * u128::from(part) / u128::from(PROBES)) as u64);
     (1..PROBES).map(at).collect()
 }
 
-/// Where data begin, as far as the target says which blocks were ever written. It is asked in pieces; of each it may
-/// answer the beginning only, so that something is known of all parts of a large one.
+/// The allocated ranges, as far as the target reports them. It is queried in pieces, since it may
+/// report only the beginning of each. Large targets are therefore covered throughout.
 async fn starts_of_data(member: &Member, size: ByteCount) -> Vec<ByteOffset> {
     let piece = ByteCount(size.0.div_ceil(PIECES)).max(SMALLEST_PIECE);
     let mut starts = Vec::new();
@@ -91,7 +91,7 @@ async fn starts_of_data(member: &Member, size: ByteCount) -> Vec<ByteOffset> {
         let range = ByteRange::new(at, piece.min(ByteCount(size.0 - at.0)));
         let outcome = member.start(IoRequest::Status { range }).await;
         if outcome.result.is_err() || outcome.extents.is_empty() {
-            return starts; // It cannot tell.
+            return starts; // Not supported by the target.
         }
         let mut begin = at;
         for extent in &outcome.extents {
@@ -105,7 +105,7 @@ async fn starts_of_data(member: &Member, size: ByteCount) -> Vec<ByteOffset> {
     starts
 }
 
-/// Whether one of these places holds something that StorageBench did not write.
+/// Whether one of these offsets has data that StorageBench did not write.
 async fn holds_foreign_blocks(target: &Target, member: &Member, places: Vec<ByteOffset>) -> Result<bool> {
     let (size, len) = (target.info().size, PROBE.max(target.info().logical_sector.bytes()));
     let mut before = None;
@@ -123,7 +123,7 @@ async fn holds_foreign_blocks(target: &Target, member: &Member, places: Vec<Byte
     Ok(false)
 }
 
-/// Whether a block that StorageBench wrote begins in these bytes.
+/// Whether these bytes begin with a block of StorageBench.
 fn is_our_own(bytes: &[u8]) -> bool {
     bytes.chunks(512).any(|sector| sector.starts_with(&payload::MARK) || sector.starts_with(&verify::MARK))
 }
@@ -139,7 +139,8 @@ async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCoun
             Error::new(
                 ErrorKind::Unreachable,
                 format!(
-                    "what '{}' holds cannot be read at byte {} ({why}), so writing to it is not safe; repair it, or use --destroy-data",
+                    "'{}' cannot be read at byte {} ({why}), so writing to it is not safe; repair \
+                     it, or use --destroy-data",
                     target.name(),
                     at.0
                 ),
@@ -158,7 +159,7 @@ async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCoun
     Ok(bytes)
 }
 
-/// Refuses to write to a target that holds something, unless that is meant.
+/// Refuses writes to a target with data, unless `destroy_data` is set.
 pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, labels: &[Label]) -> Result<()> {
     if settings.destroy_data || !settings.writes() {
         return Ok(());

@@ -1,16 +1,16 @@
 //! A measurement from its settings to its rows.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `bench` | a measurement of a target, or of several at once: profile by profile, rung by rung |
-//! | `settings` | what to measure and how long, checked against a target before anything starts |
-//! | `target` | what is measured: anything that is a drive to the seam |
-//! | [`guard`] | keeps a measurement from writing over something that somebody needs |
-//! | `precondition` | what a target is written full of before it is measured |
-//! | `supervise` | when a point is over, what is seen around it, whether somebody wants it to stop |
-//! | `observe` | progress, and rows as they come |
-//! | `remaining` | how much time is left, learned from what was measured so far |
-//! | `read_back` | the end of a verified run: everything that it wrote is read once more |
+//! | `bench` | a measurement of one or several targets: all profiles and queue depths |
+//! | `settings` | the settings, checked against a target before the start |
+//! | `target` | the measured target: any drive of the platform |
+//! | [`guard`] | protection of existing data |
+//! | `precondition` | writes before the measurement |
+//! | `supervise` | the end of a point, observations of the machine, cancellation |
+//! | `observe` | progress and new rows |
+//! | `remaining` | an estimate of the remaining time |
+//! | `read_back` | the end of a verified run: all written data are read again |
 
 pub(crate) mod bench;
 pub mod guard;

@@ -1,55 +1,56 @@
-//! What happens while a measurement runs: progress, and rows as they come.
+//! Events of a running measurement: progress and new rows.
 
 use crate::load::profile::Profile;
 use crate::row::Row;
 use crate::statistics::meter::LatencyShape;
 use std::time::Duration;
 
-/// Where a point stands.
+/// The phase of a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Being written, before anything is measured.
+    /// Preconditioning before the measurement.
     Precondition,
-    /// Running, not measured yet.
+    /// Running, not yet measured.
     Ramp,
     /// Being measured.
     Run,
 }
 
-/// How far a measurement is, about five times a second.
+/// The progress of a measurement, about five times per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// How the target is named.
+    /// The target's name.
     pub target: &'a str,
-    /// Which profile is running.
+    /// The running profile.
     pub profile: &'a Profile,
-    /// With how many outstanding I/Os.
+    /// The number of outstanding I/Os.
     pub outstanding: u32,
-    /// Which point this is, counted from zero.
+    /// The index of the point, from zero.
     pub point: usize,
-    /// How many points this target has.
+    /// The number of points of this target.
     pub points: usize,
     /// Ramp or run.
     pub phase: Phase,
-    /// Time since the point began, the ramp included.
+    /// Time since the start of the point, including the ramp.
     pub elapsed: Duration,
-    /// How long the point will take, the ramp included, as far as is known now: it grows when the figures are not
-    /// sure enough yet, or the target not steady.
+    /// The expected duration of the point, including the ramp. It grows while the intervals are too
+    /// wide, or the target is not steady.
     pub total: Duration,
-    /// Requests per second since the last look.
+    /// Requests per second since the previous report.
     pub iops: f64,
-    /// 2^20 bytes per second since the last look.
+    /// 2^20 bytes per second since the previous report.
     pub throughput_mib_s: f64,
-    /// Mean latency since the last look, in microseconds; `None` when nothing completed.
+    /// Mean latency since the previous report, in microseconds; `None` without completions.
     pub latency_us: Option<f64>,
-    /// How many of the latest latencies lie between the powers of two of nanoseconds; none during the ramp.
+    /// The histogram of the latest latencies by powers of two of nanoseconds; empty during the
+    /// ramp.
     pub latency_shape: &'a LatencyShape,
-    /// Requests that failed so far in this point's window.
+    /// Failed requests in this point's window so far.
     pub errors: u64,
 }
 
 impl Progress<'_> {
-    /// How much of the target's whole measurement is done, from 0 to 1.
+    /// The completed share of the target's whole measurement, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         if self.phase == Phase::Precondition {
             return 0.0;
@@ -59,29 +60,29 @@ impl Progress<'_> {
     }
 }
 
-/// Is told how a measurement goes on: draws the bars. Both are called on the measuring thread, so they must
-/// be quick.
+/// Receives the events of a measurement, for a progress display for example. It runs on the
+/// measuring thread, so it must be fast.
 pub trait Observer {
-    /// About five times a second, in the world's time.
+    /// Progress, about five times per second of the environment's clock.
     fn progress(&self, progress: &Progress<'_>) {
         let _ = progress;
     }
 
-    /// When a target is preconditioned: how long that took.
+    /// A target's preconditioning is complete; `took`: its duration.
     fn preconditioned(&self, took: Duration) {
         let _ = took;
     }
 
-    /// Before a point has its row: how long it took, from its ramp to its last request.
+    /// A point is complete, before its row; `took`: its duration from ramp to last request.
     fn point_took(&self, took: Duration) {
         let _ = took;
     }
 
-    /// When a point has its row.
+    /// A row is complete.
     fn row(&self, row: &Row) {
         let _ = row;
     }
 }
 
-/// Sees nothing.
+/// Ignores all events.
 impl Observer for () {}

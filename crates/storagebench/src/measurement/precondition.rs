@@ -1,5 +1,5 @@
-//! Preconditioning: what a target is written full of before it is measured. A solid-state drive that was never
-//! written answers reads without looking at its flash, and writes at a speed that it cannot keep.
+//! Preconditioning: writes before the measurement. A solid-state drive that was never written
+//! serves reads without flash access, and accepts writes at a speed that it cannot sustain.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::profile::Profile;
@@ -7,31 +7,31 @@ use std::fmt;
 use std::str::FromStr;
 use units::ByteCount;
 
-/// What is written to a target before the first point, sequentially in blocks of 128 KiB with 32 outstanding, over
-/// the measured area and around again, with bytes that do not compress.
+/// The writes before the first point: sequential blocks of 128 KiB with 32 outstanding, over the
+/// measured area and repeatedly, with incompressible bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Precondition {
-    /// Nothing.
+    /// No writes.
     #[default]
     None,
-    /// So many bytes.
+    /// This many bytes.
     Written(ByteCount),
-    /// Twice the measured area: the workload-independent preconditioning of the SNIA Solid State Storage
-    /// Performance Test Specification. Its second step, the workload-dependent one, is to run each workload in
-    /// rounds until it is steady: [`crate::Settings::steady_state`].
+    /// Twice the measured area: the workload-independent preconditioning of the SNIA Solid State
+    /// Storage Performance Test Specification. Its second, workload-dependent step runs each
+    /// workload in rounds until it is steady: [`crate::Settings::steady_state`].
     TwiceTheArea,
 }
 
-/// How many writes are outstanding.
+/// The number of outstanding writes.
 pub(crate) const OUTSTANDING: u32 = 32;
 
-/// The load that preconditioning is.
+/// The load of the preconditioning.
 pub(crate) fn profile() -> Profile {
     "sequential,write,128K".parse().expect("a constant that the parser takes; a test reads it")
 }
 
 impl Precondition {
-    /// How many bytes that is on an area of this size.
+    /// The number of bytes for an area of this size.
     pub fn bytes(self, area: ByteCount) -> ByteCount {
         match self {
             Precondition::None => ByteCount::ZERO,
@@ -42,7 +42,7 @@ impl Precondition {
 }
 
 impl fmt::Display for Precondition {
-    /// As it may be given again.
+    /// The input form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Precondition::None => f.write_str("none"),

@@ -1,4 +1,4 @@
-//! The end of a verified run: everything that it wrote is read once more.
+//! The end of a verified run: all written data are read again.
 
 use crate::generator::verify::{Reading, Verifier};
 use crate::measurement::bench::Ending;
@@ -9,17 +9,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{ByteCount, ByteRange};
 
-/// Pieces of what is read back.
+/// The size of a read.
 const PIECE: ByteCount = ByteCount::MIB;
-/// How many of them are read at a time.
+/// The number of outstanding reads.
 const OUTSTANDING: usize = 8;
 
-/// What was read and found to be what was written.
+/// The verified data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
-    /// In all: while the profiles ran, and after them.
+    /// The total: during the profiles and after them.
     pub checked_bytes: u64,
-    /// After the profiles, when everything that was written was read once more.
+    /// The share after the profiles, when all written data were read again.
     pub read_back_bytes: u64,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Verified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Verified: {} were read and checked, {} of them at the end, when what was written was read once more.",
+            "Verified: {} were read and checked, {} of them in the final read of all written data.",
             ByteCount(self.checked_bytes),
             ByteCount(self.read_back_bytes)
         )
@@ -35,18 +35,18 @@ impl fmt::Display for Verified {
 }
 
 impl Verified {
-    /// What was verified by a measurement that ended like this.
+    /// The summary for a measurement with this ending.
     pub(crate) fn sentence(&self, ending: &Ending) -> String {
         match ending {
             Ending::Complete => self.to_string(),
             _ => format!(
-                "Not all that was written is verified: {} were read and found to be right until then.",
+                "Verification is incomplete: {} were read and are right.",
                 ByteCount(self.checked_bytes)
             ),
         }
     }
 
-    /// Reads everything that the run wrote through `member` and checks it.
+    /// Reads all data of the run through `member`, and checks them.
     pub(crate) async fn read_back(
         &mut self,
         name: &str,
@@ -65,14 +65,14 @@ impl Verified {
             {
                 if cancel.load(Ordering::Relaxed) {
                     ending = Ending::Cancelled(format!(
-                        "reading back what was written to '{name}' was stopped after {}",
+                        "the final read of '{name}' was stopped after {}",
                         ByteCount(self.read_back_bytes)
                     ));
                     break;
                 }
                 under_way.push_back((*range, member.read(range.start, smallvec![Buf::unpooled(range.len)])));
             }
-            // Every operation is awaited, also those behind a failure.
+            // Every operation is awaited, even after a failure.
             let Some((range, io)) = under_way.pop_front() else { return ending };
             let outcome = io.await;
             let wrong = match outcome.result {
@@ -92,7 +92,7 @@ impl Verified {
                 None => self.read_back_bytes += range.len.0,
                 Some(what) if ending == Ending::Complete => {
                     ending = Ending::Failed(format!(
-                        "reading back what was written to '{name}' ended: a read of {} at byte {} {what}",
+                        "the final read of '{name}' ended: a read of {} at byte {} {what}",
                         range.len, range.start.0
                     ));
                 }

@@ -1,29 +1,29 @@
-//! How much time a measurement still takes, learned from what it has taken so far.
+//! Estimates the remaining time of a measurement from its course so far.
 //!
-//! Before anything is measured, only the least is known: what the settings ask of each point. Points take longer where figures are
-//! not sure enough, a target is not steady, or the last requests are slow; and who knows how long the points so far took knows
-//! better than the settings what the next ones will. Preconditioning is the same: the next target's takes as long as those
-//! before, and as the one under way is going to.
+//! At first only the minimum is known: the settings' time of each point. Points take longer while
+//! intervals are too wide, a target is not steady, or the last requests are slow. The mean duration
+//! of completed points is therefore a better estimate for the next ones. The same applies to
+//! preconditioning, including the one in progress.
 
 use super::observe::{Phase, Progress};
 use super::precondition::Precondition;
 use super::settings::Settings;
 use std::time::Duration;
 
-/// What was measured of one kind of thing that is done several times.
+/// The durations of one kind of step.
 #[derive(Clone, Copy, Default, Debug)]
-struct Learned {
+struct Durations {
     count: u32,
     took: Duration,
 }
 
-impl Learned {
+impl Durations {
     fn add(&mut self, took: Duration) {
         self.count += 1;
         self.took += took;
     }
 
-    /// With one that is under way, if it takes longer than those before: so much is certain.
+    /// The mean, including the step in progress if that takes longer than the previous ones.
     fn mean_with(self, under_way: Duration, least: Duration) -> Duration {
         let mean = self.took.checked_div(self.count).unwrap_or(under_way);
         let with = (self.took.saturating_add(under_way)).checked_div(self.count + 1).unwrap_or(mean);
@@ -31,21 +31,21 @@ impl Learned {
     }
 }
 
-/// How much time is left. It is told what happens as an [`Observer`](super::observe::Observer) is.
+/// The remaining time. It receives the same events as an [`Observer`](super::observe::Observer).
 #[derive(Clone, Debug)]
 pub struct Remaining {
     /// Of all targets.
     points: u32,
     targets: u32,
-    /// What a point takes at the least.
+    /// The minimum duration of a point.
     least: Duration,
     preconditions: bool,
-    points_done: Learned,
-    preconditioned: Learned,
+    points_done: Durations,
+    preconditioned: Durations,
 }
 
 impl Remaining {
-    /// Of `targets` targets that are measured one after the other.
+    /// For `targets` targets in sequence.
     pub fn new(settings: &Settings, targets: usize) -> Remaining {
         let points = settings.points();
         Remaining {
@@ -53,32 +53,32 @@ impl Remaining {
             targets: u32::try_from(targets).unwrap_or(u32::MAX),
             least: settings.duration() / points.max(1) as u32,
             preconditions: settings.precondition != Precondition::None,
-            points_done: Learned::default(),
-            preconditioned: Learned::default(),
+            points_done: Durations::default(),
+            preconditioned: Durations::default(),
         }
     }
 
-    /// A point has its row: how long it took, from its ramp to its last request.
+    /// A point is complete; `took`: its duration from ramp to last request.
     pub fn point_took(&mut self, took: Duration) {
         self.points_done.add(took);
     }
 
-    /// A target is preconditioned: how long that took.
+    /// A target's preconditioning is complete; `took`: its duration.
     pub fn preconditioning_took(&mut self, took: Duration) {
         self.preconditioned.add(took);
     }
 
-    /// How many points are done.
+    /// The number of completed points.
     pub fn points_done(&self) -> usize {
         self.points_done.count as usize
     }
 
-    /// How much is left between two points.
+    /// The remaining time between two points.
     pub fn left(&self) -> Duration {
         self.of_points(0, Duration::ZERO) + self.of_preconditioning(0, Duration::ZERO)
     }
 
-    /// How much is left in the middle of a point, or of preconditioning.
+    /// The remaining time during a point, or during preconditioning.
     pub fn left_in(&self, progress: &Progress<'_>) -> Duration {
         let (total, rest) = (progress.total, progress.total.saturating_sub(progress.elapsed));
         let others = match progress.phase {
@@ -92,7 +92,7 @@ impl Remaining {
         rest.saturating_add(others)
     }
 
-    /// Points after those that are under way, of which one takes so long.
+    /// The time of the points after those in progress, which take `total` each.
     fn of_points(&self, under_way: u32, total: Duration) -> Duration {
         let count = self.points.saturating_sub(self.points_done.count + under_way);
         self.points_done.mean_with(total, self.least).saturating_mul(count)

@@ -1,4 +1,4 @@
-//! What to measure and how long, checked against a target before anything starts.
+//! The settings of a measurement, checked against a target before the start.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::pattern::Pattern;
@@ -12,7 +12,7 @@ use platform::{BufferPool, DriveKind, Env};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// What to measure and how long. Start from the default and change what differs:
+/// The settings of a measurement. Change the defaults where necessary:
 ///
 /// ```
 /// use storagebench::{Profile, Settings};
@@ -27,41 +27,41 @@ use units::{ByteCount, ByteOffset, ByteRange};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which load profiles, one after the other.
+    /// The load profiles, in order.
     pub profiles: Vec<Profile>,
-    /// At how many outstanding I/Os each is measured. It is the total over all workers.
+    /// The numbers of outstanding I/Os for each profile: totals over all workers.
     pub outstanding: Ladder,
-    /// How long each point is measured, unless its profile says.
+    /// The measured time of each point, unless its profile defines one.
     pub runtime: Duration,
-    /// How long each point runs before it is measured, unless its profile says.
+    /// The ramp of each point, unless its profile defines one.
     pub ramp: Duration,
-    /// How narrow the 95 % intervals of the rate and of the mean latency are to be, in percent of the figure either
-    /// way: a point is measured on until they are, up to `max_runtime`. `None`: never longer than `runtime`.
+    /// The target half width of the 95 % intervals of rate and mean latency, in percent. A point is
+    /// measured until they are reached, at most for `max_runtime`. `None`: always `runtime`.
     pub confidence_percent: Option<f64>,
-    /// How long a point may be measured at most; `None`: four times its run time.
+    /// The maximum measured time of a point; `None`: four times its run time.
     pub max_runtime: Option<Duration>,
-    /// Whether a point of a profile with a run time of its own is measured on as well, until its intervals are narrow
-    /// enough. Otherwise it is measured for exactly that time.
+    /// Whether points of profiles with their own run time are extended for the intervals too.
+    /// Otherwise they are measured for exactly that time.
     pub extend_own_runtimes: bool,
-    /// What is written to the target before the first point.
+    /// The writes before the first point.
     pub precondition: Precondition,
-    /// Measure each point in rounds until the target is steady, instead of for `runtime`; the row is of the last
-    /// five rounds.
+    /// Measures each point in rounds until the target is steady, instead of for `runtime`; the row
+    /// covers the last five rounds.
     pub steady_state: Option<SteadyRule>,
-    /// How many workers share the outstanding I/Os. Each has its own attachment to the target, its own
-    /// random numbers and its own place in a sequential stream.
+    /// The number of workers that share the outstanding I/Os. Each has its own attachment to the
+    /// target, random numbers and sequential position.
     pub workers: u32,
-    /// Which part of the target.
+    /// The measured part of the target.
     pub area: Area,
-    /// Whether every block that is written says what it is, and every block that is read is checked: while the
-    /// profiles run, and once more at the end for all that was written. A block that is wrong ends the run.
+    /// Whether written blocks are self-describing and read blocks are checked, during the profiles
+    /// and in a final read of all written data. A wrong block ends the run.
     pub verify: bool,
-    /// Whether a target may be written that holds a file system, a partition table, an array's label, or a
-    /// file of somebody else's data.
+    /// Whether a target with a file system, a partition table, an array's label, or a file with
+    /// other data may be overwritten.
     pub destroy_data: bool,
-    /// Whether requests carry lengths instead of bytes, for targets that are models.
+    /// Whether requests use data-less buffers, for targets that are models.
     pub hollow: bool,
-    /// The seed of all random numbers; `None`: drawn from the world.
+    /// The seed of all random numbers; `None`: a random seed from the environment.
     pub seed: Option<u64>,
 }
 
@@ -89,12 +89,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How many points will be measured on each target.
+    /// The number of points per target.
     pub fn points(&self) -> usize {
         self.profiles.iter().map(|profile| profile.rungs(&self.outstanding).len()).sum()
     }
 
-    /// How long a target takes, at the least; preconditioning not included.
+    /// The minimum time per target, without preconditioning.
     pub fn duration(&self) -> Duration {
         let of = |profile: &Profile| {
             let run = self.steady_state.map(|rule| rule.round * rule.window_rounds);
@@ -104,7 +104,7 @@ impl Settings {
         self.profiles.iter().map(of).sum()
     }
 
-    /// How long a point without a run time of its own is measured at most.
+    /// The maximum measured time of a point without its own run time.
     pub fn longest_runtime(&self) -> Duration {
         self.longest(self.runtime, self.confidence_percent.is_some())
     }
@@ -117,28 +117,28 @@ impl Settings {
         self.steady_state.map_or_else(confident, |rule| rule.round * rule.max_rounds)
     }
 
-    /// How long a point of `profile` is measured.
+    /// The measured time of a point of `profile`.
     pub(crate) fn runtime_of(&self, profile: &Profile) -> Duration {
         profile.load().runtime.unwrap_or(self.runtime)
     }
 
-    /// How long a point of `profile` runs before it is measured.
+    /// The ramp of a point of `profile`.
     pub(crate) fn ramp_of(&self, profile: &Profile) -> Duration {
         profile.load().ramp.unwrap_or(self.ramp)
     }
 
-    /// How narrow the intervals of `profile` are to be, where they decide how long it is measured.
+    /// The interval width for `profile`, if it determines the measured time.
     pub(crate) fn confidence_of(&self, profile: &Profile) -> Option<f64> {
         let extends = profile.load().runtime.is_none() || self.extend_own_runtimes;
         self.confidence_percent.filter(|_| extends)
     }
 
-    /// How long a point of `profile` is measured at most.
+    /// The maximum measured time of a point of `profile`.
     pub(crate) fn longest_of(&self, profile: &Profile) -> Duration {
         self.longest(self.runtime_of(profile), self.confidence_of(profile).is_some())
     }
 
-    /// Whether anything is written: by a profile, or before them.
+    /// Whether a profile or the preconditioning writes.
     pub fn writes(&self) -> bool {
         self.profiles.iter().any(Profile::writes) || self.precondition != Precondition::None
     }
@@ -148,7 +148,7 @@ impl Settings {
         self.pattern_in(self.area, target, profile)
     }
 
-    /// What is written to `target` before the first point, and how many bytes of it.
+    /// The preconditioning writes on `target`, and their number of bytes.
     pub(crate) fn preconditioning(&self, target: &Target) -> Result<(Pattern, ByteCount)> {
         let area = self.area.covering();
         let whole = ByteRange::new(ByteOffset::ZERO, target.info().size);
@@ -164,7 +164,7 @@ impl Settings {
             .map_err(|error| Error { context: format!("'{}': {}", target.name(), error.context), ..error })
     }
 
-    /// Whether all of it can be done on `target`, but for what it holds (see [`crate::measurement::guard`]).
+    /// Checks everything on `target` except for its data (see [`crate::measurement::guard`]).
     pub(crate) fn check(&self, env: &Env, target: &Target) -> Result<()> {
         let wrong = |sentence: &str| Err(Error::new(ErrorKind::BadSettings, sentence));
         if self.profiles.is_empty() {
@@ -201,7 +201,8 @@ impl Settings {
             && max < runtime
         {
             return wrong(format!(
-                "a run time of at most {} s is less than the run time of {} s; give more, or a shorter run time",
+                "a run time of at most {} s is less than the run time of {} s; increase it, or \
+                 reduce the run time",
                 max.as_secs_f64(),
                 runtime.as_secs_f64()
             ));
@@ -210,7 +211,8 @@ impl Settings {
             && (rule.round.is_zero() || rule.window_rounds < 2 || rule.max_rounds < rule.window_rounds)
         {
             return wrong(format!(
-                "a steady state over {} of at most {} rounds of {} s cannot be judged; give rounds of some time, a window of at least 2 and no fewer rounds than that",
+                "a steady state over {} of at most {} rounds of {} s is impossible; give rounds \
+                 above 0 s, a window of at least 2 and at least as many rounds",
                 rule.window_rounds,
                 rule.max_rounds,
                 rule.round.as_secs_f64()
@@ -247,14 +249,15 @@ impl Settings {
             return Err(Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "'{name}' stores nothing, so nothing can be verified; choose another target, or leave --verify out"
+                    "'{name}' stores nothing, so nothing can be verified; choose another target, \
+                     or omit --verify"
                 ),
             ));
         }
         Ok(())
     }
 
-    /// Every outstanding I/O has a buffer to read into and one to write from, as far as its profile needs them.
+    /// Every outstanding I/O has the read and write buffers that its profile needs.
     fn check_memory(&self, pool: &BufferPool) -> Result<()> {
         let free = pool.limit().saturating_sub(pool.used());
         for profile in &self.profiles {

@@ -1,4 +1,4 @@
-//! Watching a point: when its window is over, what is seen around it, and whether somebody wants it to stop.
+//! Supervises a point: the end of its window, observations of the machine, cancellation.
 
 use crate::load::profile::Profile;
 use crate::measurement::observe::{Observer, Phase, Progress};
@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use units::ByteCount;
 
-/// How often progress is told and the wish to stop is looked at.
+/// The interval of progress reports and of checks for cancellation.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the surroundings are looked at.
+/// The interval of observations of the machine.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
-/// How many looks around are kept; in between, each second one is dropped when there are more.
+/// The maximum number of stored observations; beyond, every second one is dropped.
 const MOST_LOOKS: usize = 128;
-/// Into how many slices a round is cut.
+/// The number of slices per round.
 const SLICES_PER_ROUND: u64 = 12;
 
-/// When a window is over.
+/// The end of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Until {
-    /// After a time, or later: when the figures are sure enough, or the longest time is over.
+    /// After a time, or later when the intervals are narrow enough or the maximum is reached.
     Sure { runtime: Duration, longest: Duration, confidence_percent: Option<f64> },
-    /// When the rounds have become steady, or there were too many.
+    /// When the rounds are steady, or their maximum is reached.
     Steady(SteadyRule),
-    /// When so many bytes have been moved, in the ramp too.
+    /// When this many bytes have been transferred, including the ramp.
     Moved(ByteCount),
 }
 
@@ -38,7 +38,7 @@ fn ns(duration: Duration) -> u64 {
 }
 
 impl Until {
-    /// How the points of a profile end.
+    /// The end rule for points of a profile.
     pub(crate) fn of(settings: &Settings, profile: &Profile) -> Until {
         match settings.steady_state {
             Some(rule) => Until::Steady(rule),
@@ -50,12 +50,12 @@ impl Until {
         }
     }
 
-    /// A meter whose window opens at `start_ns`.
+    /// A meter with a window that starts at `start_ns`.
     pub(crate) fn meter(&self, start_ns: u64) -> Meter {
         let (planned_ns, slice_ns) = match self {
             Until::Sure { runtime, .. } => (ns(*runtime), ns(*runtime) / SLICES),
             Until::Steady(rule) => {
-                // Whole slices make whole rounds.
+                // A round is a whole number of slices.
                 let slice_ns = (ns(rule.round) / SLICES_PER_ROUND).max(1);
                 (slice_ns * SLICES_PER_ROUND * u64::from(rule.max_rounds), slice_ns)
             }
@@ -65,18 +65,18 @@ impl Until {
     }
 }
 
-/// What watching came to.
+/// The result of the supervision.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// When somebody wanted it to stop.
+    /// The time of a cancellation.
     pub(crate) cancelled: Option<Instant>,
-    /// What was seen around the window.
+    /// The observations of the machine during the window.
     pub(crate) around: Option<Surrounded>,
-    /// How steady the rounds were, where there were rounds.
+    /// The steadiness of the rounds, if there were any.
     pub(crate) steady_state: Option<SteadyState>,
 }
 
-/// Who watches, and what.
+/// The supervisor of a point.
 pub(crate) struct Supervisor<'a> {
     pub(crate) env: &'a Env,
     pub(crate) observer: &'a dyn Observer,
@@ -85,30 +85,30 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) target: &'a str,
     pub(crate) profile: &'a Profile,
     pub(crate) outstanding: u32,
-    /// Which point this is, and of how many.
+    /// The index of the point, and the number of points.
     pub(crate) point: usize,
     pub(crate) points: usize,
     pub(crate) until: Until,
 }
 
-/// What changes while a point is watched.
+/// The state of the supervision.
 struct Course {
     began: Instant,
-    /// When the window was opened; rounds may have moved its start since.
+    /// The opening of the window; rounds may have moved its start since.
     window: Instant,
-    /// When each look around was, and what it saw.
+    /// The times and results of observations.
     looks: Vec<(u64, Snapshot)>,
     next_look_around: Instant,
-    /// The end of the window that was left as it is.
+    /// The last window end that was not extended.
     settled_end_ns: u64,
-    /// What each round came to.
+    /// The result of each round.
     rounds: Vec<f64>,
     last: Instant,
     moved_bytes: u64,
 }
 
 impl Supervisor<'_> {
-    /// Watches until the window is over; moves its ends as the rule says.
+    /// Waits until the window is over; moves its ends by the rule.
     pub(crate) async fn watch(&self, began: Instant, meter: &Meter) -> Watched {
         let window = Instant { ns: meter.window_start_ns() };
         let mut course = Course {
@@ -177,13 +177,13 @@ impl Supervisor<'_> {
         course.next_look_around = now + LOOK_AROUND;
     }
 
-    /// When the next decision about the window's ends is due.
+    /// The time of the next decision about the window's ends.
     fn next_decision(&self, course: &Course, meter: &Meter) -> Option<Instant> {
         match self.until {
             Until::Sure { confidence_percent: Some(_), .. }
                 if course.settled_end_ns != meter.window_end_ns() =>
             {
-                // While the last slice runs: the end can still be moved, and all but one slice are known.
+                // During the last slice: the end can still move, and all other slices are known.
                 Some(Instant { ns: meter.window_end_ns().saturating_sub(meter.slice_ns()) })
             }
             Until::Steady(rule) => Some(course.round_end(&rule, meter)),
@@ -191,7 +191,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Moves the window's ends, where it is time to.
+    /// Moves the window's ends if it is time.
     fn decide(&self, course: &mut Course, meter: &Meter, now: Instant) -> Option<SteadyState> {
         match self.until {
             Until::Sure { longest, confidence_percent: Some(confidence), .. } => {
@@ -213,7 +213,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes the rounds that are over, and ends the window when they have become steady.
+    /// Records completed rounds, and ends the window when they are steady.
     fn decide_rounds(
         &self,
         course: &mut Course,
@@ -258,7 +258,7 @@ impl Supervisor<'_> {
                 (Phase::Precondition, Duration::try_from_secs_f64(total).unwrap_or(Duration::MAX))
             }
             Until::Steady(rule) => {
-                // One more round than there were, and no fewer than a window's.
+                // One more round, and at least as many as the window.
                 let rounds = (course.rounds.len() as u32 + 1).max(rule.window_rounds);
                 (course.phase(now), course.window.since(course.began) + rule.round * rounds)
             }
@@ -289,13 +289,13 @@ impl Course {
         if now < self.window { Phase::Ramp } else { Phase::Run }
     }
 
-    /// When the round under way is over.
+    /// The end of the current round.
     fn round_end(&self, rule: &SteadyRule, meter: &Meter) -> Instant {
         let kept = self.rounds.len().min(rule.window_rounds as usize) as u64;
         Instant { ns: meter.window_start_ns() + (kept + 1) * SLICES_PER_ROUND * meter.slice_ns() }
     }
 
-    /// What was seen from the window's start on.
+    /// The observations from the window's start.
     fn surrounded(mut self, start_ns: u64) -> Option<Surrounded> {
         let first = self.looks.iter().rposition(|(at, _)| *at <= start_ns).unwrap_or(0);
         let looks = self.looks.split_off(first.min(self.looks.len()));
@@ -307,7 +307,8 @@ impl Course {
     }
 }
 
-/// Whether the rate and the mean latency are known well enough. Where nothing completes, more time does not help.
+/// Whether the rate and the mean latency are precise enough. Without completions, more time does
+/// not help.
 fn is_sure(slices: &[Slice], slice_ns: u64, confidence_percent: f64) -> bool {
     let batches = Batches::of_slices(slices, slice_ns);
     let known = [batches.iops(), batches.latency_ns()];
@@ -315,7 +316,7 @@ fn is_sure(slices: &[Slice], slice_ns: u64, confidence_percent: f64) -> bool {
         || known.iter().all(|estimate| estimate.is_some_and(|e| e.half_width_percent() <= confidence_percent))
 }
 
-/// How steady a run was that had no rounds of its own: over its fifths.
+/// The steadiness of a run without rounds: over its fifths.
 pub(crate) fn steadiness(slices: &[Slice], slice_ns: u64) -> Option<SteadyState> {
     let each = slices.len() / 5;
     if each < 2 {

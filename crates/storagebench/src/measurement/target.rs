@@ -1,4 +1,4 @@
-//! What is measured: anything that is a drive to the seam.
+//! The measured target: any drive of the platform.
 
 use crate::error::{Error, ErrorKind, Result};
 use platform::{Drive, DriveInfo, DriveSource, Env, Member};
@@ -6,60 +6,61 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request may take before the target counts as gone, unless told otherwise.
+/// The default time after which a request without completion means that the target is gone.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-enum Way {
-    /// Every worker attaches for itself (an NBD client then has a connection a worker).
+enum Attachment {
+    /// Every worker attaches separately (an NBD client then has a connection per worker).
     Source(Arc<dyn DriveSource>),
-    /// Attached already: all workers share it.
+    /// Already attached: all workers share it.
     Attached(Rc<dyn Drive>),
 }
 
-/// A target: a file, a block device, an NBD export, an array in this process, a model. It is whatever
+/// A target: a file, a block device, an NBD export, an array in this process, a model. It
 /// implements [`platform::Drive`].
 pub struct Target {
     name: String,
-    way: Way,
+    way: Attachment,
     time_limit: Duration,
 }
 
 impl Target {
-    /// A target that every worker attaches for itself. `name` is how it was named, and stands in the results.
+    /// A target to which every worker attaches separately. `name` is the user's name for it, also
+    /// in results.
     pub fn new(name: impl Into<String>, source: Arc<dyn DriveSource>) -> Target {
-        Target { name: name.into(), way: Way::Source(source), time_limit: DEFAULT_TIME_LIMIT }
+        Target { name: name.into(), way: Attachment::Source(source), time_limit: DEFAULT_TIME_LIMIT }
     }
 
-    /// A target that is attached already and that all workers share.
+    /// An attached target that all workers share.
     pub fn attached(name: impl Into<String>, drive: Rc<dyn Drive>) -> Target {
-        Target { name: name.into(), way: Way::Attached(drive), time_limit: DEFAULT_TIME_LIMIT }
+        Target { name: name.into(), way: Attachment::Attached(drive), time_limit: DEFAULT_TIME_LIMIT }
     }
 
-    /// The same with a time limit for every request: a target that does not answer for so long has vanished.
+    /// Sets the time limit of requests: a target that exceeds it is gone.
     #[must_use]
     pub fn with_time_limit(mut self, time_limit: Duration) -> Target {
         self.time_limit = time_limit;
         self
     }
 
-    /// How it was named.
+    /// The user's name for it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it says of itself.
+    /// Its description.
     pub fn info(&self) -> &DriveInfo {
         match &self.way {
-            Way::Source(source) => source.info(),
-            Way::Attached(drive) => drive.info(),
+            Attachment::Source(source) => source.info(),
+            Attachment::Attached(drive) => drive.info(),
         }
     }
 
-    /// One worker's way to it.
+    /// A worker's attachment.
     pub(crate) fn attach(&self, env: &Env) -> Result<Member> {
         let drive = match &self.way {
-            Way::Attached(drive) => drive.clone(),
-            Way::Source(source) => source.attach(env).map_err(|error| {
+            Attachment::Attached(drive) => drive.clone(),
+            Attachment::Source(source) => source.attach(env).map_err(|error| {
                 Error::new(ErrorKind::Unreachable, format!("'{}' cannot be attached", self.name))
                     .caused_by(error)
             })?,

@@ -1,4 +1,4 @@
-//! Figures that compare: the best of each profile as bars.
+//! Bar charts: the best row of each profile.
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
@@ -9,7 +9,7 @@ const BAR: f64 = 14.0;
 const GAP: f64 = 3.0;
 const TITLE: f64 = 20.0;
 const AFTER: f64 = 12.0;
-/// Room for the longest value at a bar's end.
+/// Space for the longest value at a bar's end.
 const LONGEST: f64 = 270.0;
 
 /// A bar.
@@ -17,19 +17,19 @@ pub(super) struct Bar {
     pub(super) value: f64,
     /// Its 95 % interval.
     pub(super) interval: Option<[f64; 2]>,
-    /// Which colour.
+    /// The index of its colour.
     pub(super) series: usize,
-    /// What it is, in a word or two: the target.
+    /// A label of a word or two: the target.
     pub(super) name: String,
 }
 
-/// Bars that belong together: the targets under one profile.
+/// A group of bars: the targets under one profile.
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) bars: Vec<Bar>,
 }
 
-/// Horizontal bars in groups; `unit` is that of the values.
+/// Horizontal bars in groups; `unit` is the values' unit.
 pub(super) fn bars(id: &str, title: &str, unit: &str, groups: &[Group]) -> String {
     let height: f64 =
         groups.iter().map(|group| TITLE + group.bars.len() as f64 * (BAR + GAP) + AFTER).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Figures of what lies behind a row: the distribution of its latencies, and how it went over time.
+//! Charts of a row's details: the distribution of its latencies, and its time series.
 
 use super::frame::Frame;
 use super::lines::{duration_tick, short};
@@ -6,26 +6,26 @@ use super::scale::{Linear, Log};
 use crate::row::Row;
 use crate::text::{duration, number};
 
-/// A row with its colour, and its target's name where there are several.
-pub(super) struct Behind<'a> {
+/// A row with its colour, and the target's name if there are several.
+pub(super) struct DetailedRow<'a> {
     pub(super) row: &'a Row,
     pub(super) series: usize,
     pub(super) name: Option<&'a str>,
 }
 
-impl Behind<'_> {
+impl DetailedRow<'_> {
     fn prefix(&self) -> String {
         self.name.map_or_else(String::new, |name| format!("{name}, "))
     }
 }
 
-/// How many places of a curve are drawn.
+/// The number of points of a curve.
 const PLACES: usize = 160;
-/// The least share below a percentile that has so many nines.
+/// The percentiles with one more nine each.
 const NINES: [(f64, &str); 6] =
     [(0.0, "0"), (1.0, "90"), (2.0, "99"), (3.0, "99.9"), (4.0, "99.99"), (5.0, "99.999")];
 
-/// The latency that a share of all requests did not exceed.
+/// The latency that this share of requests does not exceed.
 fn quantile(cumulative: &[(f64, u64)], share: f64) -> f64 {
     let all = cumulative.last().map_or(0, |(_, count)| *count);
     let rank = (share * all as f64).ceil().max(1.0) as u64;
@@ -33,11 +33,11 @@ fn quantile(cumulative: &[(f64, u64)], share: f64) -> f64 {
     cumulative.get(at).or(cumulative.last()).map_or(0.0, |(us, _)| *us)
 }
 
-/// A row and how many of its requests took no longer than each latency.
-type Drawn<'a> = (&'a Behind<'a>, Vec<(f64, u64)>);
+/// A row with its cumulative distribution of latencies.
+type Drawn<'a> = (&'a DetailedRow<'a>, Vec<(f64, u64)>);
 
-/// The latency of each percentile; the axis gives each further nine as much room.
-pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> String {
+/// The latency of each percentile; each further nine has the same width on the axis.
+pub(super) fn distribution(id: &str, profile: &str, curves: &[DetailedRow<'_>]) -> String {
     let drawn: Vec<Drawn<'_>> = curves
         .iter()
         .filter_map(|curve| {
@@ -48,7 +48,7 @@ pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> St
     let words: Vec<String> = drawn.iter().map(percentiles_in_words).collect();
     let title = format!("{profile}: latencies by percentile");
     let mut frame = Frame::new(id, &title, &words.join(". "), "percent of requests");
-    // As far out as there are ten requests beyond, but two nines at least.
+    // Up to the percentile with ten requests beyond it, but at least two nines.
     let most = drawn.iter().filter_map(|(_, cumulative)| cumulative.last()).map(|(_, count)| *count).max();
     let Some(most) = most else { return frame.empty("no histogram was stored") };
     let nines = (most as f64 / 10.0).log10().floor().clamp(2.0, 5.0);
@@ -59,7 +59,7 @@ pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> St
     frame.svg.finish()
 }
 
-/// A curve for those who do not see it.
+/// A text description of a curve, for screen readers.
 fn percentiles_in_words((curve, cumulative): &Drawn<'_>) -> String {
     let at = |share: f64| duration(quantile(cumulative, share));
     format!(
@@ -73,13 +73,13 @@ fn percentiles_in_words((curve, cumulative): &Drawn<'_>) -> String {
     )
 }
 
-/// Draws the axes, and answers how latencies lie on theirs.
+/// Draws the axes, and returns the latency axis.
 fn percentile_axes(frame: &mut Frame, drawn: &[Drawn<'_>], nines: f64) -> Log {
     let high = drawn
         .iter()
         .map(|(_, cumulative)| quantile(cumulative, 1.0 - 10_f64.powf(-nines)))
         .fold(0.0, f64::max);
-    // The very shortest would stretch the axis for what nobody looks at.
+    // The shortest latencies would stretch the axis without a benefit.
     let low = drawn.iter().map(|(_, cumulative)| quantile(cumulative, 0.01)).fold(f64::INFINITY, f64::min);
     let axis = Log::holding(low, high);
     for tick in &axis.ticks {
@@ -87,7 +87,7 @@ fn percentile_axes(frame: &mut Frame, drawn: &[Drawn<'_>], nines: f64) -> Log {
     }
     frame.x_tick(0.5_f64.log10().abs() / nines, "50");
     for (place, label) in NINES.iter().filter(|(place, _)| *place <= nines) {
-        // The first label would stand where that of the value axis does, the next too near to it.
+        // The first label would overlap that of the value axis, the next is too close to it.
         if *place > 0.0 {
             frame.x_tick(place / nines, label);
         }
@@ -95,7 +95,7 @@ fn percentile_axes(frame: &mut Frame, drawn: &[Drawn<'_>], nines: f64) -> Log {
     axis
 }
 
-/// Draws a curve, with marks at the percentiles that people ask for.
+/// Draws a curve with marks at the common percentiles.
 fn percentile_curve(frame: &mut Frame, axis: &Log, nines: f64, (curve, cumulative): &Drawn<'_>) {
     let place = |at: usize| {
         let x = at as f64 / PLACES as f64;
@@ -116,7 +116,7 @@ fn percentile_curve(frame: &mut Frame, axis: &Log, nines: f64, (curve, cumulativ
     }
 }
 
-/// What a slice came to: `None` where it came to nothing.
+/// The value of each slice; `None` if it has none.
 fn course(row: &Row, value: fn(&crate::Detail, usize) -> Option<f64>) -> Vec<(f64, f64)> {
     let Some(detail) = &row.detail else { return Vec::new() };
     let place = |at: usize| Some(((at as f64 + 0.5) * detail.slice_s, value(detail, at)?));
@@ -132,12 +132,12 @@ fn tail(detail: &crate::Detail, at: usize) -> Option<f64> {
     *detail.latency_us_p99.get(at)?
 }
 
-/// A frame over time that is long enough for all courses.
+/// A time axis long enough for all series.
 fn over_time(id: &str, title: &str, words: &str, courses: &[Vec<(f64, f64)>]) -> (Frame, f64) {
     let mut frame = Frame::new(id, title, words, "seconds");
     let longest = courses.iter().flatten().fold(0.0_f64, |longest, (s, _)| longest.max(*s));
     let axis = Linear::holding(longest);
-    // The last round value may lie beyond the end: the axis ends with the course.
+    // The last round value may exceed the end: the axis ends with the series.
     let end = if longest > 0.0 { longest } else { 1.0 };
     for tick in axis.ticks.iter().filter(|tick| **tick <= end * 1.001) {
         frame.x_tick(tick / end, &short(*tick));
@@ -145,10 +145,10 @@ fn over_time(id: &str, title: &str, words: &str, courses: &[Vec<(f64, f64)>]) ->
     (frame, end)
 }
 
-/// Requests per second over time, as the slices have it.
-pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[Behind<'_>]) -> String {
+/// Requests per second over time, by slice.
+pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]) -> String {
     let courses: Vec<Vec<(f64, f64)>> = curves.iter().map(|curve| course(curve.row, rate)).collect();
-    let ends = |curve: &Behind<'_>, course: &Vec<(f64, f64)>| {
+    let ends = |curve: &DetailedRow<'_>, course: &Vec<(f64, f64)>| {
         let low = course.iter().fold(f64::INFINITY, |low, (_, value)| low.min(*value));
         let high = course.iter().fold(0.0_f64, |high, (_, value)| high.max(*value));
         format!("{}between {} and {} IO/s", curve.prefix(), number(low), number(high))
@@ -179,7 +179,7 @@ pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[Behind<'_>]) -> 
 }
 
 /// The 99th percentile of each slice over time.
-pub(super) fn tail_over_time(id: &str, profile: &str, curves: &[Behind<'_>]) -> String {
+pub(super) fn tail_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]) -> String {
     let courses: Vec<Vec<(f64, f64)>> = curves.iter().map(|curve| course(curve.row, tail)).collect();
     let title = format!("{profile}: 99th percentile of the latency over time");
     let low = courses.iter().flatten().fold(f64::INFINITY, |low, (_, us)| low.min(*us));
@@ -220,14 +220,14 @@ mod tests {
     #[test]
     fn a_row_with_its_detail_is_drawn_and_one_without_says_so() {
         let row = sample::detailed("database", 8);
-        let curves = [Behind { row: &row, series: 0, name: None }];
+        let curves = [DetailedRow { row: &row, series: 0, name: None }];
         let figure = distribution("d", "database", &curves);
         assert!(figure.contains("8 outstanding: 50 %: ") && figure.contains("99.9</text>"), "{figure}");
         assert_eq!(figure.matches("<polyline").count(), 1);
         assert!(rate_over_time("r", "database", &curves).contains("<desc id=\"r-d\">between "));
         assert!(tail_over_time("t", "database", &curves).matches("<polyline").count() == 1);
         let bare = sample::row("database", 8, 100.0, 1.0);
-        let curves = [Behind { row: &bare, series: 0, name: None }];
+        let curves = [DetailedRow { row: &bare, series: 0, name: None }];
         for figure in [
             distribution("d", "database", &curves),
             rate_over_time("r", "database", &curves),

@@ -1,4 +1,4 @@
-//! The frame that all figures with two axes share.
+//! The frame of all charts with two axes.
 
 use super::svg::{Anchor, Svg};
 
@@ -9,7 +9,7 @@ pub(super) const RIGHT: f64 = 314.0;
 pub(super) const TOP: f64 = 34.0;
 const BOTTOM: f64 = 200.0;
 
-/// A drawing with a plot area, in which places are shares of the axes, from 0 to 1.
+/// A drawing with a plot area; positions are shares of the axes, from 0 to 1.
 pub(super) struct Frame {
     pub(super) svg: Svg,
 }
@@ -36,7 +36,7 @@ impl Frame {
         self.svg.text("tick", (x, BOTTOM + 18.0), Anchor::Middle, label);
     }
 
-    /// A line across the plot with its value to the left.
+    /// A line across the plot, with its value on the left.
     pub(super) fn grid(&mut self, share: f64, label: &str) {
         let y = Frame::y(share);
         let class = if share == 0.0 { "axis" } else { "grid" };
@@ -44,12 +44,12 @@ impl Frame {
         self.svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, label);
     }
 
-    /// The unit of the values to the left.
+    /// The unit of the values on the left.
     pub(super) fn left_unit(&mut self, unit: &str) {
         self.svg.text("unit", (LEFT - 7.0, TOP - 16.0), Anchor::End, unit);
     }
 
-    /// A figure of nothing says so.
+    /// A chart without data states that.
     pub(super) fn empty(mut self, why: &str) -> String {
         self.svg.text("note", ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0), Anchor::Middle, why);
         self.svg.finish()

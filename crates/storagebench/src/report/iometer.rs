@@ -1,6 +1,7 @@
-//! Results laid out like a results file of Iometer 1.1: comma-separated, a block for each access specification, with
-//! the columns in its order, for spreadsheets and scripts that read those. Sizes in `MiBps` are binary, in `MBps`
-//! decimal; times are in milliseconds. Columns for networks, interrupts and the like stay empty.
+//! Results in the layout of an Iometer 1.1 results file: comma-separated, a block per access
+//! specification, with the same column order, for existing spreadsheets and scripts. Sizes in
+//! `MiBps` are binary, in `MBps` decimal; times are in milliseconds. Columns for networks,
+//! interrupts and the like are empty.
 
 use crate::load::profile::Access;
 use crate::results::{Results, quoted};
@@ -34,7 +35,7 @@ const BINS: [(&str, f64); 20] = [
 ];
 const LAST_BIN: &str = ">= 10 S";
 
-/// The file; `date` is its time stamp (`2026-11-21 18:30:00`).
+/// The file; `date` is its timestamp (`2026-11-21 18:30:00`).
 pub fn iometer_csv(results: &Results, date: &str) -> String {
     let mut lines = vec![
         "'Test Type,Test Description".to_owned(),
@@ -57,7 +58,7 @@ pub fn iometer_csv(results: &Results, date: &str) -> String {
     lines.join("\r\n") + "\r\n"
 }
 
-/// The echo of an access specification: a line for each block size.
+/// The access specification: a line for each block size.
 fn access_specification(row: &Row) -> Vec<String> {
     let mut lines = vec![
         "'Access specifications".to_owned(),
@@ -110,23 +111,23 @@ fn line(kind: &str, row: &Row, results: &Results) -> String {
     fields.extend([bytes(&row.read), bytes(&row.write), row.read.ios.to_string(), row.write.ios.to_string()]);
     // Connections, raw ticks.
     fields.extend(nothing(11));
-    // Starting sector and size: the area is words here.
+    // Starting sector and size: the area is a text here.
     fields.extend(nothing(2));
     fields.push(row.outstanding.to_string());
     fields.push(machine_share(row, results).map_or_else(String::new, |percent| format!("{percent:.3}")));
-    // Its parts, speed, interrupts, network.
+    // The parts of CPU time, speed, interrupts, network.
     fields.extend(nothing(10));
     fields.extend(bins(row));
     fields.join(",")
 }
 
-/// The processors' share, 100 = all of them.
+/// The CPU share, 100 = all cores.
 fn machine_share(row: &Row, results: &Results) -> Option<f64> {
     let cores = results.environment.0.iter().find(|(name, _)| name == "cores")?.1.parse::<f64>().ok()?;
     (cores >= 1.0).then_some(row.cpu_percent? / cores)
 }
 
-/// How many requests were in each bin; empty where there is no histogram.
+/// The number of requests in each bin; empty without a histogram.
 fn bins(row: &Row) -> Vec<String> {
     let Some(cumulative) = row.detail.as_ref().and_then(|detail| detail.cumulative_us().ok()) else {
         return vec![String::new(); BINS.len() + 1];

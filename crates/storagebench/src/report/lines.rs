@@ -1,4 +1,4 @@
-//! Figures over outstanding I/Os: throughput and latency.
+//! Charts over outstanding I/Os: throughput and latency.
 
 use super::frame::{Frame, LEFT, RIGHT, TOP};
 use super::scale::{Linear, Log, Rungs};
@@ -10,13 +10,13 @@ use crate::text::{duration, number};
 /// The rows of one target under one profile.
 pub(super) struct Curve<'a> {
     pub(super) rows: Vec<&'a Row>,
-    /// Which colour and mark.
+    /// The index of its colour and mark.
     pub(super) series: usize,
-    /// How the target is named, where there are several.
+    /// The target's name, if there are several.
     pub(super) name: Option<&'a str>,
 }
 
-/// A frame over outstanding I/Os.
+/// A frame with outstanding I/Os on the horizontal axis.
 fn frame(id: &str, title: &str, description: &str, curves: &[Curve<'_>]) -> (Frame, Rungs) {
     let all: Vec<u32> =
         curves.iter().flat_map(|curve| curve.rows.iter().map(|row| row.outstanding)).collect();
@@ -28,8 +28,8 @@ fn frame(id: &str, title: &str, description: &str, curves: &[Curve<'_>]) -> (Fra
     (frame, rungs)
 }
 
-/// Throughput: requests per second to the left, MiB per second to the right, which for a fixed block size are
-/// the same line. Whiskers are 95 % intervals.
+/// Throughput: requests per second on the left, MiB per second on the right. For a fixed block size
+/// both are the same line. Whiskers are 95 % intervals.
 pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     let description = describe(curves, |row| Some(format!("{} IO/s", number(row.iops))));
     let title = format!("{profile}: throughput over outstanding I/Os");
@@ -40,7 +40,7 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
     if highest == 0.0 {
         return frame.empty("nothing completed");
     }
-    // Room above the peak for what is written there.
+    // Space above the peak for its label.
     let axis = Linear::holding(highest * 1.1);
     for tick in &axis.ticks {
         frame.grid(axis.share(*tick), &short(*tick));
@@ -80,12 +80,12 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
     frame.svg.finish()
 }
 
-/// Writes the highest value over its point.
+/// Labels the highest value.
 fn peak(frame: &mut Frame, rungs: &Rungs, curves: &[Curve<'_>], axis: &Linear) {
     let rows = curves.iter().flat_map(|curve| curve.rows.iter().copied());
     let Some(best) = rows.reduce(|best, row| if row.iops > best.iops { row } else { best }) else { return };
     let (x, y) = (Frame::x(rungs.share(best.outstanding)), Frame::y(axis.share(best.iops)));
-    // Kept within the frame, whatever the point's place.
+    // The label stays within the frame.
     let (x, anchor) = match x {
         x if x < LEFT + 45.0 => (x.max(LEFT + 8.0), Anchor::Start),
         x if x > RIGHT - 45.0 => (x.min(RIGHT - 2.0), Anchor::End),
@@ -155,7 +155,7 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     frame.svg.finish()
 }
 
-/// Names the lines at their right ends, pushed apart where they meet.
+/// Labels the lines at their right ends, moved apart where they overlap.
 fn name_ends(svg: &mut Svg, mut ends: Vec<(f64, &str)>) {
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut above = f64::NEG_INFINITY;
@@ -167,7 +167,7 @@ fn name_ends(svg: &mut Svg, mut ends: Vec<(f64, &str)>) {
 }
 
 fn whisker(svg: &mut Svg, series: usize, x: f64, ends: [f64; 2]) {
-    // Shorter than the mark it would hide behind it.
+    // The mark would hide a shorter whisker.
     if (ends[0] - ends[1]).abs() < 6.0 {
         return;
     }
@@ -188,7 +188,7 @@ fn interval_tip(row: &Row) -> String {
     })
 }
 
-/// The values in words.
+/// The values as text.
 fn describe(curves: &[Curve<'_>], value: impl Fn(&Row) -> Option<String>) -> String {
     let curve = |curve: &Curve<'_>| {
         let values =
@@ -198,7 +198,7 @@ fn describe(curves: &[Curve<'_>], value: impl Fn(&Row) -> Option<String>) -> Str
     curves.iter().map(curve).collect::<Vec<_>>().join(". ")
 }
 
-/// A tick's value in few letters: `500`, `20k`, `1.5M`.
+/// A short tick label: `500`, `20k`, `1.5M`.
 pub(super) fn short(value: f64) -> String {
     let (value, unit) = match value {
         value if value >= 999_999.5 => (value / 1e6, "M"),

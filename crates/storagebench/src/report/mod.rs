@@ -1,17 +1,17 @@
-//! The report: one HTML page with everything in it. No script, no font, no picture from elsewhere; it opens
-//! from a file, in light and dark, on a phone and on paper.
+//! The report: one self-contained HTML page without scripts, external fonts or images. It opens
+//! from a file, in light and dark mode, on a phone and on paper.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | this one | [`html_report`]: the page |
 //! | `sections` | its tables: doubts, rows, settings |
-//! | `plot` | a figure by itself, as SVG |
-//! | `lines` | curves over the ladder |
+//! | `plot` | a single chart, as SVG |
+//! | `lines` | curves over queue depths |
 //! | `bars` | bars of the best |
 //! | `distribution` | latencies by percentile, rates and tails over time |
-//! | `frame`, `scale`, `svg` | what figures are drawn with: axes, scales, elements |
-//! | `table` | results for a terminal: cells that the caller lays out, and sentences |
-//! | `iometer` | results laid out like a results file of Iometer |
+//! | `frame`, `scale`, `svg` | drawing: axes, scales, elements |
+//! | `table` | terminal output: cells for the caller's layout, and sentences |
+//! | `iometer` | results in the layout of an Iometer results file |
 
 mod bars;
 mod distribution;
@@ -32,26 +32,26 @@ use crate::results::compare::{Change, Comparisons, ProfileChange, Verdict};
 use crate::row::Row;
 use crate::text::number;
 use bars::{Bar, Group, bars};
-use distribution::Behind;
+use distribution::DetailedRow;
 use lines::Curve;
 use sections::{doubts_section, profiles_section, settings_section, split_section, table_section};
 use svg::escape;
 
 const STYLE: &str = include_str!("style.css");
 
-/// How many targets have a colour of their own; further ones begin anew, with another mark.
+/// The number of colours; further targets repeat them with another mark.
 const COLOURS: usize = 5;
 
-/// What a report says beside its results.
+/// Additional content of a report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReportOptions {
     /// The heading; `None`: the target's name.
     pub title: Option<String>,
-    /// Whether to say that the runs were too short to be quoted.
+    /// Whether to state that the runs were too short to be quoted.
     pub indicative: bool,
-    /// When it was measured, as it shall be read.
+    /// The date of the measurement, as text.
     pub date: Option<String>,
-    /// What comparing its targets came to.
+    /// The comparison of its targets.
     pub comparisons: Option<Comparisons>,
 }
 
@@ -136,8 +136,8 @@ fn method_sentence(results: &Results) -> String {
     };
     let preconditioned = match method.precondition.as_str() {
         "none" => String::new(),
-        "snia" => " The targets were written full twice before.".to_owned(),
-        size => format!(" {size} were written to each target before."),
+        "snia" => " The targets were filled twice before the measurement.".to_owned(),
+        size => format!(" {size} were written to each target before the measurement."),
     };
     format!(
         "{profiles} measured {time}{ramp} at {} outstanding I/Os by {workers}.{preconditioned}",
@@ -145,7 +145,7 @@ fn method_sentence(results: &Results) -> String {
     )
 }
 
-/// The verdicts, in words and as a table.
+/// The verdicts, as text and as a table.
 fn comparison_section(comparisons: &Comparisons) -> String {
     let sentences: String =
         comparisons.sentences().iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
@@ -159,7 +159,7 @@ fn comparison_section(comparisons: &Comparisons) -> String {
         Verdict::NoDifference | Verdict::Inconclusive | Verdict::Unknown => "same",
     };
     let cells = |change: &Change| {
-        // The interval stands below its figure: in one line the table would be wider than a page.
+        // The interval is below its figure: in one line the table would exceed a page.
         let text = change.text();
         let (figure, interval) = text.split_once(" (").unwrap_or((&text, ""));
         let interval = match interval {
@@ -197,25 +197,26 @@ fn comparison_section(comparisons: &Comparisons) -> String {
          <th>rate</th><th class=\"n\">change</th><th>p99 latency</th><th class=\"n\">change</th></tr></thead>\
          <tbody>\n{rows}</tbody></table></div>\
          <p class=\"fine\">Changes are geometric means over the numbers of outstanding I/Os that both sides were measured \
-         at. The intervals hold together with 95 % over all {} figures (Welch's t on the means of equal parts of the runs, \
-         at levels divided by the number of figures); faster and slower say that an interval does not hold zero, \
-         no difference that it does and ends within 5 % of it, inconclusive that it says too little: measure longer.</p></section>\n",
+         at. All {} intervals are valid together at the 95 % level (Welch's t on the means of \
+         equal parts of the runs, at levels divided by the number of figures). \
+         Faster and slower: the interval excludes zero. No difference: it contains zero and ends \
+         within 5 % of it. Inconclusive: it is wider; measure longer.</p></section>\n",
         escape(baseline),
         comparisons.figures
     )
 }
 
-/// A time that somebody asked for: `30 s`, `2.5 s`, `200 ms`.
+/// A time in the settings' form: `30 s`, `2.5 s`, `200 ms`.
 fn seconds(value: f64) -> String {
     if value > 0.0 && value < 1.0 { format!("{} ms", value * 1e3) } else { format!("{value} s") }
 }
 
-/// Which series a target is.
+/// The series of a target.
 fn series(results: &Results, target: &str) -> usize {
     results.targets().iter().position(|name| *name == target).unwrap_or(0) % COLOURS
 }
 
-/// Which colour and mark is which target, where there are several.
+/// The colour and mark of each target, if there are several.
 fn legend_entries(results: &Results) -> Vec<(usize, String)> {
     let targets = results.targets();
     if targets.len() < 2 {
@@ -232,7 +233,7 @@ fn legend(results: &Results) -> String {
     if entries.is_empty() { entries } else { format!("<ul class=\"legend\">{entries}</ul>") }
 }
 
-/// The best row of each profile and target, as bars of the requests or of the data per second.
+/// Bars of the best row of each profile and target, in requests or data per second.
 fn best_bars(results: &Results, id: &str, data: bool) -> String {
     let bar = |row: &Row| Bar {
         value: if data { row.throughput_mib_s } else { row.iops },
@@ -277,14 +278,14 @@ fn overview(results: &Results) -> String {
     )
 }
 
-/// Numbers stay on one line with their units.
+/// Keeps numbers and their units on one line.
 fn unbroken(text: &str) -> String {
     [" IO/s", " MiB/s", " µs", " ms", " s "]
         .iter()
         .fold(text.to_owned(), |text, unit| text.replace(unit, &unit.replacen(' ', "\u{A0}", 1)))
 }
 
-/// What each target reached under a profile.
+/// The best result of each target under a profile, as text.
 fn best_in_words(results: &Results, profile: &str) -> String {
     let targets = results.targets();
     let words: String = targets
@@ -321,7 +322,7 @@ fn profile_section(results: &Results, profile: &str, at: usize) -> String {
     let curves = curves(results, profile);
     let Some(first) = curves.first().and_then(|curve| curve.rows.first()) else { return String::new() };
     let line = profile_line(first);
-    // An inline profile's name says all of it.
+    // An inline profile's name is its description.
     let about =
         if profile.contains(',') { String::new() } else { format!(" <small>{}</small>", escape(&line)) };
     format!(
@@ -336,20 +337,20 @@ fn profile_section(results: &Results, profile: &str, at: usize) -> String {
     )
 }
 
-/// The best row of each target of which more than the row was kept.
-fn behind<'a>(results: &'a Results, profile: &str) -> Vec<Behind<'a>> {
+/// The best row of each target with details.
+fn behind<'a>(results: &'a Results, profile: &str) -> Vec<DetailedRow<'a>> {
     let targets = results.targets();
     let several = targets.len() > 1;
     targets
         .into_iter()
         .filter_map(|target| {
             let row = results.best_of(target, profile).filter(|row| row.detail.is_some())?;
-            Some(Behind { row, series: series(results, target), name: several.then_some(target) })
+            Some(DetailedRow { row, series: series(results, target), name: several.then_some(target) })
         })
         .collect()
 }
 
-/// How the best rows' latencies are distributed, and how these rows went over time.
+/// The latency distributions and time series of the best rows.
 fn behind_figures(results: &Results, profile: &str, at: usize) -> String {
     let curves = behind(results, profile);
     if curves.is_empty() {
@@ -388,10 +389,11 @@ mod tests {
             assert!(!page.contains(part), "{part}");
         }
         assert!(page.contains("width=device-width") && page.contains("prefers-color-scheme"));
-        // Two figures of bars and two for each of the two profiles, each with words for who cannot see them.
+        // Two bar charts and two charts for each of the two profiles, each with a text for screen
+        // readers.
         assert_eq!(count(&page, "<svg "), 6);
         assert_eq!((count(&page, "<desc "), count(&page, "role=\"img\"")), (6, 6));
-        // All rows, and those of the profile that reads and writes once more, apart.
+        // All rows, and the row of the profile that reads and writes again, split.
         assert_eq!(count(&page, "<tr"), (1 + 6) + (1 + 3));
         assert_eq!(count(&page, "<tr class=\"best\">"), 2);
         for tag in ["section", "figure", "figcaption", "svg", "table", "ul", "dl", "div", "main", "h2", "p"] {

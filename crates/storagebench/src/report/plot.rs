@@ -1,5 +1,5 @@
-//! One figure by itself, as a file that any program draws: the page's figure, with the page's style for light
-//! paper written out (drawing programs know neither variables nor what a screen prefers).
+//! A single chart as a file for any program: the page's chart, with the style for light paper
+//! expanded (drawing programs support neither CSS variables nor colour preferences).
 
 use super::{STYLE, behind, best_bars, best_caption, curves, distribution, legend_entries, lines};
 use crate::error::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// Which figure.
+/// The kind of chart.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Plot {
     /// The best of each profile, in requests per second.
@@ -40,7 +40,7 @@ impl Plot {
 }
 
 impl Plot {
-    /// The profile that it is of, if it names one.
+    /// The named profile, if any.
     pub fn profile(&self) -> Option<&str> {
         self.parts().1.map(String::as_str)
     }
@@ -80,7 +80,7 @@ impl FromStr for Plot {
     }
 }
 
-/// Room for the caption above, the legend below and a margin around.
+/// Space for the caption above, the legend below and a margin.
 const MARGIN: f64 = 16.0;
 const CAPTION: f64 = 30.0;
 const LEGEND: f64 = 22.0;
@@ -125,7 +125,7 @@ pub fn svg_plot(results: &Results, plot: &Plot) -> Result<String> {
     Ok(standalone(&caption, &figure, &legend_entries(results)))
 }
 
-/// A figure with its caption and legend, and nothing that it needs from elsewhere.
+/// A self-contained chart with caption and legend.
 fn standalone(caption: &str, figure: &str, legend: &[(usize, String)]) -> String {
     let (width, height) = size_of(figure);
     let inner = figure.replacen(
@@ -161,21 +161,21 @@ fn standalone(caption: &str, figure: &str, legend: &[(usize, String)]) -> String
     )
 }
 
-/// The size in a figure's own viewBox.
+/// The size of a chart's viewBox.
 fn size_of(figure: &str) -> (f64, f64) {
     let inner = figure.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("");
     let mut numbers = inner.split(' ').filter_map(|number| number.parse().ok());
     (numbers.next().unwrap_or(360.0), numbers.next().unwrap_or(248.0))
 }
 
-/// The value of one of the style sheet's variables for light paper: the first one given.
+/// The first value of a style variable, which is for light paper.
 fn variable(name: &str) -> &'static str {
     let found = STYLE.split(&format!("--{name}: ")).nth(1).and_then(|rest| rest.split(';').next());
     found.unwrap_or("#000")
 }
 
-/// The rules between the marks of the style sheet, one a line, with every variable written out; a rule in a series'
-/// colour becomes one for each series.
+/// The rules between the marks of the style sheet, one per line, with variables expanded; a rule
+/// with a series' colour is repeated for each series.
 fn plain_style() -> String {
     let figures =
         STYLE.split("/* figures */").nth(1).and_then(|rest| rest.split("/* end of figures */").next());

@@ -1,4 +1,4 @@
-//! From values to places on a figure, and which values deserve a tick.
+//! Maps values to positions on a chart, and selects ticks.
 
 /// A linear axis from zero up.
 #[derive(Clone, PartialEq, Debug)]
@@ -8,7 +8,7 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// An axis that holds `highest` with three to five steps between round values, as little above it as can be.
+    /// The smallest axis for `highest` with three to five steps between round values.
     pub(super) fn holding(highest: f64) -> Linear {
         let highest = if highest > 0.0 && highest.is_finite() { highest } else { 1.0 };
         let axis = |steps: u32| {
@@ -21,7 +21,7 @@ impl Linear {
         [3, 5].into_iter().map(axis).fold(axis(4), lowest)
     }
 
-    /// The part of the axis below `value`, from 0 to 1.
+    /// The position of `value` on the axis, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         (value / self.top).clamp(0.0, 1.0)
     }
@@ -43,8 +43,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// An axis that holds all values from `low` to `high`: whole decades, or where these are few the 2 and the 5
-    /// within them too.
+    /// An axis for all values from `low` to `high`: whole decades, with ticks at 2 and 5 if there
+    /// are few.
     pub(super) fn holding(low: f64, high: f64) -> Log {
         let low = if low > 0.0 && low.is_finite() { low } else { 1.0 };
         let high = if high.is_finite() { high.max(low) } else { low };
@@ -64,13 +64,13 @@ impl Log {
         Log { low: ticks[0], high: ticks[ticks.len() - 1], ticks }
     }
 
-    /// The part of the axis below `value`, from 0 to 1.
+    /// The position of `value` on the axis, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 }
 
-/// The axis of outstanding I/Os: each doubling is as far.
+/// The axis of outstanding I/Os: logarithmic.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rungs {
     low: f64,
@@ -81,16 +81,17 @@ impl Rungs {
     pub(super) fn holding(rungs: &[u32]) -> Rungs {
         let log = |rung: Option<&u32>| f64::from(*rung.unwrap_or(&1)).max(1.0).log2();
         let (low, high) = (log(rungs.iter().min()), log(rungs.iter().max()));
-        // One rung alone stands in the middle.
+        // A single queue depth is in the middle.
         if high - low < 0.5 { Rungs { low: low - 1.0, span: 2.0 } } else { Rungs { low, span: high - low } }
     }
 
-    /// The part of the axis before `rung`, from 0 to 1.
+    /// The position of `rung` on the axis, from 0 to 1.
     pub(super) fn share(&self, rung: u32) -> f64 {
         (f64::from(rung).log2() - self.low) / self.span
     }
 
-    /// The rungs that have room for a label, `room` of the axis apart: from the last one down.
+    /// The queue depths with space for a label, at least `room` of the axis apart, from the last
+    /// one down.
     pub(super) fn labelled(&self, rungs: &[u32], room: f64) -> Vec<u32> {
         let mut sorted = rungs.to_vec();
         sorted.sort_unstable();

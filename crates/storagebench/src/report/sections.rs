@@ -1,28 +1,30 @@
-//! The sections without figures: doubts, all rows, how it was measured and on what.
+//! The sections without charts: doubts, all rows, settings and environment.
 
 use super::seconds;
 use super::svg::escape;
 use crate::report::table::{doubts_by_kind, known};
 use crate::results::{Definition, Results};
+use crate::row::notes::Grade;
 use crate::row::{Row, Split};
 use crate::text::{count, duration, half_width, number};
 
-/// Every doubt once, with the rows that it is about.
+/// Every doubt once, with the rows that it concerns.
 pub(super) fn doubts_section(results: &Results) -> String {
     let doubts = doubts_by_kind(results);
     if doubts.is_empty() {
         return String::new();
     }
-    let item = |(text, places): &(String, Vec<String>)| {
-        format!("<li><span>{}</span> <strong>{}</strong></li>", escape(text), escape(&places.join("; ")))
+    let item = |(grade, text, places): &(Grade, String, Vec<String>)| {
+        let places = escape(&places.join("; "));
+        format!("<li><span>{grade}: {}</span> <strong>{places}</strong></li>", escape(text))
     };
     format!(
-        "<section><h2>Doubtful figures</h2><ul class=\"summary doubts\">{}</ul></section>\n",
+        "<section><h2>Notes on the figures</h2><ul class=\"summary doubts\">{}</ul></section>\n",
         doubts.iter().map(item).collect::<String>()
     )
 }
 
-/// A column: its name, whether it holds numbers, and a row's cell.
+/// A column: its name, whether it is numeric, and a row's cell.
 type Column = (&'static str, bool, fn(&Row) -> String);
 
 const COLUMNS: [Column; 17] = [
@@ -59,7 +61,7 @@ fn latency(row: &Row, pick: fn(&crate::Latency) -> Option<f64>) -> String {
     known(row.latency_us.as_ref().and_then(pick))
 }
 
-/// All rows, with the columns that say something.
+/// All rows, with the columns that have content.
 pub(super) fn table_section(results: &Results) -> String {
     let wanted = |(name, _, cell): &&Column| match *name {
         "target" => results.targets().len() > 1,
@@ -91,7 +93,7 @@ pub(super) fn table_section(results: &Results) -> String {
     )
 }
 
-/// The columns of a row's reads, or writes, alone.
+/// The columns of a row's reads, or writes.
 type SplitColumn = (&'static str, fn(&Split) -> String);
 
 const SPLIT_COLUMNS: [SplitColumn; 5] = [
@@ -102,7 +104,7 @@ const SPLIT_COLUMNS: [SplitColumn; 5] = [
     ("longest", |split| known(split.latency_us.map(|latency| latency.max))),
 ];
 
-/// Reads and writes apart, of the rows that have both.
+/// Reads and writes separately, for rows that have both.
 pub(super) fn split_section(results: &Results) -> String {
     let mixed: Vec<&Row> = results.rows.iter().filter(|row| row.read.ios > 0 && row.write.ios > 0).collect();
     if mixed.is_empty() {
@@ -138,7 +140,7 @@ pub(super) fn split_section(results: &Results) -> String {
     )
 }
 
-/// What the profiles were, each as it may be given again.
+/// The definitions of the profiles, in input form.
 pub(super) fn profiles_section(results: &Results) -> String {
     let profiles = &results.method.profiles;
     if profiles.is_empty() {
@@ -159,7 +161,7 @@ pub(super) fn profiles_section(results: &Results) -> String {
     )
 }
 
-/// How it was measured, and on what.
+/// The settings and the environment.
 pub(super) fn settings_section(results: &Results) -> String {
     let method = &results.method;
     let mut settings = vec![("Ramp", seconds(method.ramp_s))];

@@ -1,8 +1,8 @@
-//! A small writer of SVG: shapes with a class each, which the page's style sheet colours.
+//! A small SVG writer: shapes with a class each, which the page's style sheet colours.
 
 use std::fmt::Write;
 
-/// Text for HTML and SVG: nothing in it is markup any more.
+/// Escapes text for HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Where a text is held.
+/// The anchor of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Anchor {
     Start,
@@ -36,14 +36,14 @@ impl Anchor {
     }
 }
 
-/// A drawing under way. Lengths are in its own units; the page scales it.
+/// An unfinished drawing. Lengths are in its own units; the page scales it.
 pub(super) struct Svg {
     text: String,
 }
 
 impl Svg {
-    /// A drawing of that size. `id` is unique on the page; `title` and `description` are what a screen reader
-    /// reads.
+    /// A drawing of that size. `id` is unique on the page; `title` and `description` are for screen
+    /// readers.
     pub(super) fn new(id: &str, width: f64, height: f64, title: &str, description: &str) -> Svg {
         let (title, description) = (escape(title), escape(description));
         Svg {
@@ -83,8 +83,8 @@ impl Svg {
         ));
     }
 
-    /// A point that tells `tip` to whoever rests on it. Every series has a shape of its own, so that colour is
-    /// never the only difference.
+    /// A point with the tooltip `tip`. Every series has its own shape, so that colour is never the
+    /// only difference.
     pub(super) fn mark(&mut self, class: &str, series: usize, at: (f64, f64), tip: &str) {
         let (x, y) = at;
         let shape = match series % 4 {

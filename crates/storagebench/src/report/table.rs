@@ -1,24 +1,24 @@
-//! Results for a terminal: cells that the caller lays out, and sentences.
+//! Terminal output: cells for the caller's layout, and sentences.
 
 use crate::results::Results;
 use crate::row::Row;
-use crate::row::notes::NoteKind;
+use crate::row::notes::{Grade, NoteKind};
 use crate::text::{duration, half_width, number};
 use std::collections::BTreeMap;
 use units::ByteCount;
 
-/// A table as text: what the caller draws lines around.
+/// A table of texts, without lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// The names of the columns.
     pub headers: Vec<String>,
-    /// The cells, as many a row as there are headers.
+    /// The cells, one per header in each row.
     pub rows: Vec<Vec<String>>,
-    /// Which columns hold numbers, to be aligned to the right.
+    /// Which columns are numeric, and thus right-aligned.
     pub numeric: Vec<bool>,
 }
 
-/// The columns, and whether each is a number.
+/// The columns, and whether each is numeric.
 const COLUMNS: [(&str, bool); 10] = [
     ("target", false),
     ("profile", false),
@@ -33,8 +33,7 @@ const COLUMNS: [(&str, bool); 10] = [
 ];
 
 impl Table {
-    /// All rows. The target's column is left out when there is only one, and that of errors when there are
-    /// none.
+    /// All rows. The target column is omitted for a single target, the error column without errors.
     pub fn of(results: &Results) -> Table {
         let rows: Vec<&Row> = results.rows.iter().collect();
         Table::of_rows(&rows, results)
@@ -99,9 +98,10 @@ pub fn row_text(row: &Row) -> String {
     let latency = row
         .latency_us
         .map_or_else(String::new, |latency| format!(", mean {}{}", duration(latency.mean), tail(&latency)));
-    let doubtful = if row.notes.is_empty() { "" } else { " (doubtful: see the notes)" };
+    let is_invalid = row.notes.iter().any(|note| note.kind.grade() == Grade::Invalid);
+    let invalid = if is_invalid { " (invalid: see the notes)" } else { "" };
     format!(
-        "{}: {}, {} outstanding: {} IO/s{half}, {} MiB/s{latency}{doubtful}",
+        "{}: {}, {} outstanding: {} IO/s{half}, {} MiB/s{latency}{invalid}",
         row.target,
         row.profile,
         row.outstanding,
@@ -110,7 +110,7 @@ pub fn row_text(row: &Row) -> String {
     )
 }
 
-/// What the results come to, in a sentence for each profile of each target; then the notes.
+/// The results, as a sentence per profile and target; then the notes.
 pub fn summary(results: &Results) -> Vec<String> {
     let several = results.targets().len() > 1;
     let mut sentences = Vec::new();
@@ -125,14 +125,18 @@ pub fn summary(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// What makes rows doubtful: each kind of doubt once, with the rows that it is about.
+/// Each kind of note once, with its grade and the rows that it concerns, the gravest first.
 pub fn doubts(results: &Results) -> Vec<String> {
-    doubts_by_kind(results).iter().map(|(text, places)| format!("{}: {text}", places.join("; "))).collect()
+    let doubts = doubts_by_kind(results);
+    let line = |(grade, text, places): &(Grade, String, Vec<String>)| {
+        format!("{grade}: {}: {text}", places.join("; "))
+    };
+    doubts.iter().map(line).collect()
 }
 
-/// Each kind of doubt once, in the words of the first row that has it, with the rows that it is about: `database, 8`,
-/// or `database, 1, 2, 4` for several, or `all rows`.
-pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(String, Vec<String>)> {
+/// Each kind of doubt once, with the text of the first row, and the rows that it concerns:
+/// `database, 8`, or `database, 1, 2, 4` for several, or `all rows`.
+pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(Grade, String, Vec<String>)> {
     let several = results.targets().len() > 1;
     let mut kinds: BTreeMap<NoteKind, (String, Vec<&Row>)> = BTreeMap::new();
     for row in &results.rows {
@@ -143,20 +147,22 @@ pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(String, Vec<String>)> {
             }
         }
     }
-    let said = |(text, rows): (String, Vec<&Row>)| {
+    let said = |(kind, (text, rows)): (NoteKind, (String, Vec<&Row>))| {
         let places = match rows.len() {
             all if all == results.rows.len() && all > 1 => vec!["all rows".to_owned()],
             _ => places(&rows, several),
         };
         match rows.len() {
-            1 => (text, places),
-            _ => (format!("{text} (Figures of the first of them.)"), places),
+            1 => (kind.grade(), text, places),
+            _ => (kind.grade(), format!("{text} (Figures of the first row.)"), places),
         }
     };
-    kinds.into_values().map(said).collect()
+    let mut doubts: Vec<(Grade, String, Vec<String>)> = kinds.into_iter().map(said).collect();
+    doubts.sort_by_key(|(grade, ..)| *grade);
+    doubts
 }
 
-/// Which rows these are, those of a target and profile in one: `database, 1, 2, 4`.
+/// The names of these rows, grouped by target and profile: `database, 1, 2, 4`.
 fn places(rows: &[&Row], several_targets: bool) -> Vec<String> {
     let mut places: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
@@ -170,17 +176,17 @@ fn places(rows: &[&Row], several_targets: bool) -> Vec<String> {
     places.into_iter().map(|(whose, depths)| format!("{whose}, {}", depths.join(", "))).collect()
 }
 
-/// A time, or a dash where it is not known.
+/// A time, or a dash if unknown.
 pub(crate) fn known(us: Option<f64>) -> String {
     us.map_or_else(|| "–".to_owned(), duration)
 }
 
-/// The 99th percentile, to be read behind the mean; nothing where too few requests show it.
+/// The 99th percentile as a suffix to the mean; empty if too few requests completed.
 fn tail(latency: &crate::Latency) -> String {
     latency.p99.map_or_else(String::new, |p99| format!(", p99 {}", duration(p99)))
 }
 
-/// What a row reached, in words.
+/// The result of a row, as text.
 pub(crate) fn reached(row: &Row) -> String {
     match &row.latency_us {
         Some(latency) => format!(
@@ -195,7 +201,7 @@ pub(crate) fn reached(row: &Row) -> String {
     }
 }
 
-/// What a profile of these rows is, for captions: `random, 67% read, 8 KiB`.
+/// The profile of a row, for captions: `random, 67% read, 8 KiB`.
 pub(crate) fn profile_line(row: &Row) -> String {
     let share = match row.read_percent {
         100 => "read".to_owned(),
@@ -254,10 +260,13 @@ mod tests {
         results.rows[3].notes.push(note(NoteKind::StolenTime, "stolen."));
         let depth = |at: usize| results.rows[at].outstanding;
         let said = doubts(&results);
-        assert!(said.contains(&"all rows: busy. (Figures of the first of them.)".to_owned()), "{said:?}");
-        let both = format!("database, {}, {}: hot. (Figures of the first of them.)", depth(0), depth(2));
         assert!(
-            said.contains(&both) && said.contains(&format!("streaming, {}: stolen.", depth(3))),
+            said.contains(&"warning: all rows: busy. (Figures of the first row.)".to_owned()),
+            "{said:?}"
+        );
+        let both = format!("warning: database, {}, {}: hot. (Figures of the first row.)", depth(0), depth(2));
+        assert!(
+            said.contains(&both) && said.contains(&format!("warning: streaming, {}: stolen.", depth(3))),
             "{said:?}"
         );
     }

@@ -1,43 +1,45 @@
-//! Comparing measurements: per load profile, whether one side is faster, slower, or no different, at 95 %.
+//! Compares measurements: per load profile, whether one side is faster, slower, or equal, at the 95
+//! % level.
 //!
-//! Two figures of each profile are compared: the rate, and the 99th percentile of the latency. For each number of
-//! outstanding I/Os that both sides were measured at, the logarithm of the ratio is taken, with the standard error
-//! that the two intervals stand for; a profile's change is the mean of these logarithms, the geometric mean of the
-//! ratios. Its degrees of freedom are Welch's (Welch, *Biometrika* 34, 1947; Satterthwaite's formula), as the sides'
-//! errors differ.
+//! Two figures of each profile are compared: the rate, and the 99th percentile of the latency. For
+//! each number of outstanding I/Os that both sides measured, the logarithm of the ratio is taken,
+//! with the standard error of the two intervals. A profile's change is the mean of these
+//! logarithms, the geometric mean of the ratios. Its degrees of freedom are Welch's (Welch,
+//! *Biometrika* 34, 1947; Satterthwaite's formula), since the sides' errors differ.
 //!
-//! Who compares many profiles finds a difference somewhere by chance. The intervals given here hold *together* with
-//! 95 %: each is at the level 1 − 0.05/m for m comparisons (Bonferroni, Dunn), and a verdict says that such an
-//! interval lies on one side of zero.
+//! With many comparisons some difference appears by chance. The intervals are therefore valid
+//! *together* at 95 %: each has the level 1 − 0.05/m for m comparisons (Bonferroni, Dunn). A
+//! verdict means that such an interval excludes zero.
 
 use crate::results::Results;
 use crate::results::sides::side_name;
 use crate::row::Row;
+use crate::row::notes::Grade;
 use crate::statistics::estimate::{student_p, student_t, student_t_95};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use units::counted;
 
-/// The level at which verdicts hold together.
+/// The joint level of all verdicts.
 const LEVEL: f64 = 0.05;
 
-/// A change that is no larger makes no difference to anybody.
+/// Smaller changes are irrelevant.
 const NEGLIGIBLE: f64 = 0.05;
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The other side is faster than the first: more requests a second, or shorter latencies.
+    /// The other side is faster: more requests per second, or shorter latencies.
     Faster,
     /// The other side is slower.
     Slower,
-    /// No difference that matters: the interval holds zero and ends within 5 % of it.
+    /// No relevant difference: the interval contains zero and ends within 5 % of it.
     NoDifference,
-    /// The interval holds zero, and so much besides that it says nothing: measure longer.
+    /// The interval contains zero, but is too wide for a verdict: measure longer.
     Inconclusive,
-    /// There are no intervals to judge by, or nothing that both sides measured.
+    /// No intervals, or no points that both sides measured.
     Unknown,
 }
 
@@ -53,21 +55,21 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How a figure changed from the first side to the other, in percent of the first.
+/// The change of a figure from the first side to the other, in percent of the first.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Change {
     /// The change.
     pub percent: f64,
-    /// The interval that holds the true change, together with all others of this comparison, with 95 %.
+    /// The interval of the true change, valid together with all others of this comparison at 95 %.
     pub ci95_percent: Option<[f64; 2]>,
-    /// How probable a difference at least as large is if there is none: of this figure taken alone.
+    /// The p-value of this figure alone: the probability of such a difference by chance.
     pub p: Option<f64>,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// As it is read: `+10.0 % (+8.1 to +11.9 %)`.
+    /// As text: `+10.0 % (+8.1 to +11.9 %)`.
     pub fn text(&self) -> String {
         let signed = |value: f64| format!("{value:+.1}").replace('-', "\u{2212}");
         match self.ci95_percent {
@@ -84,11 +86,11 @@ impl Change {
 pub struct PointChange {
     /// Outstanding I/Os.
     pub outstanding: u32,
-    /// Requests a second of the first side and of the other.
+    /// Requests per second of the first side and of the other.
     pub iops: [f64; 2],
-    /// How much more the other did, in percent.
+    /// The change of the rate, in percent.
     pub iops_percent: f64,
-    /// The 99th percentiles in microseconds, where both are known.
+    /// The 99th percentiles in microseconds, if both are known.
     pub latency_us_p99: Option<[f64; 2]>,
 }
 
@@ -97,35 +99,35 @@ pub struct PointChange {
 pub struct ProfileChange {
     /// Its name.
     pub profile: String,
-    /// What the best row of each side reached, in requests a second.
+    /// The best rate of each side, in requests per second.
     pub best_iops: [f64; 2],
-    /// The rate over all that both measured.
+    /// The change of the rate over all common points.
     pub iops: Change,
-    /// The 99th percentile of the latency over all that both measured; a negative change is faster.
+    /// The change of the 99th percentile over all common points; a negative change is faster.
     pub latency_us_p99: Change,
-    /// Each number of outstanding I/Os that both measured.
+    /// Each common number of outstanding I/Os.
     pub points: Vec<PointChange>,
 }
 
-/// One side beside the first one.
+/// One side compared with the first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// The side that the other is compared with.
+    /// The baseline side.
     pub baseline: String,
-    /// The other.
+    /// The other side.
     pub other: String,
     /// In the order of the first side.
     pub profiles: Vec<ProfileChange>,
 }
 
-/// All comparisons, and what must be known to judge them.
+/// All comparisons, with cautions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparisons {
-    /// Each other side beside the first.
+    /// Each other side compared with the first.
     pub comparisons: Vec<Comparison>,
-    /// How many figures were compared: the intervals hold together over all of them.
+    /// The number of compared figures, over which the intervals are jointly valid.
     pub figures: usize,
-    /// What differs besides what was compared, and what makes rows doubtful.
+    /// Other differences between the sides, and doubts about rows.
     pub cautions: Vec<String>,
 }
 
@@ -143,7 +145,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A logarithm of a ratio, what it is unsure by, and the parts of its variance with their degrees of freedom.
+/// The logarithm of a ratio, its standard error, and the parts of its variance with their degrees
+/// of freedom.
 #[derive(Clone, Default)]
 struct LogRatio {
     value: f64,
@@ -169,7 +172,7 @@ impl LogRatio {
         (!all.is_empty()).then_some(LogRatio { value, parts })
     }
 
-    /// `sign` is 1 where more is faster, −1 where less is.
+    /// `sign` is 1 if more is faster, −1 if less is.
     fn judge(&self, comparisons: usize, sign: f64) -> Change {
         let percent = |log: f64| round((log.exp() - 1.0) * 100.0);
         let change =
@@ -187,7 +190,7 @@ impl LogRatio {
             _ if low.exp() >= 1.0 - NEGLIGIBLE && high.exp() <= 1.0 + NEGLIGIBLE => Verdict::NoDifference,
             _ => Verdict::Inconclusive,
         };
-        // Two figures without any spread are equal or they are not.
+        // Two figures without any spread are either equal or different.
         let p = if self.value == 0.0 { 1.0 } else { student_p(self.value / error, freedom) };
         Change { ci95_percent: Some([percent(low), percent(high)]), p: Some(p), verdict, ..change }
     }
@@ -215,7 +218,7 @@ fn p99(row: &Row) -> Option<f64> {
     row.latency_us.and_then(|latency| latency.p99)
 }
 
-/// The sides of named runs: a run is a side, or each of its targets where it has several.
+/// The sides of named runs: each run, or each of its targets if it has several.
 fn sides<'a>(runs: &'a [(String, &'a Results)]) -> Vec<Side<'a>> {
     let mut sides = Vec::new();
     for (run, results) in runs {
@@ -228,7 +231,7 @@ fn sides<'a>(runs: &'a [(String, &'a Results)]) -> Vec<Side<'a>> {
     sides
 }
 
-/// Which side each other side is compared with: the same target of the first run, or else the first side.
+/// The baseline of each other side: the same target of the first run, otherwise the first side.
 fn pairs<'a, 'b>(sides: &'b [Side<'a>]) -> Vec<(&'b Side<'a>, &'b Side<'a>)> {
     let Some(first) = sides.first() else { return Vec::new() };
     let of_first_run: Vec<&Side<'_>> =
@@ -243,7 +246,7 @@ fn pairs<'a, 'b>(sides: &'b [Side<'a>]) -> Vec<(&'b Side<'a>, &'b Side<'a>)> {
         .collect()
 }
 
-/// Compares runs (each with a name) with the first of them; the targets of one run with its first target.
+/// Compares named runs with the first of them; the targets of one run with its first target.
 pub fn compare(runs: &[(String, &Results)]) -> Comparisons {
     let sides = sides(runs);
     let pairs = pairs(&sides);
@@ -254,7 +257,7 @@ pub fn compare(runs: &[(String, &Results)]) -> Comparisons {
         };
         base.results.profiles().into_iter().filter(both).map(str::to_owned).collect()
     };
-    // Two figures a profile.
+    // Two figures per profile.
     let figures = 2 * pairs.iter().map(|pair| shared(pair).len()).sum::<usize>();
     let comparisons = pairs
         .iter()
@@ -326,12 +329,13 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
     let mut named: Vec<&str> = Vec::new();
     for side in pairs.iter().flat_map(|(base, other)| [base, other]) {
         let rows = side.results.rows.iter().filter(|row| row.target == side.target);
-        let doubtful = rows.filter(|row| !row.notes.is_empty()).count();
-        if doubtful > 0 && !named.contains(&side.name.as_str()) {
+        let noted = |row: &&Row| row.notes.iter().any(|note| note.kind.grade() != Grade::Information);
+        let noted = rows.filter(noted).count();
+        if noted > 0 && !named.contains(&side.name.as_str()) {
             named.push(&side.name);
             cautions.push(format!(
-                "{} of '{}' with notes that make the figures doubtful: softroc bench show lists them.",
-                counted(doubtful, "row"),
+                "{} of '{}' with warnings about the figures: softroc bench show lists them.",
+                counted(noted, "row"),
                 side.name
             ));
         }
@@ -339,7 +343,7 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
     cautions
 }
 
-/// In what else than their rows two runs differ.
+/// The differences of two runs other than their rows.
 fn differences(first: &Results, other: &Results) -> Vec<String> {
     let mut differ = Vec::new();
     let (a, b) = (&first.method, &other.method);
@@ -364,7 +368,7 @@ fn differences(first: &Results, other: &Results) -> Vec<String> {
 }
 
 impl Comparisons {
-    /// What it comes to, in a sentence for each profile of each side.
+    /// The verdicts, as a sentence per profile and side.
     pub fn sentences(&self) -> Vec<String> {
         let sentence = |comparison: &Comparison, profile: &ProfileChange| {
             let rate = match profile.iops.verdict {
@@ -372,9 +376,9 @@ impl Comparisons {
                 Verdict::Slower => format!("slower than '{}'", comparison.baseline),
                 Verdict::NoDifference => format!("as fast as '{}'", comparison.baseline),
                 Verdict::Inconclusive => {
-                    format!("not told from '{}': inconclusive, measure longer", comparison.baseline)
+                    format!("not clearly faster or slower than '{}' (measure longer)", comparison.baseline)
                 }
-                Verdict::Unknown => "not compared for want of intervals".to_owned(),
+                Verdict::Unknown => "not compared: intervals are missing".to_owned(),
             };
             let tail = match profile.latency_us_p99.verdict {
                 Verdict::Unknown => String::new(),
@@ -383,7 +387,7 @@ impl Comparisons {
                 _ => format!("; 99th percentile {}", profile.latency_us_p99.text()),
             };
             format!(
-                "{}: '{}' is {rate}, {} in requests a second{tail}.",
+                "{}: '{}' is {rate}, {} in requests per second{tail}.",
                 profile.profile,
                 comparison.other,
                 profile.iops.text()
@@ -465,7 +469,8 @@ mod tests {
         assert!(8.0 < low && low < 10.0 && 10.0 < high && high < 12.0, "{low} {high}");
         let sentences = comparisons.sentences();
         assert!(sentences[0].starts_with("database: 'b' is faster than 'a', +10.0 % ("), "{}", sentences[0]);
-        let inconclusive = "'b' is not told from 'a': inconclusive, measure longer, +1.4 % (";
+        let inconclusive = "'b' is not clearly faster or slower than 'a' (measure longer), +1.4 % \
+                            (";
         assert!(sentences[2].contains(inconclusive), "{}", sentences[2]);
         assert!(sentences[3].contains("'b' is as fast as 'a', +1.4 % ("), "{}", sentences[3]);
     }
@@ -502,7 +507,8 @@ mod tests {
     fn of_equal_sides_few_are_told_apart_over_all_profiles_together() {
         let mut random = Random::new(5);
         let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        // The mean of thirty batches, and its half width, of a process of mean 100 and deviation 5 a batch.
+        // The mean of thirty batches, and its half width, of a process with mean 100 and deviation
+        // 5 per batch.
         let mut measured = || {
             let batches: Vec<f64> = (0..30)
                 .map(|_| {

@@ -1,5 +1,6 @@
-//! Joining measurements that ran at the same time: several hosts against one target, or one each. Rates add up,
-//! histograms merge exactly, and percentiles are those of all requests together (never means of percentiles).
+//! Merges simultaneous measurements: several hosts on one target, or one each. Rates are added,
+//! histograms are merged exactly, and percentiles are those of all requests together (never means
+//! of percentiles).
 
 use crate::results::{Environment, Method, Results};
 use crate::row::detail::{Detail, LatencyHistogram, Trace};
@@ -11,7 +12,7 @@ use crate::statistics::meter::{Count, Direction};
 use crate::text::rounded;
 use std::fmt;
 
-/// Why measurements cannot be joined: a sentence.
+/// The reason why measurements cannot be merged: a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CannotMerge(String);
 
@@ -23,11 +24,12 @@ impl fmt::Display for CannotMerge {
 
 impl std::error::Error for CannotMerge {}
 
-/// Joins measurements, each with a name (its host's, say). Rows join when they are of the same profile and number of
-/// outstanding I/Os; the joined row has as many times more outstanding.
+/// Merges named measurements (by host name, for example). Rows with the same profile and number of
+/// outstanding I/Os are merged; the merged row has their sum of outstanding I/Os.
 ///
 /// # Errors
-/// When there are fewer than two, one is there twice, a row has no histograms, or no row is in all of them.
+/// When there are fewer than two measurements or one is repeated, a row has no histograms, or no
+/// row is in all of them.
 pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
     let [(_, first), others @ ..] = parts else {
         return Err(CannotMerge("there is nothing to merge; give two measurements or more".to_owned()));
@@ -77,7 +79,7 @@ fn environment(parts: &[(String, Results)]) -> Environment {
     Environment(parts.iter().flat_map(facts).collect())
 }
 
-/// What is a run's own of its method, where several are shown together.
+/// The run-specific facts of a method, for a joint display.
 pub(super) fn own_facts(method: &Method) -> Vec<(String, String)> {
     let command = method.command.clone().map(|command| ("command".to_owned(), command));
     let seed = method.seed.map(|seed| ("seed".to_owned(), seed.to_string()));
@@ -92,13 +94,13 @@ fn notes(parts: &[(String, Results)]) -> Vec<String> {
         notes.extend(results.notes.iter().map(|note| format!("{name}: {note}")));
         let (own, first) = (&results.method, &parts[0].1.method);
         if (own.runtime_s, own.ramp_s) != (first.runtime_s, first.ramp_s) {
-            notes.push(format!("{name} ran for other times than {}.", names[0]));
+            notes.push(format!("{name} has other run times than {}.", names[0]));
         }
     }
     notes
 }
 
-/// The details behind rows: without them they cannot be merged.
+/// The details of rows, which a merge needs.
 fn details<'a>(parts: &[(&str, &'a Row)]) -> Result<Vec<&'a Detail>, CannotMerge> {
     let detail = |(name, row): &(&str, &'a Row)| {
         row.detail.as_deref().ok_or_else(|| {
@@ -110,7 +112,7 @@ fn details<'a>(parts: &[(&str, &'a Row)]) -> Result<Vec<&'a Detail>, CannotMerge
     parts.iter().map(detail).collect()
 }
 
-/// What all rows counted of reads, or of writes.
+/// The sum of all rows' reads, or writes.
 fn direction(
     rows: &[&Row],
     details: &[&Detail],
@@ -134,12 +136,12 @@ fn direction(
     Ok(all)
 }
 
-/// The courses of rows over time, each with the length of its slices.
+/// The time series of rows, each with its slice length.
 fn traces(details: &[&Detail], trace: impl Fn(&Detail) -> Trace) -> Vec<(f64, Trace)> {
     details.iter().map(|detail| (detail.slice_s, trace(detail))).collect()
 }
 
-/// A row's part about reads or about writes.
+/// A row's part for reads or writes.
 fn split_of(direction: &Direction, iops: f64, throughput_mib_s: f64, traces: &[(f64, Trace)]) -> Split {
     let Count { ios, errors, .. } = direction.count;
     let latency_us = Latency::of(direction);
@@ -166,7 +168,7 @@ fn join(parts: &[(&str, &Row)]) -> Result<Row, CannotMerge> {
         iops: sum(|row| row.iops),
         throughput_mib_s: sum(|row| row.throughput_mib_s),
         latency_us: Latency::of(&both),
-        // Of several processes on several machines there is no one share.
+        // Processes on several machines have no common share.
         cpu_percent: None,
         errors: both.count.errors,
         read: split_of(&read, sum(|row| row.read.iops), sum(|row| row.read.throughput_mib_s), &reads),
@@ -181,7 +183,7 @@ fn join(parts: &[(&str, &Row)]) -> Result<Row, CannotMerge> {
     })
 }
 
-/// The names, each once, with plus signs.
+/// The distinct names, joined with plus signs.
 fn joined_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut each: Vec<&str> = Vec::new();
     for name in names {
@@ -192,7 +194,7 @@ fn joined_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     each.join(" + ")
 }
 
-/// The judgement of the least steady of them.
+/// The steadiness of the least steady row.
 fn least_steady(rows: &[&Row]) -> Option<crate::SteadyState> {
     let all: Option<Vec<_>> = rows.iter().map(|row| row.steady_state).collect();
     all?.into_iter().reduce(|worst, steady| if worst.reached && !steady.reached { steady } else { worst })
@@ -206,7 +208,7 @@ fn row_notes(parts: &[(&str, &Row)]) -> Vec<Note> {
     parts.iter().flat_map(own).collect()
 }
 
-/// Elementwise, over as many slices as all have.
+/// The elementwise sum, over the slices that all have.
 fn sum_of(traces: &[&Trace]) -> Trace {
     let column = |column: fn(&Trace) -> &Vec<u64>| -> Vec<u64> {
         let len = traces.iter().map(|trace| column(trace).len()).min().unwrap_or(0);
@@ -220,7 +222,7 @@ fn sum_of(traces: &[&Trace]) -> Trace {
 }
 
 fn detail(details: &[&Detail], read: &Direction, write: &Direction) -> Detail {
-    // Slices of different lengths have no common course.
+    // Slices of different lengths have no common time series.
     let slice_s = details[0].slice_s;
     let alike = details.iter().all(|detail| detail.slice_s == slice_s);
     let course = |trace: fn(&Detail) -> &Trace| match alike {
@@ -243,9 +245,9 @@ fn batches(column: &[u64]) -> Vec<f64> {
     column.chunks_exact(each).map(|batch| batch.iter().sum::<u64>() as f64).collect()
 }
 
-/// The intervals of sums over parts that are independent of one another.
+/// The intervals of sums over independent parts.
 fn interval(traces: &[(f64, Trace)]) -> Option<Interval95> {
-    // Per second, of each part.
+    // Per second, for each part.
     let rates = |column: &dyn Fn(&Trace) -> Vec<f64>| -> Option<Estimate> {
         let part = |(slice_s, trace): &(f64, Trace)| {
             let batch_s = slice_s * (trace.ios.len() / BATCHES).max(1) as f64;
@@ -260,7 +262,7 @@ fn interval(traces: &[(f64, Trace)]) -> Option<Interval95> {
     if iops.value <= 0.0 {
         return None;
     }
-    // A ratio of two sums: its error is that of the time spent beyond what the mean would take.
+    // A ratio of two sums: its error is that of the time in excess of the mean.
     let mean = latency.value / iops.value;
     let beyond = |trace: &Trace| -> Vec<f64> {
         let (times, ios) = (batches(&trace.latency_ns_sum), batches(&trace.ios));
@@ -296,7 +298,8 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    /// A run of one row whose reads took these times (in nanoseconds), so many in each of 60 slices of 0.5 s.
+    /// A run of one row whose reads took these times (in nanoseconds), this many in each of 60
+    /// slices of 0.5 s.
     fn run(name: &str, outstanding: u32, latencies_ns: &[u64], per_slice: u64) -> (String, Results) {
         let mut results = sample::results();
         results.rows.clear();
@@ -346,11 +349,11 @@ mod tests {
         assert_eq!(row.throughput_mib_s, 0.313);
         let latency = row.latency_us.unwrap();
         assert_eq!((latency.mean, latency.max), (3000.0, 9000.0));
-        // Three of four took 1 ms: the median is that of all, not a mean of medians.
+        // Three of four took 1 ms: the median is that of all requests, not a mean of medians.
         assert!((latency.p50 - 1000.0).abs() < 1.0 && (latency.p90 - 9000.0).abs() < 9.0, "{latency:?}");
         let interval = row.ci95.unwrap();
         assert_eq!((interval.iops, interval.latency_us_mean), ([80.0, 80.0], [3000.0, 3000.0]));
-        // Once merged, it merges again: the order does not matter.
+        // A merged result can be merged again: the order does not matter.
         let c = run("c", 8, &[2_000_000], 5);
         let again = merge(&[("ab".to_owned(), merged), c]).unwrap();
         assert_eq!((again.rows[0].ios, again.rows[0].outstanding), (2700, 16));

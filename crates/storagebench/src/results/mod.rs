@@ -1,11 +1,11 @@
-//! All rows of a measurement with what they were measured under: the JSON and CSV files.
+//! All rows of a measurement with their conditions: the JSON and CSV files.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | this one | [`Results`], [`Method`], [`Environment`]: the JSON and CSV files |
-//! | `compare` | per load profile, whether one side is faster, slower, or no different |
-//! | `merge` | measurements that ran at the same time, joined |
-//! | `sides` | several measurements side by side in one, for reports that compare |
+//! | `compare` | per load profile, whether one side is faster, slower, or equal |
+//! | `merge` | sums of simultaneous measurements |
+//! | `sides` | several measurements next to each other, for comparing reports |
 
 pub(crate) mod compare;
 pub(crate) mod merge;
@@ -22,8 +22,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What machine and software a measurement ran on: names and values in the order in which reports show them
-/// (`("kernel", "6.1.0")`).
+/// The machine and software of a measurement: names and values in display order (`("kernel",
+/// "6.1.0")`).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Environment(pub Vec<(String, String)>);
 
@@ -57,50 +57,50 @@ impl<'de> Deserialize<'de> for Environment {
     }
 }
 
-/// How the rows were measured.
+/// The method of the measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Method {
-    /// How long each point was to be measured.
+    /// The measured time of each point.
     pub runtime_s: f64,
-    /// How long each point ran before.
+    /// The ramp of each point.
     pub ramp_s: f64,
-    /// How long a point was to be measured at most, if the figures were not sure enough before.
+    /// The maximum measured time of a point, if intervals are too wide before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_runtime_s: Option<f64>,
-    /// How narrow the intervals were to be, in percent either way.
+    /// The target half width of intervals, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_percent: Option<f64>,
-    /// What was written before the first point: `none`, `snia` (twice the area), or a size.
+    /// The writes before the first point: `none`, `snia` (twice the area), or a size.
     #[serde(default = "no_precondition")]
     pub precondition: String,
-    /// The length of a round, where points were measured in rounds until the target was steady.
+    /// The length of a round, if points were measured in rounds until steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady_round_s: Option<f64>,
-    /// The ladder, as it may be given again.
+    /// The numbers of outstanding I/Os, in input form.
     pub outstanding: String,
-    /// How many workers there were.
+    /// The number of workers.
     pub workers: u32,
-    /// Which part of the targets was measured, as it may be given again; `null` when all of each was.
+    /// The measured area of the targets, in input form; `null`: the whole target.
     pub area: Option<String>,
-    /// The seed of all random numbers, as it may be given again.
+    /// The seed of all random numbers, in input form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What the profiles were.
+    /// The definitions of the profiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Definition>,
 }
 
-/// What a profile was when it was measured: catalogs and files change.
+/// A profile's definition at the time of the measurement: catalogs and files change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Definition {
     /// The profile's name.
     pub name: String,
-    /// What it does, in words.
+    /// A description in words.
     pub load: String,
-    /// All of it, as a file of profiles takes it.
+    /// The whole definition, in the form of a profile file.
     pub text: String,
 }
 
@@ -109,7 +109,7 @@ fn no_precondition() -> String {
 }
 
 impl Method {
-    /// The method that these settings are.
+    /// The method of these settings.
     pub fn of(settings: &Settings) -> Method {
         let adaptive = settings.confidence_percent.is_some() && settings.steady_state.is_none();
         Method {
@@ -130,12 +130,12 @@ impl Method {
 }
 
 impl Method {
-    /// The method without what is each run's own: its seed, its command line, and which profiles it measured.
+    /// The method without run-specific parts: seed, command line, and profiles.
     fn shared(&self) -> Method {
         Method { seed: None, command: None, profiles: Vec::new(), ..self.clone() }
     }
 
-    /// The method of several runs together, the first of which this is.
+    /// The method of several runs together, of which this is the first.
     fn joined(&self, runs: &[(String, Results)]) -> Method {
         if let [_] = runs {
             return self.clone();
@@ -156,7 +156,7 @@ impl Definition {
     }
 }
 
-/// Everything a measurement (or a prediction) came to. As JSON it is the results file:
+/// The results of a measurement or a prediction. The results file is their JSON form:
 ///
 /// ```
 /// # use storagebench::{Environment, Method, Results, Settings};
@@ -167,27 +167,27 @@ impl Definition {
 /// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// In the order in which they were measured.
+    /// In the order of measurement.
     pub rows: Vec<Row>,
-    /// For each profile the row with the highest iops.
+    /// The row with the highest IOPS of each profile.
     pub best: BTreeMap<String, Row>,
     /// The machine and its software.
     #[serde(default)]
     pub environment: Environment,
-    /// How it was measured.
+    /// The method of the measurement.
     pub method: Method,
-    /// What else must be known to judge the rows: that a run was cut short, say.
+    /// Further information about the rows, such as an early end.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl Results {
-    /// No rows yet.
+    /// Results without rows.
     pub fn new(method: Method, environment: Environment) -> Results {
         Results { rows: Vec::new(), best: BTreeMap::new(), environment, method, notes: Vec::new() }
     }
 
-    /// Adds a target's rows, and how its measurement ended if not as planned.
+    /// Adds a target's rows, and the reason of an early end.
     pub fn add(&mut self, measured: Measured) {
         self.notes.extend(measured.ending.sentence().map(str::to_owned));
         self.notes.extend(measured.verified.map(|verified| verified.sentence(&measured.ending)));
@@ -198,29 +198,29 @@ impl Results {
     pub fn add_row(&mut self, row: Row) {
         let better = self.best.get(&row.profile).is_none_or(|best| row.iops > best.iops);
         if better {
-            // What lies behind it is with the row itself.
+            // The details are only in the row itself.
             self.best.insert(row.profile.clone(), Row { detail: None, ..row.clone() });
         }
         self.rows.push(row);
     }
 
-    /// The profiles, in the order in which they were measured.
+    /// The profiles, in the order of measurement.
     pub fn profiles(&self) -> Vec<&str> {
         in_order(self.rows.iter().map(|row| row.profile.as_str()))
     }
 
-    /// The targets, in the order in which they were measured.
+    /// The targets, in the order of measurement.
     pub fn targets(&self) -> Vec<&str> {
         in_order(self.rows.iter().map(|row| row.target.as_str()))
     }
 
-    /// The row with the highest iops of a target under a profile.
+    /// The row with the highest IOPS of a target under a profile.
     pub fn best_of(&self, target: &str, profile: &str) -> Option<&Row> {
         let rows = self.rows.iter().filter(|row| row.target == target && row.profile == profile);
         rows.reduce(|best, row| if row.iops > best.iops { row } else { best })
     }
 
-    /// The same without histograms and courses: rows alone, which are short.
+    /// The results without histograms and time series.
     pub fn without_detail(&self) -> Results {
         let mut bare = self.clone();
         bare.rows.iter_mut().chain(bare.best.values_mut()).for_each(|row| row.detail = None);
@@ -232,15 +232,16 @@ impl Results {
         serde_json::to_string_pretty(self).expect("rows are plain data with text as keys")
     }
 
-    /// Reads a results file.
+    /// Parses a results file.
     ///
     /// # Errors
-    /// When it is not one.
+    /// When the text is not a results file.
     pub fn from_json(text: &str) -> serde_json::Result<Results> {
         serde_json::from_str(text)
     }
 
-    /// The rows as CSV (RFC 4180): a line of column names, then a line a row. What is unknown is empty.
+    /// The rows as CSV (RFC 4180): a line of column names, then a line per row. Unknown values are
+    /// empty.
     pub fn to_csv(&self) -> String {
         let mut text = csv_columns().join(",") + "\r\n";
         for row in &self.rows {
@@ -264,7 +265,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 const SPLIT_COLUMNS: [&str; 4] = ["ios", "iops", "throughput_mib_s", "errors"];
 const LATENCY_COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p999", "max"];
 
-/// The columns, in an order that never changes; new ones go to the end.
+/// The columns, in a fixed order; new columns are appended.
 fn csv_columns() -> Vec<String> {
     let mut columns: Vec<String> = ["target", "profile", "access", "read_percent", "block_bytes"]
         .iter()
@@ -366,7 +367,7 @@ mod tests {
         ];
         let places: Vec<usize> = names.map(|name| text.find(&format!("\"{name}\":")).unwrap()).to_vec();
         assert_eq!(row.as_object().unwrap().len(), names.len());
-        // "ios" and others stand in the splits too, but first in the row itself.
+        // "ios" and others also occur in the splits, but first in the row itself.
         assert!(places.is_sorted(), "{places:?}");
         for name in ["mean", "p50", "p90", "p99", "p999", "max"] {
             assert!(row["latency_us"][name].is_f64() && row["read"]["latency_us"][name].is_f64(), "{name}");

@@ -1,10 +1,10 @@
-//! Several measurements side by side in one: for reports that compare.
+//! Several measurements next to each other in one, for comparing reports.
 
 use crate::results::merge::own_facts;
 use crate::results::{Environment, Results};
 
-/// How a target of a run is called beside others: by the run where that has one target, by the target where there is
-/// one run, else by both.
+/// The name of a run's target among others: the run's name if it has one target, the target's name
+/// for one run, otherwise both.
 pub(crate) fn side_name(runs: usize, run: &str, targets: usize, target: &str) -> String {
     match (runs, targets) {
         (1, _) => target.to_owned(),
@@ -13,8 +13,9 @@ pub(crate) fn side_name(runs: usize, run: &str, targets: usize, target: &str) ->
     }
 }
 
-/// Puts named measurements side by side: each target of each becomes a target of the whole. What was the same
-/// around all of them is said once. The method is the first one's; where another differs, a note says so.
+/// Combines named measurements: each target of each becomes a target of the whole. Common
+/// environment facts appear once. The method is that of the first; a note names runs with another
+/// method.
 pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
     let (_, first) = runs.first()?;
     let mut all = Results::new(first.method.joined(runs), environment(runs));
@@ -27,7 +28,8 @@ pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
         }));
         if results.method.shared() != first.method.shared() {
             all.notes.push(format!(
-                "{run} was measured by another method than {} (see softroc bench show).",
+                "{run} has another method than {} (see softroc bench \
+                                    show).",
                 runs[0].0
             ));
         }
@@ -75,7 +77,7 @@ mod tests {
         let names: Vec<&str> = both.environment.0.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["processor", "a: kernel", "b: kernel"]);
         assert_eq!(both.notes[0], "b: stopped");
-        assert!(both.notes[1].starts_with("b was measured by another method"));
+        assert!(both.notes[1].starts_with("b has another method"));
         assert!(side_by_side(&[]).is_none());
         let alone = side_by_side(&[("a".to_owned(), sample::results())]).unwrap();
         assert_eq!(alone, sample::results());

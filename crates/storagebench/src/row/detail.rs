@@ -1,5 +1,5 @@
-//! What lies behind a row: its histograms, whole, and how it went over time. Rows with their detail can be merged
-//! exactly, compared, and drawn.
+//! The details of a row: full histograms and time series. Rows with details can be merged exactly,
+//! compared, and drawn.
 
 use crate::statistics::meter::{Reading, Slice, histogram};
 use crate::text::rounded;
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A histogram of latencies in nanoseconds as text: HdrHistogram's V2 format, compressed with zlib, in base64.
-/// It is what other HdrHistogram tools read (their "compressed" form).
+/// Other HdrHistogram tools can read it (their "compressed" form).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LatencyHistogram(String);
 
-/// A text that is no histogram.
+/// An invalid histogram text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotAHistogram(String);
 
@@ -29,7 +29,7 @@ impl fmt::Display for NotAHistogram {
 impl std::error::Error for NotAHistogram {}
 
 impl LatencyHistogram {
-    /// Keeps a histogram.
+    /// Encodes a histogram.
     pub(crate) fn of(histogram: &Histogram<u64>) -> LatencyHistogram {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -38,10 +38,10 @@ impl LatencyHistogram {
         LatencyHistogram(STANDARD.encode(bytes))
     }
 
-    /// The histogram, with the bounds that all of ours have.
+    /// Decodes the histogram, with the common bounds.
     ///
     /// # Errors
-    /// When the text is not one.
+    /// When the text is invalid.
     pub(crate) fn decode(&self) -> Result<Histogram<u64>, NotAHistogram> {
         let wrong = |error: &dyn fmt::Display| NotAHistogram(error.to_string());
         let bytes = STANDARD.decode(&self.0).map_err(|error| wrong(&error))?;
@@ -52,36 +52,38 @@ impl LatencyHistogram {
         Ok(ours)
     }
 
-    /// Its latencies in microseconds, each with how many requests took no longer, in ascending order.
+    /// The cumulative distribution: latencies in microseconds, each with the number of requests up
+    /// to it, in ascending order.
     ///
     /// # Errors
-    /// When the text is not a histogram.
+    /// When the text is invalid.
     pub fn cumulative_us(&self) -> Result<Vec<(f64, u64)>, NotAHistogram> {
         Ok(cumulative_us(&self.decode()?))
     }
 }
 
-/// Reads, or writes, over time: an element a slice.
+/// The time series of reads, or of writes: an element per slice.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// Requests completed.
     pub ios: Vec<u64>,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: Vec<u64>,
     /// The sum of the latencies, in nanoseconds.
     pub latency_ns_sum: Vec<u64>,
 }
 
-/// What lies behind a row.
+/// The details of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Detail {
-    /// How long a slice is. The slices are in order and without gaps; the last one may end before the window does.
+    /// The length of a slice. Slices are in order and without gaps; the last one may end before the
+    /// window.
     pub slice_s: f64,
-    /// Reads over time.
+    /// The time series of reads.
     pub read: Trace,
-    /// Writes over time.
+    /// The time series of writes.
     pub write: Trace,
-    /// The 99th percentile of each slice, reads and writes together; `null` where nothing completed.
+    /// The 99th percentile of each slice, reads and writes together; `null` without completions.
     pub latency_us_p99: Vec<Option<f64>>,
     /// All latencies of reads.
     pub read_latency_ns: LatencyHistogram,
@@ -89,8 +91,8 @@ pub struct Detail {
     pub write_latency_ns: LatencyHistogram,
 }
 
-/// The bins of a histogram that hold something, as latencies in microseconds, each with how many requests took no
-/// longer.
+/// The non-empty bins of a histogram as latencies in microseconds, each with the number of requests
+/// up to it.
 fn cumulative_us(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let mut below = 0;
     let mut bins = Vec::new();
@@ -102,8 +104,8 @@ fn cumulative_us(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
 }
 
 impl Detail {
-    /// The latencies of reads and writes together in microseconds, each with how many requests took no longer, in
-    /// ascending order.
+    /// The cumulative distribution of reads and writes together: latencies in microseconds, each
+    /// with the number of requests up to it, in ascending order.
     ///
     /// # Errors
     /// When a histogram cannot be read.

@@ -1,10 +1,10 @@
-//! Result rows: what one point came to, with the field names that `bench` and `predict` share.
+//! Result rows: the result of one point, with the field names that `bench` and `predict` share.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | this one | [`Row`] and its parts |
-//! | `detail` | what lies behind a row: histograms whole, the course over time |
-//! | `notes` | what makes a row doubtful |
+//! | `detail` | full histograms, time series |
+//! | `notes` | doubts about a row |
 
 pub(crate) mod detail;
 pub(crate) mod notes;
@@ -21,24 +21,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::ByteCount;
 
-/// How long requests took, from their start to their completion, in microseconds.
+/// The latencies of requests, from start to completion, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latency {
     /// The mean, exact.
     pub mean: f64,
-    /// Half of the requests took no longer. Percentiles are exact to 0.1 %.
+    /// The median. Percentiles are exact to 0.1 %.
     pub p50: f64,
-    /// Nine of ten took no longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 took no longer; `null` of fewer than 100 requests, which do not show it.
+    /// The 99th percentile; `null` for fewer than 100 requests.
     pub p99: Option<f64>,
-    /// 999 of 1,000 took no longer; `null` of fewer than 1,000 requests.
+    /// The 99.9th percentile; `null` for fewer than 1,000 requests.
     pub p999: Option<f64>,
-    /// The longest, exact.
+    /// The maximum, exact.
     pub max: f64,
 }
 
-/// The part of a row that is about reads alone, or writes alone.
+/// A row's part for reads, or for writes.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Split {
     /// Requests completed.
@@ -47,50 +47,50 @@ pub struct Split {
     pub iops: f64,
     /// 2^20 bytes per second.
     pub throughput_mib_s: f64,
-    /// `null` when nothing completed.
+    /// `null` without completions.
     pub latency_us: Option<Latency>,
     /// Requests that failed.
     pub errors: u64,
-    /// Where the run was long enough to know.
+    /// If the run was long enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<Interval95>,
 }
 
-/// When the requests of an open loop were due, and whether the target kept up.
+/// The schedule of an open loop, and whether the target kept up.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// How many were due a second.
+    /// Due requests per second.
     pub rate: f64,
-    /// Whether they came like independent users or evenly.
+    /// Whether arrivals were independent, or at equal intervals.
     pub poisson: bool,
-    /// How many of a hundred had to wait because as many as may be were outstanding already.
+    /// The percentage of requests that waited because the maximum was outstanding.
     pub waited_percent: f64,
-    /// How far behind the schedule the target was at the end, in seconds: it grows where the rate is more than
-    /// the target can serve.
+    /// The delay behind the schedule at the end, in seconds: it grows if the rate exceeds the
+    /// target's capacity.
     pub behind_s: f64,
 }
 
 /// One measured (or predicted) point: a target under one profile with one number of outstanding I/Os.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// How the target was named.
+    /// The user's name for the target.
     pub target: String,
     /// The profile's name.
     pub profile: String,
     /// Random, sequential, or mixed.
     pub access: Access,
-    /// How many of a hundred requests were to read, to the nearest whole number.
+    /// The profile's percentage of reads, rounded.
     pub read_percent: u8,
-    /// The length of every request; `null` when they are of several, which are then in `blocks`.
+    /// The length of every request; `null` if lengths differ, which are then in `blocks`.
     pub block_bytes: Option<u64>,
     /// The lengths of a mixed workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<BlockShare>>,
-    /// Requests in flight, over all workers.
+    /// Outstanding I/Os, over all workers.
     pub outstanding: u32,
-    /// How many workers shared them.
+    /// The number of workers.
     pub workers: u32,
-    /// How long the window was.
+    /// The length of the window.
     pub duration_s: f64,
     /// Requests completed in the window.
     pub ios: u64,
@@ -98,37 +98,36 @@ pub struct Row {
     pub iops: f64,
     /// 2^20 bytes per second.
     pub throughput_mib_s: f64,
-    /// `null` when nothing completed.
+    /// `null` without completions.
     pub latency_us: Option<Latency>,
-    /// Of the measuring process over the window, 100 = one core; `null` where unknown.
+    /// CPU share of the measuring process over the window, 100 = one core; `null` if unknown.
     pub cpu_percent: Option<f64>,
     /// Requests that failed in the window.
     pub errors: u64,
-    /// The same for reads alone.
+    /// The reads.
     pub read: Split,
-    /// The same for writes alone.
+    /// The writes.
     pub write: Split,
-    /// Where the run was long enough to know.
+    /// If the run was long enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<Interval95>,
-    /// How busy each resource was, in percent, where a model knows.
+    /// The utilisation of each resource in percent, for predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<BTreeMap<String, f64>>,
-    /// What the first failed request was, if any failed.
+    /// The first failed request, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
-    /// When requests were due, where that did not depend on the target. Latencies then count from when a request
-    /// was due, and `outstanding` is how many there may be at most.
+    /// The schedule of an open loop. Latencies then count from the due time, and `outstanding` is
+    /// the maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// Whether the target did the same from round to round: over the run's fifths, or over the rounds that were
-    /// asked for.
+    /// Whether the target was steady: over the run's fifths, or over the requested rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady_state: Option<SteadyState>,
-    /// What makes the figures doubtful.
+    /// Doubts about the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// The histograms and how it went over time: what merging and drawing take.
+    /// The histograms and time series, for merging and drawing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<Detail>>,
 }
@@ -171,7 +170,7 @@ impl Split {
     }
 }
 
-/// What a row says besides what was counted.
+/// The parts of a row other than counters.
 pub(crate) struct About<'a> {
     pub(crate) target: &'a str,
     pub(crate) profile: &'a Profile,
@@ -182,7 +181,7 @@ pub(crate) struct About<'a> {
 }
 
 impl Row {
-    /// The row of a point; `None` when its window never opened.
+    /// The row of a point; `None` if its window never opened.
     pub(crate) fn of(about: &About<'_>, point: &Point, reading: &Reading) -> Option<Row> {
         if reading.duration_ns == 0 {
             return None;

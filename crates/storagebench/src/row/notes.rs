@@ -1,5 +1,5 @@
-//! What makes a row doubtful: judged from the row and from what was seen around it, each with a sentence that says
-//! what was seen and what it means.
+//! Doubts about a row, from the row and from observations of the machine. Each has a sentence with
+//! the observation and its meaning.
 
 use crate::row::Row;
 use crate::statistics::surroundings::Surrounded;
@@ -7,29 +7,30 @@ use crate::text::{count, duration, number};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a note is about, for programs.
+/// The kind of a note, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoteKind {
-    /// The measuring thread, or the whole machine, had no time left: the figures are the generator's.
+    /// The measuring thread or the whole machine was saturated: the figures show the generator's
+    /// limit.
     CpuSaturated,
-    /// The processors' clock changed.
+    /// The CPU clock changed.
     ClockUnstable,
-    /// The processors or the device were slowed down, or are about to be, because of heat.
+    /// The processors or the device were throttled by heat, or are close to it.
     Thermal,
-    /// A hypervisor took processor time away.
+    /// A hypervisor took CPU time.
     StolenTime,
     /// Other processes ran, or used the device.
     BackgroundLoad,
-    /// A cache answered instead of the device.
+    /// A cache served requests instead of the device.
     CacheHits,
-    /// The target did not come to a steady state.
+    /// The target did not reach a steady state.
     NotSteady,
-    /// The interval is wider than was asked for.
+    /// The interval is wider than requested.
     Unsure,
-    /// The rate or the latency swings more slowly than the run can average over.
+    /// The rate or the latency varies more slowly than the run can average.
     SlowSwings,
-    /// There were too few requests for some figures.
+    /// Too few requests for some figures.
     FewRequests,
     /// Requests failed.
     Errors,
@@ -38,10 +39,48 @@ pub enum NoteKind {
 /// A doubt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
-    /// What it is about.
+    /// Its kind.
     pub kind: NoteKind,
     /// A sentence.
     pub text: String,
+}
+
+impl NoteKind {
+    /// What the note means for the figures of a row.
+    pub fn grade(self) -> Grade {
+        match self {
+            NoteKind::Errors | NoteKind::CacheHits => Grade::Invalid,
+            NoteKind::CpuSaturated
+            | NoteKind::ClockUnstable
+            | NoteKind::Thermal
+            | NoteKind::StolenTime
+            | NoteKind::BackgroundLoad
+            | NoteKind::NotSteady
+            | NoteKind::SlowSwings => Grade::Warning,
+            NoteKind::Unsure | NoteKind::FewRequests => Grade::Information,
+        }
+    }
+}
+
+/// How far a note touches the figures of its row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Grade {
+    /// The figures do not describe the target.
+    Invalid,
+    /// The figures describe the target under the noted conditions.
+    Warning,
+    /// The figures are correct, and less precise.
+    Information,
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Grade::Invalid => "invalid",
+            Grade::Warning => "warning",
+            Grade::Information => "information",
+        })
+    }
 }
 
 impl fmt::Display for Note {
@@ -50,34 +89,34 @@ impl fmt::Display for Note {
     }
 }
 
-/// A thread that runs this much of the time has none left.
+/// A thread with this CPU share is saturated.
 const SATURATED_PERCENT: f64 = 95.0;
-/// Others may use this much of one core.
+/// The tolerated CPU share of other processes, in percent of a core.
 const OTHERS_PERCENT: f64 = 20.0;
-/// A hypervisor may take this much of the machine.
+/// The tolerated share of a hypervisor, in percent of a core.
 const STOLEN_PERCENT: f64 = 2.0;
-/// The clock may change by this much.
+/// The tolerated change of the clock.
 const CLOCK_PERCENT: f64 = 10.0;
-/// The device's counters and ours may differ by this much.
+/// The tolerated difference between the device's counters and this measurement's.
 const DEVICE_PERCENT: f64 = 10.0;
-/// Below this much a second, what else the device does is small change.
+/// Other device activity below this rate is ignored.
 const DEVICE_FLOOR_BYTES_S: f64 = 1_048_576.0;
-/// No rotating drive answers random requests in less than this on average: a turn takes 4 ms at 15,000 a minute,
-/// so half of one 2 ms, and the heads move besides.
+/// No rotating drive has a lower mean latency for random requests: a revolution takes 4 ms at
+/// 15,000 rpm, half of one 2 ms, and seeks add to it.
 const ROTATING_US: f64 = 1000.0;
-/// From this correlation between batches on, longer batches are needed.
+/// From this correlation between batches, longer batches are needed.
 pub(crate) const SLOW_CORRELATION: f64 = 0.5;
 /// With fewer requests the 99th percentile is one of the two longest.
 const FEW_REQUESTS: u64 = 200;
 
-/// What else the judgement needs to know.
+/// The criteria for doubts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
     /// Whether the target is one rotating drive.
     pub(crate) rotating: bool,
-    /// How narrow the intervals were to be, in percent.
+    /// The requested half width of intervals, in percent.
     pub(crate) confidence_percent: Option<f64>,
-    /// Whether a steady state was asked for, and within how many rounds.
+    /// The maximum number of rounds, if a steady state was requested.
     pub(crate) max_rounds: Option<u32>,
 }
 
@@ -122,7 +161,8 @@ fn not_steady(row: &Row, expected: &Expected) -> Option<String> {
             steady.rounds
         ),
         None => format!(
-            "Not steady: {seen}. A longer ramp, preconditioning or --steady-state may show what the target settles at."
+            "Not steady: {seen}. A longer ramp, preconditioning or --steady-state may show the \
+             target's steady state."
         ),
     })
 }
@@ -130,7 +170,8 @@ fn not_steady(row: &Row, expected: &Expected) -> Option<String> {
 fn slow_swings(row: &Row) -> Option<String> {
     let interval = row.ci95.filter(|interval| interval.correlation >= SLOW_CORRELATION)?;
     Some(format!(
-        "The rate or the latency swings slowly (neighbouring parts of the run correlate by {:.2}): the intervals are widened for it, and may still be too narrow. A longer run is surer.",
+        "The rate or the latency swings slowly (neighbouring parts of the run correlate by \
+         {:.2}): the intervals are widened for it, and may still be too narrow. Measure longer.",
         interval.correlation
     ))
 }
@@ -144,17 +185,18 @@ fn unsure(row: &Row, expected: &Expected) -> Option<String> {
     let rate = half(interval.iops, row.iops);
     let latency = row.latency_us.map_or(0.0, |latency| half(interval.latency_us_mean, latency.mean));
     let widest = rate.max(latency);
-    // A figure that is right to the last digit shown needs no note.
+    // A deviation below the displayed precision needs no note.
     (widest > wanted * 1.005).then(|| {
         format!(
-            "The rate and the mean latency are known to ± {widest:.1} % only, not to the ± {wanted} % asked for; give more time with --max-runtime."
+            "The rate and the mean latency are known to ± {widest:.1} % only, not to the ± \
+             {wanted} % asked for; increase --max-runtime."
         )
     })
 }
 
 fn few_requests(row: &Row) -> Option<String> {
     (row.ios < FEW_REQUESTS)
-        .then(|| format!("Only {} requests completed: the percentiles say little.", count(row.ios)))
+        .then(|| format!("Only {} requests completed: percentiles are unreliable.", count(row.ios)))
 }
 
 fn saturated(around: &Surrounded) -> Option<String> {
@@ -182,7 +224,8 @@ fn stolen(around: &Surrounded) -> Option<String> {
 }
 
 fn others(around: &Surrounded) -> Option<String> {
-    let others = around.machine_percent()? - around.process_percent()?;
+    let own = around.process_percent()? + around.server_percent().unwrap_or_default();
+    let others = around.machine_percent()? - own;
     (others >= OTHERS_PERCENT).then(|| {
         format!("Other processes and the kernel's own threads used {others:.0} % of a core meanwhile.")
     })
@@ -202,8 +245,12 @@ fn device_busy(row: &Row, around: &Surrounded) -> Option<String> {
     (beyond(read, ours_read) || beyond(written, ours_written)).then(|| {
         let rate = |bytes: f64| number(bytes / row.duration_s / f64::from(1 << 20));
         format!(
-            "The device {name} read {} MiB/s and wrote {} MiB/s, more than this measurement asked for ({} and {}): others used it too.",
-            rate(read), rate(written), rate(ours_read), rate(ours_written)
+            "The device {name} read {} MiB/s and wrote {} MiB/s, more than this measurement asked \
+             for ({} and {}): other programs used it too.",
+            rate(read),
+            rate(written),
+            rate(ours_read),
+            rate(ours_written)
         )
     })
 }
@@ -215,7 +262,8 @@ fn cached(row: &Row, around: &Surrounded, expected: &Expected) -> Option<String>
         let floor = DEVICE_FLOOR_BYTES_S * row.duration_s;
         if ours - read > (ours * DEVICE_PERCENT / 100.0).max(floor) {
             return Some(format!(
-                "Of what was read, {:.0} % did not come from the device {name}: a cache answered, or blocks were never written; the figures are not the device's alone.",
+                "{:.0} % of the read data did not come from the device {name}: a cache served \
+                 them, or blocks were never written; the figures are not the device's alone.",
                 (1.0 - read / ours) * 100.0
             ));
         }
@@ -223,7 +271,8 @@ fn cached(row: &Row, around: &Surrounded, expected: &Expected) -> Option<String>
     let median = row.read.latency_us.filter(|_| row.access == crate::Access::Random)?.p50;
     (expected.rotating && median < ROTATING_US).then(|| {
         format!(
-            "Half of the random reads took no more than {}, which no rotating drive can do: a cache answered.",
+            "Half of the random reads took no more than {}, which no rotating drive can do: a \
+             cache served them.",
             duration(median)
         )
     })
@@ -233,7 +282,7 @@ fn clock(around: &Surrounded) -> Option<String> {
     let (low, high) = around.clock_mhz()?;
     (high - low > high * CLOCK_PERCENT / 100.0).then(|| {
         format!(
-            "The processors' clock moved between {} and {} MHz: figures that hang on the processor vary with it.",
+            "The processors' clock moved between {} and {} MHz: CPU-bound figures vary with it.",
             number(low),
             number(high)
         )
@@ -264,6 +313,7 @@ mod tests {
         let first = Snapshot {
             process_cpu_ns: Some(0),
             thread_cpu_ns: Some(0),
+            server_cpu_ns: None,
             machine: Some(MachineTime { cores: 2, busy_ns: 0, stolen_ns: 0 }),
             clock_mhz: Some(3000.0),
             throttles: Some(7),
@@ -287,6 +337,27 @@ mod tests {
 
     fn kinds(row: &Row, around: &Surrounded, expected: &Expected) -> Vec<NoteKind> {
         judge(row, around, expected).into_iter().map(|note| note.kind).collect()
+    }
+
+    /// The daemon on this machine that serves the measured volume was "another program".
+    #[test]
+    fn the_process_that_serves_the_target_is_no_background_load() {
+        let row = sample::row("database", 8, 10_000.0, 800.0);
+        let busy = |look: &mut Snapshot| {
+            look.machine = Some(MachineTime { cores: 2, busy_ns: 30 * SECOND, stolen_ns: 0 });
+        };
+        let mut around = around(busy);
+        assert_eq!(kinds(&row, &around, &Expected::default()), [NoteKind::BackgroundLoad]);
+        around.looks[0].server_cpu_ns = Some(0);
+        around.looks[1].server_cpu_ns = Some(13 * SECOND);
+        assert_eq!(kinds(&row, &around, &Expected::default()), []);
+    }
+
+    #[test]
+    fn only_errors_and_caches_make_a_row_invalid() {
+        assert_eq!(NoteKind::CacheHits.grade(), Grade::Invalid);
+        assert_eq!(NoteKind::BackgroundLoad.grade(), Grade::Warning);
+        assert_eq!(NoteKind::FewRequests.grade().to_string(), "information");
     }
 
     #[test]
@@ -330,12 +401,12 @@ mod tests {
             (
                 |look| look.device.as_mut().unwrap().written_bytes += 30 << 20 << 6,
                 NoteKind::BackgroundLoad,
-                "others used it too",
+                "other programs used it too",
             ),
             (
                 |look| look.device.as_mut().unwrap().read_bytes /= 2,
                 NoteKind::CacheHits,
-                "50 % did not come from the device sda",
+                "50 % of the read data did not come from the device sda",
             ),
             (|look| look.clock_mhz = Some(2000.0), NoteKind::ClockUnstable, "between 2000 and 3000 MHz"),
             (|look| look.throttles = Some(9), NoteKind::Thermal, "slowed down 2 times"),
@@ -360,7 +431,7 @@ mod tests {
         assert_eq!(kinds(&quick, &around(|_| ()), &expected), [NoteKind::CacheHits]);
         let slow = sample::row("random,read,4K", 1, 100.0, 10_000.0);
         assert_eq!(kinds(&slow, &around(|look| look.device = None), &expected), []);
-        // Sequential reads come from its own buffer, as they should.
+        // Sequential reads may come from the drive's own buffer.
         let streaming = sample::row("streaming", 8, 3000.0, 300.0);
         assert_eq!(kinds(&streaming, &around(|look| look.device = None), &expected), []);
     }

@@ -1,40 +1,41 @@
-//! Estimates with their errors: how far a measured figure may be from the target's own.
+//! Estimates with their standard errors.
 //!
-//! Successive I/Os are not independent (they share a queue, a cache, a head position), so the variance of single
-//! latencies says little about the error of their mean. The run is therefore cut into batches of equal time; sums
-//! over batches longer than the target's memory are nearly independent and nearly normal, and Student's t over
-//! them gives the interval (the method of batch means: Law, *Simulation Modeling and Analysis*, ch. 9).
+//! Successive I/Os are not independent (they share a queue, a cache, a head position), so the
+//! variance of single latencies does not give the error of their mean. The run is therefore divided
+//! into batches of equal time. Sums over batches longer than the target's correlation time are
+//! nearly independent and normal, and Student's t over them gives the interval (method of batch
+//! means: Law, *Simulation Modeling and Analysis*, ch. 9).
 //!
-//! What memory is left between neighbouring batches is measured too, as their correlation *r*. The variance of a
-//! mean of *n* values that forget by a factor *r* a step is (1 + r) / (1 − r) times that of independent ones
-//! (a first-order autoregressive process; Tafazzoli and Wilson's Skart widens its intervals in the same way), and
-//! the interval is widened by that. As *r* is estimated from few batches around their own mean it comes out too low
-//! by about (1 + 4r) / n (Kendall, *Biometrika* 41, 1954), which is put back when it is positive; a negative one is
-//! never used to narrow an interval. As such batches are worth fewer independent ones, Student's t has as many
-//! degrees of freedom fewer.
+//! The remaining correlation *r* between neighbouring batches is measured too. The variance of a
+//! mean of *n* values with correlation *r* per step is (1 + r) / (1 − r) times that of independent
+//! ones (a first-order autoregressive process; Tafazzoli and Wilson's Skart widens intervals in the
+//! same way), and the interval is widened by that. An estimate of *r* from few batches around their
+//! own mean is too low by about (1 + 4r) / n (Kendall, *Biometrika* 41, 1954); this bias is
+//! corrected for positive *r*, and a negative *r* never narrows an interval. The degrees of freedom
+//! of Student's t are reduced to the equivalent number of independent batches.
 //!
-//! A percentile's interval: the share of requests at or below it is a ratio as the others are, with an interval of
-//! its own; the percentiles at the ends of that interval are the interval of the percentile (Woodruff, *JASA* 47,
-//! 1952).
+//! The interval of a percentile: the share of requests at or below it is a ratio with its own
+//! interval; the percentiles at the ends of that interval are the interval of the percentile
+//! (Woodruff, *JASA* 47, 1952).
 
-/// Fewer batches than these (a run that was cut short) give no interval.
+/// The minimum number of batches for an interval (fewer after an early end).
 pub(crate) const MIN_BATCHES: usize = 10;
-/// Into about how many batches a run is cut: as many, and fewer than twice that.
+/// The approximate number of batches of a run: at least this, and fewer than twice as many.
 pub(crate) const BATCHES: usize = 30;
-/// However alike neighbouring batches are, there are as many degrees of freedom.
+/// The minimum degrees of freedom for any correlation.
 const LEAST_FREEDOM: f64 = 3.0;
-/// A correlation above this counts as this: the widening stays finite.
+/// The maximum correlation in the calculation: the widening stays finite.
 const MOST_CORRELATION: f64 = 0.9;
 
-/// A figure and how sure it is.
+/// A figure with its standard error.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Estimate {
     pub(crate) value: f64,
     /// The standard error, widened for the correlation.
     pub(crate) error: f64,
-    /// Degrees of freedom: batches minus one, or as many independent ones as these are worth.
+    /// Degrees of freedom: batches minus one, or the equivalent number of independent batches.
     pub(crate) freedom: f64,
-    /// Of neighbouring batches.
+    /// The correlation of neighbouring batches.
     pub(crate) correlation: f64,
 }
 
@@ -44,7 +45,7 @@ impl Estimate {
         student_t_95(self.freedom) * self.error
     }
 
-    /// The 95 % interval of something that is not negative.
+    /// The 95 % interval of a non-negative quantity.
     pub(crate) fn interval(&self) -> [f64; 2] {
         let half = self.half_width();
         [(self.value - half).max(0.0), self.value + half]
@@ -56,11 +57,11 @@ impl Estimate {
     }
 }
 
-/// Two-sided 95 % quantile of Student's t with `freedom` degrees of freedom (which need not be whole: Welch's are
-/// not).
+/// Two-sided 95 % quantile of Student's t with `freedom` degrees of freedom (possibly fractional,
+/// as Welch's are).
 ///
-/// Tabulated below four and interpolated there, from there on Hill's expansion around the normal quantile
-/// (Abramowitz and Stegun, 26.7.5), which is good to four digits.
+/// Tabulated and interpolated below four; from there Hill's expansion around the normal quantile
+/// (Abramowitz and Stegun, 26.7.5), exact to four digits.
 pub fn student_t_95(freedom: f64) -> f64 {
     const FEW: [f64; 5] = [f64::INFINITY, 12.706_205, 4.302_653, 3.182_446, 2.776_445];
     if freedom.is_nan() || freedom < 1.0 {
@@ -69,7 +70,7 @@ pub fn student_t_95(freedom: f64) -> f64 {
     if freedom <= 4.0 {
         let below = freedom.floor().min(3.0);
         let (low, high) = (FEW[below as usize], FEW[below as usize + 1]);
-        // Quantiles are nearly straight over 1/freedom.
+        // Quantiles are nearly linear in 1/freedom.
         let share = (1.0 / below - 1.0 / freedom) / (1.0 / below - 1.0 / (below + 1.0));
         return low + (high - low) * share;
     }
@@ -83,7 +84,8 @@ pub fn student_t_95(freedom: f64) -> f64 {
     x + g1 / n + g2 / n.powi(2) + g3 / n.powi(3) + g4 / n.powi(4)
 }
 
-/// How far from zero Student's t is with probability `level`, either way: the inverse of [`student_p`], by halving.
+/// The two-sided quantile of Student's t for probability `level`: the inverse of [`student_p`], by
+/// bisection.
 pub(crate) fn student_t(level: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student_p(high, freedom) > level && high < 1e12 {
@@ -96,8 +98,9 @@ pub(crate) fn student_t(level: f64, freedom: f64) -> f64 {
     high
 }
 
-/// The probability that Student's t with `freedom` degrees of freedom is at least `t` away from zero, either way:
-/// the regularised incomplete beta function I(f / (f + t²); f/2, 1/2) (Abramowitz and Stegun, 26.7.1 and 26.5.8).
+/// The probability that Student's t with `freedom` degrees of freedom is at least `t` away from
+/// zero in either direction: the regularised incomplete beta function I(f / (f + t²); f/2, 1/2)
+/// (Abramowitz and Stegun, 26.7.1 and 26.5.8).
 pub(crate) fn student_p(t: f64, freedom: f64) -> f64 {
     if t.is_nan() || freedom.is_nan() || freedom <= 0.0 {
         return 1.0;
@@ -147,8 +150,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     result
 }
 
-/// The logarithm of the gamma function above zero: Stirling's series (Abramowitz and Stegun, 6.1.41), after
-/// moving up to where it is good to 14 digits.
+/// The logarithm of the gamma function for positive arguments: Stirling's series (Abramowitz and
+/// Stegun, 6.1.41), after a shift to the range where it is exact to 14 digits.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut below) = (x, 0.0);
     while x < 12.0 {
@@ -169,8 +172,9 @@ pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
     Some(estimate(mean, &deviations))
 }
 
-/// The ratio of two sums over the batches: a mean latency (time over requests), a share (some over all). The
-/// deviations are those of the ratio estimator: a batch with few requests counts little.
+/// The ratio of two sums over the batches: a mean latency (time over requests), a share (some over
+/// all). The deviations are those of the ratio estimator: a batch with few requests has a low
+/// weight.
 pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<Estimate> {
     let all: f64 = under.iter().sum();
     if over.len() < MIN_BATCHES || over.len() != under.len() || all <= 0.0 {
@@ -182,7 +186,7 @@ pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<Estimate> {
     Some(estimate(ratio, &deviations))
 }
 
-/// A value with the error that the batches' deviations from it show.
+/// A value with the standard error from the batches' deviations.
 fn estimate(value: f64, deviations: &[f64]) -> Estimate {
     let count = deviations.len() as f64;
     let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
@@ -193,7 +197,7 @@ fn estimate(value: f64, deviations: &[f64]) -> Estimate {
     Estimate { value, error: (variance / count).sqrt(), freedom, correlation }
 }
 
-/// How much a batch's deviation says about the next one's, from 0 to [`MOST_CORRELATION`].
+/// The correlation of neighbouring batches, from 0 to [`MOST_CORRELATION`].
 fn correlation(deviations: &[f64], squares: f64) -> f64 {
     if squares <= 0.0 {
         return 0.0;
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_probabilities_of_student_are_the_tables() {
-        // At the 95 % quantile they are 5 % by definition; the others from tables of the t distribution.
+        // By definition 5 % at the 95 % quantile; the others from tables of the t distribution.
         for freedom in [1.0, 2.0, 5.0, 29.0, 58.7, 1000.0] {
             let p = student_p(student_t_95(freedom), freedom);
             assert!((p - 0.05).abs() < 0.0002, "{freedom}: {p}");
@@ -246,8 +250,8 @@ mod tests {
         }
     }
 
-    /// How many of 2,000 runs have an interval that holds the truth: 30 batches of four slices each, of a process that
-    /// forgets by a factor `memory` from slice to slice.
+    /// The number of 2,000 runs whose interval contains the true value: 30 batches of four slices
+    /// each, of a process with correlation `memory` from slice to slice.
     fn covered(memory: f64) -> (u32, u32) {
         let mut random = Random::new(11);
         let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -298,8 +302,9 @@ mod tests {
             let (u, v) = (1.0 - uniform(), uniform());
             (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
         };
-        // Correlations from batch to batch, and in how many of 1,000 runs the interval holds the truth at least.
-        // Where a run is short of the target's memory no interval can be trusted, and the note says so.
+        // Correlations between batches, and the minimum number of 1,000 runs whose interval
+        // contains the true value. If a run is short against the target's correlation time, no
+        // interval is reliable, and the note says so.
         for (memory, least) in [(0.3, 920), (0.5, 910), (0.7, 890), (0.9, 820), (0.98, 550)] {
             let (mut held, mut unnoticed) = (0, 0);
             for _ in 0..1000 {

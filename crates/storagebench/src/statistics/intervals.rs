@@ -1,11 +1,12 @@
-//! The intervals of a row: slices gathered into batches, and each figure judged by their spread.
+//! The confidence intervals of a row: slices are combined to batches, whose spread gives each
+//! interval.
 
 use crate::statistics::estimate::{self, BATCHES, Estimate};
 use crate::statistics::meter::{Direction, Part, Reading, Slice};
 use crate::text::rounded;
 use serde::{Deserialize, Serialize};
 
-/// The intervals that hold the target's true values in 95 of 100 measurements: low, high.
+/// The intervals that contain the target's true values in 95 of 100 measurements: low, high.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Interval95 {
     /// Of the requests per second.
@@ -24,21 +25,21 @@ pub struct Interval95 {
     /// Of the 99th percentile, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us_p99: Option<[f64; 2]>,
-    /// Of the 99.9th percentile, in microseconds; absent where too few requests lie beyond it.
+    /// Of the 99.9th percentile, in microseconds; absent if too few requests are beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us_p999: Option<[f64; 2]>,
-    /// The degrees of freedom of Student's t behind them: batches minus one.
+    /// The degrees of freedom of Student's t: batches minus one.
     #[serde(default)]
     pub freedom: f64,
-    /// How much the rate or the mean latency of one batch says about the next one's, whichever says more, from 0
-    /// (nothing) up; the intervals are widened for it.
+    /// The correlation of neighbouring batches, for the rate or the mean latency, whichever is
+    /// larger; the intervals are widened for it.
     #[serde(default)]
     pub correlation: f64,
 }
 
-/// With fewer requests beyond a percentile there is no interval for it.
+/// With fewer requests beyond a percentile it has no interval.
 const FEWEST_BEYOND: f64 = 10.0;
-/// The same for the independent ones that those are worth.
+/// The same for the equivalent number of independent requests.
 const FEWEST_INDEPENDENT_BEYOND: f64 = 5.0;
 
 /// A window in batches of equal time.
@@ -48,13 +49,13 @@ pub(crate) struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// The batches of a finished window.
+    /// The batches of a complete window.
     pub(crate) fn of(reading: &'a Reading) -> Batches<'a> {
         Batches::of_slices(&reading.slices, reading.slice_ns)
     }
 
-    /// Batches of the same number of slices each: [`BATCHES`] of them, or up to twice as many. What is left over
-    /// at the end is not in the spread.
+    /// Batches of the same number of slices each: [`BATCHES`] of them, or up to twice as many. The
+    /// remainder at the end is not part of the spread.
     pub(crate) fn of_slices(slices: &'a [Slice], slice_ns: u64) -> Batches<'a> {
         let each = (slices.len() / BATCHES).max(1);
         Batches { groups: slices.chunks_exact(each).collect(), batch_s: each as f64 * slice_ns as f64 / 1e9 }
@@ -79,7 +80,7 @@ impl<'a> Batches<'a> {
         estimate::ratio(&self.sums(Slice::latency_sum_ns), &self.sums(Slice::ios))
     }
 
-    /// The intervals of `direction`, whose part of a slice is `part`.
+    /// The intervals of `direction`; `part` selects its part of a slice.
     pub(crate) fn interval(
         &self,
         direction: &Direction,
@@ -100,7 +101,7 @@ impl<'a> Batches<'a> {
             }
             let latency_ns = direction.latencies_ns.value_at_quantile(quantile);
             let share = estimate::ratio(&sums(&|part| part.at_most(latency_ns)), &ios)?;
-            // Requests that resemble their neighbours are worth fewer independent ones.
+            // Correlated requests count as fewer independent ones.
             let independent = quantile * (1.0 - quantile) / share.error.powi(2);
             if independent * (1.0 - quantile).min(quantile) < FEWEST_INDEPENDENT_BEYOND {
                 return None;

@@ -1,12 +1,12 @@
-//! What is counted, and how sure it is.
+//! Counters, and their confidence intervals.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `meter` | counting: what completes inside the window, how long it took, how evenly it came |
-//! | `estimate` | estimates with their errors: Student's t, means, ratios |
+//! | `meter` | completions inside the window, their latencies, and their distribution over time |
+//! | `estimate` | estimates with their standard errors: Student's t, means, ratios |
 //! | `intervals` | the intervals of a row, from the spread between parts of a run |
-//! | `steady` | whether a target does in one round what it did in the last ones |
-//! | `surroundings` | what a measurement sees of the machine around it |
+//! | `steady` | whether a target's rounds are alike |
+//! | `surroundings` | observations of the machine during a measurement |
 
 pub(crate) mod estimate;
 pub(crate) mod intervals;

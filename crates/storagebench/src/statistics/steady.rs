@@ -1,4 +1,4 @@
-//! Steady state: whether a target does in one round what it did in the last ones.
+//! Steady state: whether a target's latest rounds are alike.
 //!
 //! The rule is that of the SNIA Solid State Storage Performance Test Specification (Enterprise, 2.0.2): over a
 //! window of five rounds, (1) the largest and the smallest value differ by at most 20 % of the window's average,
@@ -8,28 +8,30 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// When a target counts as steady.
+/// The rule for a steady state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyRule {
-    /// How long a round is.
+    /// The length of a round.
     pub round: Duration,
-    /// How many rounds are looked at together; the last such window is what is measured.
+    /// The number of rounds in a window; the last window is the measured one.
     pub window_rounds: u32,
-    /// After how many rounds to give up.
+    /// The maximum number of rounds.
     pub max_rounds: u32,
-    /// How far the largest and the smallest round may be apart, in percent of their average.
+    /// The maximum difference between the largest and the smallest round, in percent of their
+    /// average.
     pub range_percent: f64,
-    /// How far the line through the rounds may rise or fall over the window, in percent of the average.
+    /// The maximum rise or fall of the line through the rounds over the window, in percent of the
+    /// average.
     pub slope_percent: f64,
 }
 
 impl SteadyRule {
-    /// The rule of the SNIA test with rounds of that length; there it is one minute.
+    /// The rule of the SNIA test with rounds of this length; the test uses one minute.
     pub fn snia(round: Duration) -> SteadyRule {
         SteadyRule { round, window_rounds: 5, max_rounds: 25, range_percent: 20.0, slope_percent: 10.0 }
     }
 
-    /// Judges the last window of `rounds` (a figure each); `None` while there are too few.
+    /// Evaluates the last window of `rounds` (a figure each); `None` if there are too few.
     pub fn judge(&self, rounds: &[f64]) -> Option<SteadyState> {
         let window = self.window_rounds as usize;
         let last = rounds.get(rounds.len().checked_sub(window)?..).filter(|last| last.len() >= 2)?;
@@ -37,7 +39,7 @@ impl SteadyRule {
         let (low, high) = last.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (low.min(*value), high.max(*value))
         });
-        // Nothing moved at all: that is not a state to call steady.
+        // Without any throughput, the state does not count as steady.
         let moves = average > 0.0;
         let percent = |value: f64| if moves { (value / average * 1e5).round() / 1e3 } else { 0.0 };
         let range_percent = percent(high - low);
@@ -52,18 +54,19 @@ impl SteadyRule {
     }
 }
 
-/// How steady a row's target was, by the figures of a [`SteadyRule`].
+/// The steadiness of a row's target, by the criteria of a [`SteadyRule`].
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SteadyState {
     /// Whether the last five rounds pass the rule.
     pub reached: bool,
-    /// How many rounds there were; the last five of them are the row's window.
+    /// The number of rounds; the last five are the row's window.
     pub rounds: u32,
-    /// How long a round was.
+    /// The length of a round.
     pub round_s: f64,
-    /// How far the largest and the smallest of the five were apart, in percent of their average.
+    /// The difference between the largest and the smallest of the five, in percent of their
+    /// average.
     pub range_percent: f64,
-    /// How far the line through the five rises or falls, in percent of their average.
+    /// The rise or fall of the line through the five, in percent of their average.
     pub slope_percent: f64,
 }
 
@@ -87,12 +90,13 @@ mod tests {
     fn the_last_five_rounds_are_judged_by_range_and_slope() {
         for (rounds, range, slope, reached) in [
             (&[100.0; 5][..], 0.0, 0.0, true),
-            // What was before the window does not matter.
+            // Rounds before the window do not matter.
             (&[900.0, 500.0, 100.0, 100.0, 100.0, 100.0, 100.0], 0.0, 0.0, true),
-            // 20 % apart without a trend passes; a little more does not.
+            // A range of 20 % without a trend passes; a little more does not.
             (&[100.0, 110.0, 100.0, 90.0, 100.0], 20.0, 8.0, true),
             (&[100.0, 89.0, 100.0, 111.0, 100.0], 22.0, 8.8, false),
-            // A trend of 10 % from first to last passes; a little more does not, though the range would.
+            // A trend of 10 % from first to last passes; a little more does not, although the range
+            // would.
             (&[105.0, 102.5, 100.0, 97.5, 95.0], 10.0, 10.0, true),
             (&[94.0, 97.0, 100.0, 103.0, 106.0], 12.0, 12.0, false),
         ] {

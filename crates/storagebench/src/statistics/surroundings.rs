@@ -1,23 +1,23 @@
-//! What a measurement sees of its surroundings: counters that the binary reads (from /proc and /sys, say) before
-//! and after a window, for [`crate::row::notes`] to judge. Everything may be unknown.
+//! Observations of the machine: counters that the binary reads (from /proc and /sys, for example)
+//! before and after a window, for [`crate::row::notes`]. All of them may be unknown.
 
 use std::rc::Rc;
 
-/// Times of all processors since some fixed moment.
+/// CPU times of all cores since a fixed time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MachineTime {
-    /// How many processors there are.
+    /// The number of cores.
     pub cores: u32,
-    /// Time in which a processor ran something, summed over them.
+    /// Busy time, summed over the cores.
     pub busy_ns: u64,
-    /// Time that a hypervisor took away, summed over them.
+    /// Time stolen by a hypervisor, summed over the cores.
     pub stolen_ns: u64,
 }
 
-/// What a block device has done since some fixed moment, for whoever asked.
+/// The activity of a block device since a fixed time, of all programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceCounters {
-    /// The kernel's name of it.
+    /// The kernel's name for it.
     pub name: String,
     /// Bytes read from it.
     pub read_bytes: u64,
@@ -25,28 +25,30 @@ pub struct DeviceCounters {
     pub written_bytes: u64,
 }
 
-/// The surroundings at one moment.
+/// An observation at one time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
     /// User and system time of all threads of the measuring process so far.
     pub process_cpu_ns: Option<u64>,
     /// The same of the measuring thread alone.
     pub thread_cpu_ns: Option<u64>,
+    /// The same of the process that serves the target, on this machine.
+    pub server_cpu_ns: Option<u64>,
     /// Of the whole machine.
     pub machine: Option<MachineTime>,
-    /// The processors' clock now, averaged over them.
+    /// The current CPU clock, as the mean over the cores.
     pub clock_mhz: Option<f64>,
-    /// How often the processors were slowed down because of heat.
+    /// The number of thermal throttling events.
     pub throttles: Option<u64>,
     /// The device below the target.
     pub device: Option<DeviceCounters>,
-    /// How hot that device is, in degrees Celsius, and from where on it slows down.
+    /// The device's temperature in degrees Celsius, and its throttling threshold.
     pub device_celsius: Option<(f64, f64)>,
 }
 
-/// Looks at the surroundings. It is called on the measuring thread about once a second, so it must be quick.
+/// Observes the machine. It runs on the measuring thread about once per second, so it must be fast.
 pub trait Surroundings {
-    /// As they are now; `target` is how the measured target is named.
+    /// The current observation; `target` is the measured target's name.
     fn look(&self, target: &str) -> Snapshot;
 }
 
@@ -63,17 +65,17 @@ impl<S: Surroundings + ?Sized> Surroundings for Rc<S> {
     }
 }
 
-/// The surroundings over a window.
+/// The observations over a window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Surrounded {
-    /// How long the looks cover.
+    /// The time between the first and the last observation.
     pub seconds: f64,
-    /// Looks in order, the first at the window's start and the last at its end.
+    /// Observations in order, the first at the window's start and the last at its end.
     pub looks: Vec<Snapshot>,
 }
 
 impl Surrounded {
-    /// How much a counter grew; `None` where it is unknown.
+    /// The growth of a counter; `None` if unknown.
     fn growth(&self, counter: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
         let (first, last) = (self.looks.first()?, self.looks.last()?);
         Some(counter(last)?.saturating_sub(counter(first)?) as f64)
@@ -89,22 +91,27 @@ impl Surrounded {
         self.percent(|look| look.process_cpu_ns)
     }
 
+    /// The share of the process that serves the target, 100 = one core.
+    pub fn server_percent(&self) -> Option<f64> {
+        self.percent(|look| look.server_cpu_ns)
+    }
+
     /// The share of the measuring thread, 100 = all of its core.
     pub fn thread_percent(&self) -> Option<f64> {
         self.percent(|look| look.thread_cpu_ns)
     }
 
-    /// The share of all processors together, 100 = one core.
+    /// The share of all cores together, 100 = one core.
     pub fn machine_percent(&self) -> Option<f64> {
         self.percent(|look| look.machine.map(|machine| machine.busy_ns))
     }
 
-    /// What a hypervisor took, 100 = one core.
+    /// The hypervisor's share, 100 = one core.
     pub fn stolen_percent(&self) -> Option<f64> {
         self.percent(|look| look.machine.map(|machine| machine.stolen_ns))
     }
 
-    /// How many processors there are.
+    /// The number of cores.
     pub fn cores(&self) -> Option<u32> {
         self.looks.last()?.machine.map(|machine| machine.cores)
     }
@@ -116,12 +123,12 @@ impl Surrounded {
         (ends.1 > 0.0).then_some(ends)
     }
 
-    /// How often the processors were slowed down because of heat.
+    /// The number of thermal throttling events.
     pub fn throttles(&self) -> Option<f64> {
         self.growth(|look| look.throttles)
     }
 
-    /// What the device read and wrote, in bytes.
+    /// The bytes that the device read and wrote.
     pub fn device_bytes(&self) -> Option<(f64, f64)> {
         let device = |look: &Snapshot| look.device.clone();
         Some((

@@ -45,7 +45,7 @@ impl StateStore for NoState {
 struct VirtualWorld {
     now: Cell<Instant>,
     random: Cell<u64>,
-    // How far time moves whenever somebody looks at it: for targets that complete within the call.
+    // The advance of the clock at each reading: for targets that complete within the call.
     look_ns: u64,
     state: NoState,
 }
@@ -108,7 +108,7 @@ impl World for VirtualWorld {
     fn trace(&self, _: &'static str, _: u64, _: u64) {}
 }
 
-/// A world and the loop that runs it.
+/// A world and its event loop.
 pub struct TestWorld {
     world: Rc<VirtualWorld>,
     executor: Rc<Executor>,
@@ -147,32 +147,32 @@ impl TestWorld {
     }
 }
 
-/// How long a request takes once a server has it.
+/// The service time of a request.
 #[derive(Clone, Copy)]
 pub enum Service {
     Fixed(u64),
     /// With this mean.
     Exponential(u64),
-    /// With this mean, and a memory: its logarithm forgets by this factor from request to request (a first-order
-    /// autoregressive process with a deviation of 0.3).
+    /// With this mean, and a correlation: its logarithm has this factor from request to request (a
+    /// first-order autoregressive process with a deviation of 0.3).
     Remembering(u64, f64),
-    /// As long as this says for the time of its start.
+    /// The value of this function at the start time.
     At(fn(u64) -> u64),
     /// Completes within the call.
     None,
 }
 
-/// What a drive does wrong, and from when on.
+/// The faults of a drive.
 #[derive(Clone, Copy)]
 pub enum Fault {
     None,
-    /// Every request after so many fails like this.
+    /// Every request after this number fails.
     After(u64, IoErrorKind),
-    /// Every so many-th request fails like this.
+    /// Every Nth request fails.
     Every(u64, IoErrorKind),
-    /// Every so many-th request moves only half.
+    /// Every Nth request transfers only half.
     ShortEvery(u64),
-    /// After so many, requests never return.
+    /// Requests after this number never complete.
     Silent(u64),
 }
 
@@ -193,14 +193,14 @@ pub struct TestDrive {
     random: Cell<u64>,
     memory: Cell<Option<f64>>,
     pub seen: RefCell<Vec<Seen>>,
-    /// Whether requests are put into `seen`, and counted while they are in flight.
+    /// Whether requests are recorded in `seen`, and counted while in flight.
     pub remembers: Cell<bool>,
     pub requests: Cell<u64>,
     pub in_flight: Rc<Cell<u32>>,
-    /// For how many nanoseconds so many requests were in flight.
+    /// The nanoseconds with each number of requests in flight.
     pub time_at: Rc<RefCell<BTreeMap<u32, u64>>>,
     changed_ns: Rc<Cell<u64>>,
-    /// What it holds, from byte 0 on; the rest is zero.
+    /// The content from byte 0; the rest is zero.
     pub content: RefCell<Vec<u8>>,
     held: RefCell<Vec<Completion>>,
 }
@@ -252,7 +252,7 @@ impl TestDrive {
         self
     }
 
-    /// From now on.
+    /// Changes the service from now on.
     pub fn serve(&self, service: Service) {
         self.service.set(service);
     }
@@ -288,7 +288,7 @@ impl TestDrive {
                 IoOutcome::done(len.0).with_buffers(buffers)
             }
             IoRequest::Status { range } => {
-                // Its content in pages that are written or not.
+                // Its content in pages, written or not.
                 let content = self.content.borrow();
                 let is_data = |at: u64| {
                     let from = (at as usize).min(content.len());

@@ -1,18 +1,18 @@
 //! `/cN get config file=F`, `/cN set config file=F`: the file of `softroc config save`, and `softroc config restore --create` of it.
 //!
-//! (The file of a hardware controller is not readable to others, and is refused.)
+//! (The files of hardware controllers have an undocumented format, and are refused.)
 
 use super::{Refusal, outcome};
 use crate::Machine;
 use crate::answer::{Answer, OTHER};
 use crate::words::Word;
 
-/// The name of a file, if there is one.
+/// The file name, if there is one.
 fn path(file: &Word) -> Option<&str> {
     file.value.as_deref().filter(|path| file.key == "file" && !path.is_empty())
 }
 
-/// Writes the file.
+/// Saves the configuration to a file.
 pub(super) fn get(file: &Word, machine: &mut dyn Machine) -> Answer {
     let Some(path) = path(file) else { return Answer::unsupported() };
     let document = machine.configuration().map_err(Refusal::from);
@@ -21,7 +21,7 @@ pub(super) fn get(file: &Word, machine: &mut dyn Machine) -> Answer {
     outcome("-", "Get Config", done)
 }
 
-/// Sets what a file has.
+/// Restores a file.
 pub(super) fn set(file: &Word, machine: &mut dyn Machine) -> Answer {
     let Some(path) = path(file) else { return Answer::unsupported() };
     let document = machine.read(path).map_err(|why| Refusal::new(OTHER, why));
@@ -31,7 +31,7 @@ pub(super) fn set(file: &Word, machine: &mut dyn Machine) -> Answer {
         [first, others @ ..] => Err(Refusal::new(
             OTHER,
             format!(
-                "not as the file says: {first} (and {} more); run 'softroc config restore {path} --dry-run'",
+                "differs from the file: {first} (and {} more); run 'softroc config restore {path} --dry-run'",
                 others.len()
             ),
         )),

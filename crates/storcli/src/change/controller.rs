@@ -8,7 +8,7 @@ use crate::view::View;
 use crate::words::Word;
 use controller::{Command, StartTask, Startable, TaskKind};
 
-/// Any verb of controllers but `show`.
+/// All verbs for controllers except `show`.
 pub(super) fn answer(view: &View, words: &[Word], machine: &mut dyn Machine) -> Answer {
     let bare: Vec<&str> = words.iter().map(Word::bare).collect();
     match bare[..] {
@@ -34,7 +34,7 @@ pub(super) fn answer(view: &View, words: &[Word], machine: &mut dyn Machine) -> 
     }
 }
 
-/// Everything that is dirty goes to the drives.
+/// Destages all dirty data.
 fn flush(view: &View, machine: &mut dyn Machine) -> Result<(), Refusal> {
     for volume in view.volumes().iter().filter(|volume| volume.volume.state.serves()) {
         ask(machine, Command::VolumeFlush { volume: volume.volume.uuid.clone() })?;

@@ -23,16 +23,16 @@ pub(super) fn answer(view: &View, words: &[Word], machine: &mut dyn Machine) -> 
     }
 }
 
-/// A volume that is to be created.
+/// A volume to create.
 struct Order {
     create: CreateVolume,
-    /// Whether an operator chose its name.
+    /// Whether the operator chose its name.
     is_named: bool,
-    /// Whether the spares are for its drives.
+    /// Whether dedicated spares are for its drives.
     with_spares: bool,
 }
 
-/// What is to be created, all of it, before any of it is.
+/// Checks and prepares all volumes before the first is created.
 fn orders(view: &View, wanted: &Wanted) -> Result<Vec<Order>, Refusal> {
     let level = wanted.level()?;
     let spans = wanted.spans(level)?;
@@ -44,7 +44,7 @@ fn orders(view: &View, wanted: &Wanted) -> Result<Vec<Order>, Refusal> {
     let count = sets.len() * sizes.len();
     if wanted.names.len() > count {
         return Err(Refusal::invalid(format!(
-            "there are {} names for {count} volumes: give one size for each name, as in size=10gb,20gb",
+            "{} names for {count} volumes: give one size per name, for example size=10gb,20gb",
             wanted.names.len()
         )));
     }
@@ -55,7 +55,7 @@ fn orders(view: &View, wanted: &Wanted) -> Result<Vec<Order>, Refusal> {
             let (name, is_named) = names.next();
             let create = CreateVolume {
                 name,
-                // A RAID 0 of one drive is that drive.
+                // A RAID 0 of one drive is a JBOD.
                 level: if drives.len() == 1 && level == "raid0" { "jbod" } else { level }.to_owned(),
                 drives: drives.clone(),
                 spans,
@@ -81,7 +81,8 @@ fn create(orders: &[Order], wanted: &Wanted, machine: &mut dyn Machine) -> Resul
         let done = create_one(order, wanted, machine);
         match done {
             Ok(name) => created.push(name),
-            // What was made stays: deleting it would use its number up, and hosts may have it already.
+            // Created volumes stay: deleting them would use up their numbers, and hosts may already
+            // use them.
             Err(refusal) if !created.is_empty() => {
                 let message = format!("{}; created before that: {}", refusal.message, created.join(", "));
                 return Err(Refusal { message, ..refusal });
@@ -92,7 +93,7 @@ fn create(orders: &[Order], wanted: &Wanted, machine: &mut dyn Machine) -> Resul
     Ok(())
 }
 
-/// Creates a volume, with its spares; its name.
+/// Creates a volume with its spares; returns its name.
 fn create_one(order: &Order, wanted: &Wanted, machine: &mut dyn Machine) -> Result<String, Refusal> {
     let mut name = order.create.name.clone();
     let reply = ask(machine, Command::VolumeCreate(order.create.clone()))?;
@@ -108,13 +109,13 @@ fn create_one(order: &Order, wanted: &Wanted, machine: &mut dyn Machine) -> Resu
             ..AddSpare::default()
         };
         let Reply::Spare { .. } = ask(machine, Command::SpareAdd(spare))? else {
-            return Err(Refusal::new(OTHER, "the controller answered something else; look at its log"));
+            return Err(Refusal::new(OTHER, "the controller sent an unexpected reply; see its log"));
         };
     }
     Ok(name)
 }
 
-/// A volume for which nobody chose a name is called after its number, which is known once it is there.
+/// A volume without a chosen name is named after its number, which is known after the creation.
 fn named_by_number(volume: &VolumeInfo, machine: &mut dyn Machine) -> String {
     let Some(name) = volume.number.map(|number| format!("vd{number}")).filter(|name| *name != volume.name)
     else {
@@ -123,12 +124,12 @@ fn named_by_number(volume: &VolumeInfo, machine: &mut dyn Machine) -> String {
     let rename = Command::VolumeSet { volume: volume.uuid.clone(), name: name.clone() };
     match ask(machine, rename) {
         Ok(_) => name,
-        // Another volume has that name: it keeps the one that it got.
+        // Another volume has that name: the temporary name stays.
         Err(_) => volume.name.clone(),
     }
 }
 
-/// Names for volumes: those that were chosen, then the numbers that they will probably have.
+/// Names for volumes: the chosen ones, then the numbers that they will probably get.
 struct Names<'a> {
     chosen: std::slice::Iter<'a, String>,
     taken: Vec<String>,
@@ -140,12 +141,12 @@ impl<'a> Names<'a> {
         let taken = view.metrics.volumes.iter().map(|volume| volume.volume.name.clone());
         let taken = taken.chain(chosen.iter().cloned()).collect();
         let next = view.volumes().iter().map(|volume| volume.number + 1).max().unwrap_or(0);
-        // The chosen ones take numbers as well.
+        // Volumes with chosen names take numbers as well.
         let next = next.saturating_add(u32::try_from(chosen.len()).unwrap_or(u32::MAX));
         Names { chosen: chosen.iter(), taken, next }
     }
 
-    /// The next one, and whether it was chosen.
+    /// The next name, and whether it was chosen.
     fn next(&mut self) -> (String, bool) {
         if let Some(name) = self.chosen.next() {
             return (name.clone(), true);

@@ -10,7 +10,7 @@ use crate::view::{Pd, View};
 use crate::words::{Numbers, Word, read_places};
 use controller::{AddSpare, Command, DriveInfo, DriveState, StartTask, Startable, TaskKind};
 
-/// Any verb of drives but `show`.
+/// All verbs for drives except `show`.
 pub(super) fn answer(
     view: &View,
     enclosures: Option<&Numbers>,
@@ -27,7 +27,7 @@ pub(super) fn answer(
     let drives = view.drives_of(enclosures, slots);
     let missing = missing_places(view, enclosures, slots);
     if drives.is_empty() || missing.is_some() {
-        // All or none: what is named and not there is a mistake.
+        // A missing drive in the command is an error: nothing is changed.
         let code = crate::answer::exit_code(NOT_FOUND);
         return Answer {
             detailed: missing,
@@ -40,7 +40,7 @@ pub(super) fn answer(
     Outcomes { columns: OF_DRIVES, rows }.answer(&what, "")
 }
 
-/// What is to be done to drives.
+/// A change of drives.
 enum Change {
     Online,
     Offline,
@@ -56,7 +56,7 @@ enum Change {
 }
 
 impl Change {
-    /// What words say; `None`: nothing that is known.
+    /// Parses the words; `None`: unknown words.
     fn read(words: &[Word]) -> Result<Option<Change>, Refusal> {
         let bare: Vec<&str> = words.iter().map(Word::bare).collect();
         Ok(Some(match bare[..] {
@@ -68,7 +68,7 @@ impl Change {
             ["set", "jbod"] => {
                 return Err(Refusal::new(
                     INVALID,
-                    "drives are not passed through; make a RAID 0 of each with 'add vd each r0'",
+                    "pass-through is not supported; create a RAID 0 per drive with 'add vd each r0'",
                 ));
             }
             ["start", "rebuild"] => Change::StartRebuild,
@@ -94,7 +94,7 @@ impl Change {
     }
 
     fn copyback(word: &Word) -> Result<Change, Refusal> {
-        let wrong = || Refusal::invalid("give the drive that is filled: start copyback target=252:4");
+        let wrong = || Refusal::invalid("give the target drive: start copyback target=252:4");
         let places = Some(word).filter(|word| word.key == "target").and_then(|word| read_places(&word.low()));
         match places.ok_or_else(wrong)?[..] {
             [target] => Ok(Change::StartCopyback { target }),
@@ -126,7 +126,7 @@ impl Change {
         };
         match (value("dg"), value("array"), value("row")) {
             (Some(group), Some(array), Some(row)) => Ok(Some(Change::Insert { group, array, row })),
-            _ => Err(Refusal::invalid("give the place: insert dg=0 array=0 row=2")),
+            _ => Err(Refusal::invalid("give the position: insert dg=0 array=0 row=2")),
         }
     }
 
@@ -192,7 +192,7 @@ impl Change {
     }
 }
 
-/// The command to a task.
+/// The command for a task.
 pub(super) fn of_task(verb: &str, task: u64) -> Command {
     match verb {
         "pause" => Command::TaskPause { task },
@@ -210,12 +210,13 @@ fn back(info: &DriveInfo) -> Command {
     }
 }
 
-/// A drive that was taken offline is given up: what belongs there may go elsewhere.
+/// Gives up an offline drive, so that a spare may replace it.
 fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
     let drive = || pd.drive.name.clone();
     match pd.drive.state {
         DriveState::Offline | DriveState::Stale | DriveState::Suspended => {
-            // One that is out already cannot fail any more. Its volumes did without it: nothing is lost that they had.
+            // An offline drive cannot be failed: it is brought back first. Its volumes ran without
+            // it, so no data is at risk.
             ask(machine, back(pd.drive))?;
             ask(
                 machine,
@@ -224,11 +225,11 @@ fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
             .map(|_| ())
         }
         DriveState::Failed | DriveState::Missing if pd.drive.slot.is_some() => Ok(()),
-        _ => Err(Refusal::new(WRONG_STATE, "the drive serves, or has no place; set it offline first")),
+        _ => Err(Refusal::new(WRONG_STATE, "the drive is online or has no slot; set it offline first")),
     }
 }
 
-/// A failed drive is trusted again; foreign metadata are taken off, by force.
+/// Clears the failed state of a drive, or foreign metadata with `force`.
 fn good(pd: &Pd<'_>, force: bool, machine: &mut dyn Machine) -> Result<(), Refusal> {
     let drive = pd.drive.name.clone();
     match pd.drive.state {
@@ -240,11 +241,11 @@ fn good(pd: &Pd<'_>, force: bool, machine: &mut dyn Machine) -> Result<(), Refus
         DriveState::Foreign => {
             Err(Refusal::new(255, "the drive carries a foreign configuration, use 'force' option"))
         }
-        _ => Err(Refusal::new(WRONG_STATE, "the drive is in use, or cannot be used")),
+        _ => Err(Refusal::new(WRONG_STATE, "the drive is in use or unusable")),
     }
 }
 
-/// A volume of each group.
+/// One volume of each group.
 fn volumes_of(view: &View, groups: &Numbers) -> Result<Vec<String>, Refusal> {
     let mut volumes = Vec::new();
     for group in view.groups() {
@@ -260,9 +261,9 @@ fn volumes_of(view: &View, groups: &Numbers) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// The drive at a place of a group, as commands name it.
+/// The drive at a position of a group, as commands name it.
 fn member(view: &View, group: u32, array: u32, row: u32) -> Result<String, Refusal> {
-    let none = || Refusal::new(NOT_FOUND, format!("there is no place dg={group} array={array} row={row}"));
+    let none = || Refusal::new(NOT_FOUND, format!("there is no position dg={group} array={array} row={row}"));
     let volume = view.volumes().into_iter().find(|volume| volume.group == group).ok_or_else(none)?.volume;
     let spans = usize::from(volume.spans.max(1));
     let of_span = volume.drives.len().div_ceil(spans).max(1);

@@ -10,7 +10,7 @@ use controller::{Command, ForeignVolume, Reply};
 
 /// `import [preview]`, `del`.
 pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
-    // Foreign groups have no numbers that last: all are meant, or none.
+    // Foreign groups have no stable numbers: only all together can be selected.
     if *numbers != Numbers::All || words.iter().any(|word| word.key == "securitykey") {
         return Answer::unsupported();
     }
@@ -38,7 +38,7 @@ pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machin
             let done = match clearable.is_empty() {
                 true => Err(Refusal::new(
                     WRONG_STATE,
-                    "no foreign drive can be cleared; 'softroc foreign list' says why",
+                    "no foreign drive can be cleared; 'softroc foreign list' shows the reasons",
                 )),
                 false => ask(machine, Command::ForeignClear { drives: clearable }).map(|_| ()),
             };
@@ -50,7 +50,7 @@ pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machin
     }
 }
 
-/// Imports all of them; those that share drives come together.
+/// Imports all foreign volumes; those that share drives are imported together.
 fn import(volumes: &[ForeignVolume], machine: &mut dyn Machine) -> Result<(), Refusal> {
     let mut imported: Vec<&str> = Vec::new();
     let mut refused = None;
@@ -62,7 +62,7 @@ fn import(volumes: &[ForeignVolume], machine: &mut dyn Machine) -> Result<(), Re
         match ask(machine, command) {
             Ok(Reply::Imported { .. }) => imported.extend([volume.name.as_str(), volume.identity.as_str()]),
             Ok(_) => {
-                return Err(Refusal::new(255, "the controller answered something else; look at its log"));
+                return Err(Refusal::new(255, "the controller sent an unexpected reply; see its log"));
             }
             Err(refusal) => refused = Some(refusal),
         }

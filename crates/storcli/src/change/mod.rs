@@ -1,4 +1,4 @@
-//! What is changed: words in, commands of the controller out, one after the other.
+//! Changes: words become commands of the controller, executed in order.
 
 mod config;
 mod controller;
@@ -15,14 +15,17 @@ mod wanted;
 use crate::answer::{Answer, exit_code};
 use crate::tree::{Column, Table, Value, column, left, number, text};
 use crate::view::View;
-use crate::words::{What, Word};
+use crate::words::{Object, Word};
 use crate::{Machine, codes};
 use ::controller::{Command, Reply};
 
-/// Any verb but `show`.
-pub(crate) fn answer(what: &What, words: &[Word], machine: &mut dyn Machine) -> Answer {
+/// All verbs except `show`.
+pub(crate) fn answer(what: &Object, words: &[Word], machine: &mut dyn Machine) -> Answer {
     if !is_verb(words)
-        || matches!(what, What::Absent | What::Bbu | What::Cv | What::Groups(_) | What::Enclosures(_))
+        || matches!(
+            what,
+            Object::Absent | Object::Bbu | Object::Cv | Object::Groups(_) | Object::Enclosures(_)
+        )
     {
         return Answer::unsupported();
     }
@@ -31,13 +34,15 @@ pub(crate) fn answer(what: &What, words: &[Word], machine: &mut dyn Machine) -> 
         Err(answer) => return answer,
     };
     match what {
-        What::Controller => controller::answer(&view, words, machine),
-        What::Drives { enclosures, slots } => {
+        Object::Controller => controller::answer(&view, words, machine),
+        Object::Drives { enclosures, slots } => {
             drive::answer(&view, enclosures.as_ref(), slots, words, machine)
         }
-        What::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
-        What::Foreign(numbers) => foreign::answer(numbers, words, machine),
-        What::Absent | What::Bbu | What::Cv | What::Groups(_) | What::Enclosures(_) => Answer::unsupported(),
+        Object::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
+        Object::Foreign(numbers) => foreign::answer(numbers, words, machine),
+        Object::Absent | Object::Bbu | Object::Cv | Object::Groups(_) | Object::Enclosures(_) => {
+            Answer::unsupported()
+        }
     }
 }
 
@@ -64,7 +69,7 @@ fn is_verb(words: &[Word]) -> bool {
     words.first().is_some_and(|word| VERBS.contains(&word.bare()))
 }
 
-/// Why something is refused: a sentence and a number.
+/// The reason of a refusal: a sentence and a number.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) message: String,
@@ -76,7 +81,7 @@ impl Refusal {
         Refusal { message: message.into(), code }
     }
 
-    /// A value that cannot be, or is not there in software.
+    /// An invalid value, or a function that software does not have.
     pub(crate) fn invalid(message: impl Into<String>) -> Refusal {
         Refusal::new(codes::INVALID, message)
     }
@@ -88,27 +93,27 @@ impl From<::controller::Error> for Refusal {
     }
 }
 
-/// Asks for a change.
+/// Sends a command that changes something.
 pub(crate) fn ask(machine: &mut dyn Machine, command: Command) -> Result<Reply, Refusal> {
     Ok(machine.ask(&command)?)
 }
 
-/// What was done to each of several things, in a word: its name, and why it was refused if it was.
+/// The results for several objects: their names, and the reasons of refusals.
 pub(crate) struct Outcomes {
-    /// Of what, and how it is called: `VD`, `Drive`.
+    /// The kind of objects: `VD`, `Drive`.
     pub(crate) columns: &'static [Column],
     pub(crate) rows: Vec<(Value, Result<(), Refusal>)>,
 }
 
-/// Outcomes of volumes.
+/// Columns of results for volumes.
 pub(crate) const OF_VOLUMES: &[Column] =
     &[column("VD"), left("Operation"), left("Status"), column("ErrCd"), left("ErrMsg")];
 
-/// Outcomes of drives.
+/// Columns of results for drives.
 pub(crate) const OF_DRIVES: &[Column] = &[left("Drive"), left("Status"), column("ErrCd"), left("ErrMsg")];
 
 impl Outcomes {
-    /// As an answer: `what` succeeded, or failed for one of them.
+    /// The reply: `what` succeeded, or failed for an object.
     pub(crate) fn answer(self, what: &str, operation: &str) -> Answer {
         let code =
             self.rows.iter().find_map(|(_, outcome)| outcome.as_ref().err().map(|refusal| refusal.code));
@@ -136,7 +141,7 @@ impl Outcomes {
     }
 }
 
-/// One outcome of the controller as a whole.
+/// The result for the controller as a whole.
 pub(crate) fn outcome(property: &str, what: &str, done: Result<(), Refusal>) -> Answer {
     match done {
         Ok(()) => Answer::done(format!("{what} Succeeded.")),
@@ -146,7 +151,7 @@ pub(crate) fn outcome(property: &str, what: &str, done: Result<(), Refusal>) -> 
     }
 }
 
-/// Whether `force` is among words, and nothing else.
+/// Whether `force` is the only word.
 pub(crate) fn only_force(words: &[Word]) -> Option<bool> {
     match words.iter().map(Word::bare).collect::<Vec<_>>()[..] {
         [] => Some(false),

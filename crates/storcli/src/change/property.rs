@@ -9,11 +9,11 @@ use crate::view::View;
 use crate::words::Word;
 use controller::{AlarmSetting, Command, Scheduled, SetPolicy, SetSchedule};
 
-/// Properties by their names in answers, as they are now; `None`: there is no such property.
-pub(super) type Done = Result<Option<Vec<(&'static str, String)>>, Refusal>;
+/// The properties after the change, by their names in replies; `None`: no such property.
+pub(super) type SetResult = Result<Option<Vec<(&'static str, String)>>, Refusal>;
 
 /// One property.
-fn one(name: &'static str, value: impl Into<String>) -> Done {
+fn one(name: &'static str, value: impl Into<String>) -> SetResult {
     Ok(Some(vec![(name, value.into())]))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn answer(view: &View, words: &[Word], machine: &mut dyn Machine) -> 
     }
 }
 
-fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Done {
+fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
     let refuse = |sentence: &str| Err(Refusal::new(INVALID, sentence));
     let low = word.low();
     match (word.key.as_str(), low.as_str()) {
@@ -41,7 +41,7 @@ fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Do
             schedule_rate("Patrol Read Rate", Scheduled::Patrol, view, word, machine)
         }
         ("bgirate" | "reconrate", _) => {
-            refuse("one rate is for all background tasks of an array: set rebuildrate")
+            refuse("all background tasks of an array share one rate: set rebuildrate")
         }
         ("copyback", value @ ("on" | "off")) if is_of_all(rest) => {
             all_arrays(view, word, machine, &|policy| policy.copyback = Some(value == "on"))?;
@@ -49,17 +49,19 @@ fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Do
         }
         ("eghs", "") => emergency_spare(view, word, rest, machine),
         ("autorebuild", "on") if rest.is_empty() => one("AutoRebuild", "ON"),
-        ("autorebuild", "off") => refuse("spares always take over; set a drive offline where none should"),
+        ("autorebuild", "off") => {
+            refuse("hot spares are always used; to prevent this, set the drive offline")
+        }
         ("jbod", "on" | "off") if !is_force(rest) => Ok(None),
         ("jbod", "off") => one("JBOD", "OFF"),
         ("jbod", "on") => refuse(
-            "drives are not passed through to the host; make a RAID 0 of each with 'add vd each r0 drives=252:0-3'",
+            "pass-through is not supported; create a RAID 0 per drive with 'add vd each r0 drives=252:0-3'",
         ),
         ("foreignautoimport", "off") if rest.is_empty() => one("ForeignAutoImport", "OFF"),
         ("foreignautoimport", "on") => {
-            refuse("nothing foreign is imported by itself; import it with '/c0/fall import'")
+            refuse("automatic import is not supported; import with '/c0/fall import'")
         }
-        ("time", _) => refuse("the controller has the time of this machine"),
+        ("time", _) => refuse("the controller uses the time of this machine"),
         ("alarm", value @ ("on" | "off" | "silence")) if rest.is_empty() => {
             let to = match value {
                 "on" => AlarmSetting::On,
@@ -75,12 +77,12 @@ fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Do
     }
 }
 
-/// Whether nothing follows, or `force`.
+/// Whether there are no more words, or only `force`.
 fn is_force(rest: &[Word]) -> bool {
     super::only_force(rest).is_some()
 }
 
-/// Whether a property is set for all kinds of drives: there is no other one.
+/// Whether the property is set for all kinds of drives: others are not supported.
 fn is_of_all(rest: &[Word]) -> bool {
     match rest {
         [] => true,
@@ -97,7 +99,7 @@ fn rate(word: &Word) -> Result<u8, Refusal> {
 }
 
 /// `eghs state=on|off`.
-fn emergency_spare(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Done {
+fn emergency_spare(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
     match rest {
         [state] if state.key == "state" && ["on", "off"].contains(&state.low().as_str()) => {
             let on = state.low() == "on";
@@ -108,7 +110,7 @@ fn emergency_spare(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Ma
     }
 }
 
-/// Sets a policy of every array.
+/// Sets a policy of all arrays.
 fn all_arrays(
     view: &View,
     word: &Word,
@@ -119,7 +121,10 @@ fn all_arrays(
     if groups.is_empty() {
         return Err(Refusal::new(
             WRONG_STATE,
-            format!("{} is a property of drive groups, and there is none; set it after 'add vd'", word.key),
+            format!(
+                "{} is a property of drive groups, and there is no group; set it after 'add vd'",
+                word.key
+            ),
         ));
     }
     for first in groups.iter().filter_map(|group| group.first()) {
@@ -136,7 +141,7 @@ fn schedule_rate(
     view: &View,
     word: &Word,
     machine: &mut dyn Machine,
-) -> Done {
+) -> SetResult {
     let share = rate(word)?;
     let volumes: Vec<Option<String>> = match what {
         Scheduled::Patrol => vec![None],

@@ -1,4 +1,4 @@
-//! `/cN/vN start migrate ...`, `/cN/vN expand ...`: volumes that get another layout.
+//! `/cN/vN start migrate ...`, `/cN/vN expand ...`: reshapes of volumes.
 
 use super::wanted::{drives, read_level};
 use super::{OF_VOLUMES, Outcomes, Refusal, ask};
@@ -33,7 +33,7 @@ pub(super) fn migrate(view: &View, numbers: &Numbers, words: &[Word], machine: &
     answer.described(description)
 }
 
-/// What a volume is to become.
+/// The new layout of a volume.
 struct Migration {
     level: String,
     add: Vec<String>,
@@ -42,7 +42,7 @@ struct Migration {
 }
 
 impl Migration {
-    /// `None`: other words.
+    /// `None`: unknown words.
     fn read(view: &View, words: &[Word]) -> Result<Option<Migration>, Refusal> {
         let (mut level, mut option, mut named, mut force) = (None, None, None, false);
         for word in words {
@@ -67,7 +67,7 @@ impl Migration {
             (Some(false), Some(drives)) => (Vec::new(), drives),
             _ => {
                 return Err(Refusal::invalid(
-                    "option and drives belong together: give option=add drives=252:4, or neither",
+                    "give option and drives together, as in option=add drives=252:4, or neither",
                 ));
             }
         };
@@ -77,7 +77,7 @@ impl Migration {
     fn of(&self, vd: &Vd<'_>) -> ReshapeVolume {
         ReshapeVolume {
             volume: vd.volume.uuid.clone(),
-            // The level that it has: more drives, and as many spans as fit.
+            // For the same level: more drives, and as many spans as fit.
             level: Some(self.level.clone()).filter(|level| *level != vd.volume.level),
             add: self.add.clone(),
             remove: self.remove.clone(),
@@ -103,7 +103,7 @@ const EXPANDED_LEGEND: &str = "Size - Current VD size|FreSpc - Freespace availab
 %FreSpc - Requested expansion size in % of available free space
 AbsUsrSz - User size rounded to what the drives hold";
 
-/// `expand size=... [expandarray]`: a volume becomes larger by so much, on the drives that it has.
+/// `expand size=... [expandarray]`: expands a volume by this size on its drives.
 pub(super) fn expand(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
     const FAILED: &str = "expansion operation failed";
     let by = match expand_by(words) {
@@ -132,7 +132,7 @@ pub(super) fn expand(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     }
 }
 
-/// By how many bytes; `None`: other words.
+/// The number of bytes to add; `None`: unknown words.
 fn expand_by(words: &[Word]) -> Result<Option<u64>, Refusal> {
     let mut by = None;
     for word in words {
@@ -141,7 +141,7 @@ fn expand_by(words: &[Word]) -> Result<Option<u64>, Refusal> {
                 let wrong = || Refusal::invalid(format!("size={value} is not a size, such as 10gb"));
                 by = Some(read_size(value).filter(|bytes| *bytes > 0).ok_or_else(wrong)?);
             }
-            // Volumes grow into all there is on their drives in any case.
+            // Volumes can use all space of their drives in any case.
             ("expandarray", None) => {}
             _ => return Ok(None),
         }
@@ -149,7 +149,7 @@ fn expand_by(words: &[Word]) -> Result<Option<u64>, Refusal> {
     by.map(Some).ok_or_else(|| Refusal::invalid("the size is missing: give the size to add, as in size=10gb"))
 }
 
-/// Expands a volume; its row.
+/// Expands a volume; returns its row.
 fn expand_one(vd: &Vd<'_>, by: u64, machine: &mut dyn Machine) -> Result<Vec<Value>, Refusal> {
     let before = vd.volume.capacity_bytes;
     let free = room_to_grow(vd, machine)?;
@@ -159,7 +159,7 @@ fn expand_one(vd: &Vd<'_>, by: u64, machine: &mut dyn Machine) -> Result<Vec<Val
         ..ReshapeVolume::default()
     };
     let Reply::Reshape { reshape, .. } = ask(machine, Command::VolumeReshape(order))? else {
-        return Err(Refusal::new(OTHER, "the controller answered something else; look at its log"));
+        return Err(Refusal::new(OTHER, "the controller sent an unexpected reply; see its log"));
     };
     let ReshapeInfo { to, .. } = *reshape;
     let gained = to.capacity_bytes.saturating_sub(before);

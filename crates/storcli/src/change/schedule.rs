@@ -1,6 +1,6 @@
-//! `/cN set patrolread ...`, `/cN set cc=...`: when drives are read, and redundancy is compared.
+//! `/cN set patrolread ...`, `/cN set cc=...`: schedules of patrol reads and checks.
 
-use super::property::Done;
+use super::property::SetResult;
 use super::{Refusal, ask};
 use crate::Machine;
 use crate::codes::WRONG_STATE;
@@ -8,7 +8,7 @@ use crate::view::View;
 use crate::words::{Numbers, Word};
 use controller::{Command, Scheduled, SetSchedule};
 
-/// Whole days, in hours.
+/// An interval in hours; whole days only.
 fn days(word: &Word) -> Result<u32, Refusal> {
     let hours = word.low().parse::<u32>().ok().filter(|hours| *hours >= 24 && hours % 24 == 0);
     let given = word.value.as_deref().unwrap_or_default();
@@ -21,7 +21,7 @@ fn days(word: &Word) -> Result<u32, Refusal> {
 }
 
 /// `set patrolread[=on|off] [mode=auto|manual] [delay=HOURS] [includessds=on] [uncfgareas=on] [excludevd=none]`.
-pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Done {
+pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
     let modes = || {
         Refusal::invalid(
             "give patrolread=on mode=auto, patrolread=on mode=manual, patrolread=off or delay=168",
@@ -30,11 +30,11 @@ pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn 
     let (mut mode, mut every_days) = (None, None);
     for word in rest {
         match (word.key.as_str(), word.low().as_str()) {
-            // A patrol that is manual is begun by 'start patrolread'.
+            // A manual patrol read is started by 'start patrolread'.
             ("mode", value @ ("auto" | "manual")) => mode = Some(value == "auto"),
             ("mode", _) => return Err(modes()),
             ("delay", _) => every_days = Some(days(word)?),
-            // So it is in any case.
+            // Always the case.
             ("includessds" | "uncfgareas", "on") | ("excludevd", "none") => {}
             _ => return Err(not_of_patrols(word)),
         }
@@ -48,7 +48,7 @@ pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn 
     if on.is_none() && every_days.is_none() {
         return Err(modes());
     }
-    // A period alone does not switch it on.
+    // An interval alone does not enable the schedule.
     let is_on = || crate::show::patrol_schedule(view).is_some_and(|schedule| schedule.on);
     let on = on.unwrap_or_else(is_on);
     let set = SetSchedule { what: Scheduled::Patrol, on: Some(on), every_days, ..SetSchedule::default() };
@@ -59,28 +59,28 @@ pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn 
     Ok(Some(properties))
 }
 
-/// Why a word is no word of patrols here.
+/// Why a word of patrol reads is not supported.
 fn not_of_patrols(word: &Word) -> Refusal {
     let given = word.value.as_ref().map_or_else(|| word.key.clone(), |value| format!("{}={value}", word.key));
     let why = match word.key.as_str() {
         "starttime" => {
-            "a patrol has a time of day and no first day; run 'softroc task schedule patrol --at 03:00'"
+            "a patrol read has a time of day but no start date; run 'softroc task schedule patrol --at 03:00'"
         }
-        "includessds" | "uncfgareas" => "a patrol reads all of every drive; give on, or leave it out",
-        "maxconcurrentpd" => "a patrol reads all drives at the same time; set prrate to have it read less",
-        "excludevd" => "a patrol is about drives, not volumes; give excludevd=none, or leave it out",
-        _ => "patrols are set by on, off, mode and delay",
+        "includessds" | "uncfgareas" => "a patrol read covers all drives completely; give on, or omit it",
+        "maxconcurrentpd" => "a patrol read covers all drives concurrently; set prrate to reduce its rate",
+        "excludevd" => "a patrol read covers drives, not volumes; give excludevd=none, or omit it",
+        _ => "the options of patrol reads are on, off, mode and delay",
     };
     Refusal::invalid(format!("{given}: {why}"))
 }
 
-/// The volumes that have a schedule for checks.
+/// The volumes that have a check schedule.
 pub(super) fn checked(view: &View) -> Vec<Option<String>> {
     let of_checks = view.metrics.schedules.iter().filter(|schedule| schedule.what == Scheduled::Check);
     of_checks.map(|schedule| schedule.volume.clone()).collect()
 }
 
-/// When volumes are checked.
+/// The check schedule.
 #[derive(Default)]
 struct Checks {
     on: bool,
@@ -90,7 +90,7 @@ struct Checks {
 }
 
 /// `set cc=off|seq|conc [delay=HOURS] [starttime=yyyy/mm/dd hh] [excludevd=x-y,z|none]`.
-pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn Machine) -> Done {
+pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
     let mut checks = Checks::default();
     let mut words = rest.iter().peekable();
     while let Some(word) = words.next() {
@@ -98,11 +98,11 @@ pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn M
             "delay" => checks.every_days = Some(days(word)?),
             "starttime" => {
                 let text = word.low();
-                // The hour may be a word of its own.
+                // The hour may be a separate word.
                 let apart = words.next_if(|next| next.value.is_none()).map(|next| next.key.clone());
                 let hour = text.split_whitespace().nth(1).map(str::to_owned).or(apart);
                 let hour = hour.and_then(|hour| hour.parse::<u32>().ok()).filter(|hour| *hour < 24);
-                let wrong = || Refusal::invalid("starttime is yyyy/mm/dd hh; the hour counts, in UTC");
+                let wrong = || Refusal::invalid("starttime is yyyy/mm/dd hh; only the hour is used, in UTC");
                 checks.at_s = Some(hour.ok_or_else(wrong)? * 3600);
             }
             "excludevd" if word.low() == "none" => {}
@@ -117,7 +117,7 @@ pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn M
         "off" => false,
         "conc" => true,
         "seq" => {
-            let sentence = "checks that are due at the same time run at the same time: give cc=conc";
+            let sentence = "scheduled checks run concurrently: give cc=conc";
             return Err(Refusal::invalid(sentence));
         }
         _ => return Ok(None),

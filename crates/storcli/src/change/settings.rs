@@ -9,19 +9,19 @@ use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
 use controller::{CacheMode, Command, ReadMode, SetPolicy, WriteMode};
 
-/// A property that is set, with its value as it was given.
+/// A property with its given value.
 struct Setting {
     property: &'static str,
     value: String,
-    to: To,
+    to: NewValue,
 }
 
-enum To {
+enum NewValue {
     Name(String),
     Policy(SetPolicy),
-    /// It is so in any case.
+    /// Always the case.
     AsItIs,
-    /// It cannot be so: a sentence.
+    /// Unsupported, for this reason.
     Refused(&'static str),
 }
 
@@ -35,8 +35,8 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     if volumes.is_empty() {
         return crate::show::missing_volumes(numbers);
     }
-    let refused = |setting: &&Setting| matches!(setting.to, To::Refused(_));
-    // All of them can be set, or none is.
+    let refused = |setting: &&Setting| matches!(setting.to, NewValue::Refused(_));
+    // All settings must be possible, or nothing is changed.
     let tried: Vec<&Setting> = match settings.iter().any(|setting| refused(&setting)) {
         true => settings.iter().filter(refused).collect(),
         false => settings.iter().collect(),
@@ -61,40 +61,38 @@ const COLUMNS: &[Column] =
     &[column("VD"), left("Property"), left("Value"), left("Status"), column("ErrCd"), left("ErrMsg")];
 
 impl Setting {
-    /// `None`: there is no such property, or it has no such value.
+    /// `None`: unknown property or value.
     fn read(word: &Word) -> Option<Setting> {
         let low = word.low();
         let (property, to) = match word.key.as_str() {
             "wrcache" => ("wrCache", writes(&low)?),
             "rdcache" => ("rdCache", reads(&low)?),
             "iopolicy" => ("IoPolicy", keeps(&low)?),
-            "accesspolicy" if low == "rw" => ("AccPolicy", To::AsItIs),
-            "accesspolicy" => (
-                "AccPolicy",
-                To::Refused("a volume can be read and written, or is not served; there is no other access"),
+            "accesspolicy" if low == "rw" => ("AccPolicy", NewValue::AsItIs),
+            "accesspolicy" => ("AccPolicy", NewValue::Refused("volumes are always read-write")),
+            "autobgi" if low == "on" => ("AutoBGI", NewValue::AsItIs),
+            "autobgi" if low == "off" => (
+                "AutoBGI",
+                NewValue::Refused("resyncs always start automatically; 'stop bgi' stops the current one"),
             ),
-            "autobgi" if low == "on" => ("AutoBGI", To::AsItIs),
-            "autobgi" if low == "off" => {
-                ("AutoBGI", To::Refused("redundancy is always made to agree; 'stop bgi' stops it once"))
-            }
-            "bootdrive" if low == "off" => ("Boot Drive", To::AsItIs),
+            "bootdrive" if low == "off" => ("Boot Drive", NewValue::AsItIs),
             "bootdrive" if low == "on" => (
                 "Boot Drive",
-                To::Refused(
+                NewValue::Refused(
                     "there is no boot ROM; name the volume's export in the boot settings of the host",
                 ),
             ),
             "pdcache" => {
                 let drive_cache = Some(super::volume::drive_cache(&low)?);
-                ("pdCache", To::Policy(SetPolicy { drive_cache, ..SetPolicy::default() }))
+                ("pdCache", NewValue::Policy(SetPolicy { drive_cache, ..SetPolicy::default() }))
             }
             "emulationtype" => {
                 let sector_format = Some(super::volume::emulation_type(&low)?);
-                ("EmulationType", To::Policy(SetPolicy { sector_format, ..SetPolicy::default() }))
+                ("EmulationType", NewValue::Policy(SetPolicy { sector_format, ..SetPolicy::default() }))
             }
             "name" => {
                 let name = volume_name(word.value.as_deref().unwrap_or_default());
-                ("Name", To::Name(Some(name).filter(|name| !name.is_empty())?))
+                ("Name", NewValue::Name(Some(name).filter(|name| !name.is_empty())?))
             }
             _ => return None,
         };
@@ -102,21 +100,21 @@ impl Setting {
     }
 
     fn carry_out(&self, vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
-        // By UUID: another one may have its name.
+        // By UUID: another volume may have this name.
         let volume = vd.volume.uuid.clone();
         let command = match &self.to {
-            To::AsItIs => return Ok(()),
-            To::Refused(why) => return Err(Refusal::invalid(*why)),
-            To::Name(name) => Command::VolumeSet { volume, name: name.clone() },
-            To::Policy(set) => Command::VolumePolicy(SetPolicy { volume, ..set.clone() }),
+            NewValue::AsItIs => return Ok(()),
+            NewValue::Refused(why) => return Err(Refusal::invalid(*why)),
+            NewValue::Name(name) => Command::VolumeSet { volume, name: name.clone() },
+            NewValue::Policy(set) => Command::VolumePolicy(SetPolicy { volume, ..set.clone() }),
         };
         ask(machine, command).map(|_| ())
     }
 
     fn row(&self, vd: &Vd<'_>, outcome: Result<(), Refusal>) -> Vec<Value> {
         let value = match &self.to {
-            // As it is called now.
-            To::Name(name) => name,
+            // The current name.
+            NewValue::Name(name) => name,
             _ => &self.value,
         };
         let (status, code, message) = match outcome {
@@ -127,30 +125,30 @@ impl Setting {
     }
 }
 
-fn writes(low: &str) -> Option<To> {
+fn writes(low: &str) -> Option<NewValue> {
     let write_mode = Some(match low {
         "wt" => WriteMode::WriteThrough,
         "wb" => WriteMode::WriteBack,
         "awb" | "fwb" => WriteMode::AlwaysWriteBack,
         _ => return None,
     });
-    Some(To::Policy(SetPolicy { write_mode, ..SetPolicy::default() }))
+    Some(NewValue::Policy(SetPolicy { write_mode, ..SetPolicy::default() }))
 }
 
-fn reads(low: &str) -> Option<To> {
+fn reads(low: &str) -> Option<NewValue> {
     let read_mode = Some(match low {
         "nora" => ReadMode::NoReadAhead,
         "ra" => ReadMode::ReadAhead,
         _ => return None,
     });
-    Some(To::Policy(SetPolicy { read_mode, ..SetPolicy::default() }))
+    Some(NewValue::Policy(SetPolicy { read_mode, ..SetPolicy::default() }))
 }
 
-fn keeps(low: &str) -> Option<To> {
+fn keeps(low: &str) -> Option<NewValue> {
     let cache_mode = Some(match low {
         "direct" => CacheMode::Direct,
         "cached" | "cache" => CacheMode::Cached,
         _ => return None,
     });
-    Some(To::Policy(SetPolicy { cache_mode, ..SetPolicy::default() }))
+    Some(NewValue::Policy(SetPolicy { cache_mode, ..SetPolicy::default() }))
 }

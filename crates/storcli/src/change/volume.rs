@@ -10,10 +10,10 @@ use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
 use controller::{Command, DiscardLog, Discarded, DriveCache, SectorFormat, StartTask, Startable};
 
-/// Any verb of volumes but `show`.
+/// All verbs for volumes except `show`.
 pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
     let verbs: Vec<&str> = words.iter().map(Word::bare).collect();
-    // The words are judged before anything is done.
+    // All words are checked before the first change.
     let change = match verbs[..] {
         ["set", ..] => return settings::answer(view, numbers, &words[1..], machine),
         ["expand", ..] => return reshape::expand(view, numbers, &words[1..], machine),
@@ -35,7 +35,7 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     Outcomes { columns: OF_VOLUMES, rows }.answer(what, operation)
 }
 
-/// What is to be done to volumes.
+/// A change of volumes.
 enum Change {
     Delete { force: bool, discard: bool },
     DeletePreserved,
@@ -52,7 +52,7 @@ pub(super) fn drive_cache(low: &str) -> Option<DriveCache> {
     }
 }
 
-/// `0`: as the drives are, `1`: 512 bytes whatever they are, `2`: 512 bytes on 4 KiB.
+/// `0`: default, `1`: always 512 bytes, `2`: 512 bytes emulated on 4 KiB.
 pub(super) fn emulation_type(low: &str) -> Option<SectorFormat> {
     match low {
         "0" | "default" => Some(SectorFormat::Default),
@@ -62,7 +62,7 @@ pub(super) fn emulation_type(low: &str) -> Option<SectorFormat> {
     }
 }
 
-/// What the cache has of a volume is given up.
+/// Discards the dirty data of a volume.
 fn discard_cache(volume: String) -> Command {
     Command::LogDiscard(DiscardLog { volume, what: Some(Discarded::Cache), dry_run: false })
 }
@@ -107,7 +107,7 @@ fn task(verb: &str, operation: &str) -> Option<Change> {
 }
 
 impl Change {
-    /// What is said of it: as a whole, and in a row.
+    /// The names of the change: in the description, and in a row.
     fn names(&self) -> (&'static str, &'static str) {
         match self {
             Change::Delete { .. } => ("Delete VD", "Delete"),
@@ -121,7 +121,7 @@ impl Change {
     }
 
     fn carry_out(&self, view: &View, vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
-        // By UUID: another one may have its name.
+        // By UUID: another volume may have this name.
         let volume = || vd.volume.uuid.clone();
         match self {
             Change::Delete { force: false, .. } => {

@@ -1,4 +1,4 @@
-//! The words behind `/cN add vd`.
+//! The words after `/cN add vd`.
 
 use super::Refusal;
 use crate::forms::read_size;
@@ -6,15 +6,15 @@ use crate::view::{Pd, View};
 use crate::words::{Word, read_places};
 use controller::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};
 
-/// What is to be created.
+/// The requested volumes.
 #[derive(Default)]
 pub(super) struct Wanted {
     level: Option<String>,
     pub(super) each: bool,
-    /// Of each volume; `None`: all there is.
+    /// The size of each volume; `None`: all available space.
     pub(super) sizes: Vec<Option<u64>>,
     pub(super) names: Vec<String>,
-    /// A sentence for each name that is another one than was given.
+    /// A sentence for each name that was changed.
     pub(super) renamed: Vec<String>,
     pub(super) drives: Vec<String>,
     per_span: Option<u16>,
@@ -38,7 +38,7 @@ impl Wanted {
             }
         }
         if wanted.drives.is_empty() {
-            return Err(Refusal::invalid("drives are missing: give drives=252:0-3"));
+            return Err(Refusal::invalid("the drives are missing: give drives=252:0-3"));
         }
         Ok(wanted)
     }
@@ -53,7 +53,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// A word about caches, as StorCLI and older tools write it; whether it is one.
+    /// A cache word of StorCLI or an older tool; returns whether it is one.
     fn read_mode_word(&mut self, word: &str) -> bool {
         match word {
             "wt" => self.write_mode = Some(WriteMode::WriteThrough),
@@ -95,7 +95,7 @@ impl Wanted {
                 let format = super::volume::emulation_type(&low);
                 self.sector_format = Some(format.ok_or_else(|| refuse("one of 0, 1 and 2"))?);
             }
-            // As 'set' has them; scripts give them to 'add vd', too.
+            // Options of 'set' that scripts also give to 'add vd'.
             "wrcache" | "rdcache" | "rdpolicy" | "iopolicy" => {
                 if !self.read_mode_word(&low) {
                     return Err(refuse("a cache mode, such as wt, wb, ra, nora, direct or cached"));
@@ -122,12 +122,12 @@ impl Wanted {
         Ok(())
     }
 
-    /// The level that all volumes are to have.
+    /// The level of the volumes.
     pub(super) fn level(&self) -> Result<&str, Refusal> {
         let missing = || Refusal::invalid("the RAID level is missing: give r5, or type=raid5");
         let level = self.level.as_deref().ok_or_else(missing)?;
         if self.each && level != "raid0" {
-            return Err(Refusal::invalid("'each' makes one RAID 0 of each drive: give r0"));
+            return Err(Refusal::invalid("'each' creates one RAID 0 per drive: give r0"));
         }
         if level == "raid1" && self.drives.len() > 2 {
             return Err(Refusal::invalid(
@@ -137,20 +137,20 @@ impl Wanted {
         Ok(level)
     }
 
-    /// How many spans there are, where the level has some.
+    /// The number of spans, for levels with spans.
     pub(super) fn spans(&self, level: &str) -> Result<Option<u16>, Refusal> {
         let has_spans = ["raid00", "raid10", "raid50", "raid60"].contains(&level);
         match self.per_span {
             None => Ok(None),
             Some(_) if !has_spans => {
-                Err(Refusal::invalid("pdperarray is for levels with spans: r00, r10, r50, r60"))
+                Err(Refusal::invalid("pdperarray needs a level with spans: r00, r10, r50, r60"))
             }
             Some(per_span) => {
                 let drives = u16::try_from(self.drives.len()).unwrap_or(u16::MAX);
                 match drives % per_span {
                     0 => Ok(Some(drives / per_span)),
                     _ => Err(Refusal::invalid(format!(
-                        "{drives} drives cannot be dealt out by {per_span} to each span"
+                        "{drives} drives cannot be divided into spans of {per_span}"
                     ))),
                 }
             }
@@ -159,20 +159,21 @@ impl Wanted {
 }
 
 fn unknown(word: &str) -> Refusal {
-    Refusal::invalid(format!("'{word}' is no word of 'add vd' here; 'storcli64 help' lists those there are"))
+    Refusal::invalid(format!("'{word}' is not an option of 'add vd'; 'storcli64 help' lists the options"))
 }
 
 fn no_level(value: &str) -> Refusal {
-    let native = "it has no name here; run 'softroc volume create NAME --level LEVEL --drives DRIVE...'";
+    let native =
+        "not available in this grammar; run 'softroc volume create NAME --level LEVEL --drives DRIVE...'";
     Refusal::invalid(format!("type={value}: {native}"))
 }
 
-/// A name as volumes have them: spaces are underscores.
+/// A valid volume name: spaces become underscores.
 pub(super) fn volume_name(given: &str) -> String {
     given.trim().replace(' ', "_")
 }
 
-/// `r5`, `raid5`: the level as SoftROC calls it.
+/// `r5`, `raid5`: the level in SoftROC's notation.
 pub(super) fn read_level(text: &str) -> Option<String> {
     let number = text.strip_prefix("raid").or_else(|| text.strip_prefix('r'))?;
     ["0", "1", "5", "6", "00", "10", "50", "60"].contains(&number).then(|| format!("raid{number}"))
@@ -190,7 +191,7 @@ fn read_sizes(low: &str) -> Result<Vec<Option<u64>>, Refusal> {
     low.split(',').map(|text| size(text.trim())).collect()
 }
 
-/// The names of drives by their places.
+/// The names of drives at these locations.
 pub(super) fn drives(view: &View, value: &str) -> Result<Vec<String>, Refusal> {
     let wrong = || Refusal::invalid(format!("'{value}' does not name drives, such as 252:0-3,252:5"));
     let places = read_places(value).ok_or_else(wrong)?;

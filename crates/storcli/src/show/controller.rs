@@ -25,7 +25,7 @@ pub(super) fn answer(
     }
 }
 
-/// How the controller is.
+/// The state of the controller.
 pub(super) fn status(view: &View) -> &'static str {
     let states: Vec<&str> = view.volumes().iter().map(|volume| volume_state(volume.volume)).collect();
     match states {
@@ -35,19 +35,19 @@ pub(super) fn status(view: &View) -> &'static str {
     }
 }
 
-/// The schedule of the patrol.
+/// The schedule of patrol reads.
 pub(crate) fn patrol(view: &View) -> Option<&ScheduleInfo> {
     view.metrics.schedules.iter().find(|schedule| schedule.what == Scheduled::Patrol)
 }
 
-/// The schedule of checks that is due first.
+/// The check schedule that is due next.
 pub(super) fn check(view: &View) -> Option<&ScheduleInfo> {
     let on =
         view.metrics.schedules.iter().filter(|schedule| schedule.what == Scheduled::Check && schedule.on);
     on.min_by_key(|schedule| schedule.next_unix_s)
 }
 
-/// The name by which collectors choose what to ask.
+/// The driver name by which collectors select their queries.
 const DRIVER: &str = "megaraid_sas";
 
 fn summary(view: &View, around: &Surroundings) -> Pairs {
@@ -75,7 +75,7 @@ fn summary(view: &View, around: &Surroundings) -> Pairs {
     data
 }
 
-/// PercCLI's readers want the list of batteries even where there is none.
+/// Tools for PercCLI need the battery list even if it is empty.
 fn protection_list(around: &Surroundings) -> Option<(String, Value)> {
     const COLUMNS: &[Column] =
         &[column("Model"), column("State"), column("Temp"), column("Mode"), column("MfgDate")];
@@ -159,7 +159,7 @@ fn hardware(view: &View, around: &Surroundings) -> Pairs {
     let temperature = around.temperature_c.map(number);
     match around.program {
         Program::StorCli => {
-            // Debian's collector counts nothing where this is left out, or is no number.
+            // Debian's collector fails if this is missing or not a number.
             let value = temperature.unwrap_or_else(|| number(0));
             data.push(("ROC temperature(Degree Celsius)".to_owned(), value));
         }
@@ -184,7 +184,7 @@ fn defaults() -> Pairs {
 }
 
 fn capabilities(view: &View) -> Pairs {
-    // What has a name in this grammar.
+    // Levels with a name in this grammar.
     let known = ["raid0", "raid1", "raid5", "raid6", "raid00", "raid10", "raid50", "raid60"];
     let levels = view.metrics.controller.levels.iter().filter(|level| known.contains(&level.as_str()));
     let levels: Vec<String> = levels.map(|level| level.to_ascii_uppercase()).collect();

@@ -13,7 +13,7 @@ use controller::{Coercion, DriveInfo, SpareKind, TaskKind};
 const SHOWN: &str = "Show Drive Information Succeeded.";
 const NOT_SHOWN: &str = "Show Drive Information Failed.";
 
-/// What may be in progress on a drive.
+/// Possible operations on a drive.
 const OPERATIONS: &[(&str, &str, &[TaskKind])] = &[
     ("rebuild", "Rebuild", &[TaskKind::Rebuild]),
     ("copyback", "Copyback", &[TaskKind::Copyback, TaskKind::Replace]),
@@ -62,7 +62,7 @@ pub(super) fn answer(view: &View, enclosures: Option<&Numbers>, slots: &Numbers,
     }
 }
 
-/// What drives have not: SMART data as the drive sends them, and a state in which they are passed through.
+/// Unsupported: raw SMART data, and pass-through state.
 fn not_shown(drives: &[Pd<'_>], what: &str) -> Answer {
     let (name, code) = match what {
         "smart" => ("Smart Info", INVALID),
@@ -70,10 +70,10 @@ fn not_shown(drives: &[Pd<'_>], what: &str) -> Answer {
     };
     let why = |pd: &Pd<'_>| match what {
         "smart" => format!(
-            "raw SMART data are not passed on; run 'softroc drive show {}' for the drive's health",
+            "raw SMART data is not available; run 'softroc drive show {}' for the drive's health",
             pd.drive.name
         ),
-        _ => "the drive is no JBOD: drives are not passed through to the host".to_owned(),
+        _ => "not a JBOD: pass-through is not supported".to_owned(),
     };
     let row = |pd: &Pd<'_>| vec![text(path(pd)), text("Failure"), number(code), text(why(pd))];
     let table = Table::new(crate::change::OF_DRIVES, drives.iter().map(row).collect());
@@ -84,7 +84,7 @@ fn not_shown(drives: &[Pd<'_>], what: &str) -> Answer {
     }
 }
 
-/// Places that are named one by one and have no drive.
+/// Explicitly listed locations without a drive.
 pub(crate) fn missing_places(
     view: &View,
     enclosures: Option<&Numbers>,
@@ -123,7 +123,7 @@ const PROGRESS: &[Column] =
 
 fn operations(view: &View, drives: &[Pd<'_>], name: &str, kinds: &[TaskKind]) -> Answer {
     let row = |pd: &Pd<'_>| {
-        // A patrol is about all drives, or about one.
+        // A patrol read covers all drives, or one.
         let of_all = || view.task(kinds, |task| kinds == [TaskKind::Patrol] && task.drive.is_none());
         let task = view.drive_task(kinds, pd.drive).or_else(of_all);
         let [progress, status, left] = progress(task);
@@ -149,7 +149,7 @@ fn details(view: &View, pd: &Pd<'_>) -> Pairs {
     ])
 }
 
-/// The counters of a drive. The last one ends the block for those who read the text.
+/// The counters of a drive. The last one ends the block for text parsers.
 fn state(drive: &DriveInfo) -> Pairs {
     let health = drive.health.as_deref();
     let temperature = health.and_then(|health| health.temperature_c).map_or_else(
@@ -172,7 +172,7 @@ fn state(drive: &DriveInfo) -> Pairs {
     ])
 }
 
-/// A locally assigned name of 16 digits, of what tells a drive from others.
+/// A locally assigned 16-digit name, from the drive's identity.
 fn naa_3(drive: &DriveInfo) -> String {
     let identity = drive.identity.as_deref().unwrap_or(&drive.name);
     let hash = identity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -186,7 +186,7 @@ fn attributes(drive: &DriveInfo) -> Pairs {
     let bytes = drive.size_bytes.unwrap_or(0);
     let sector = drive.logical_sector_bytes.unwrap_or(512).max(1);
     let sized = |bytes: u64| text(format!("{} [0x{:x} Sectors]", size(bytes), bytes / sector));
-    // What a new volume uses of it.
+    // The size that a new volume uses.
     let coerced = sized(Coercion::default().used_bytes(bytes));
     pairs([
         ("SN", or_dash(&drive.serial)),

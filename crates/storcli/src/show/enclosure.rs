@@ -25,7 +25,7 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
     }
 }
 
-/// What there is to say of an enclosure. The blank at the end of its name is StorCLI's.
+/// The details of an enclosure. The trailing blank of its name is StorCLI's.
 fn details(view: &View, enclosure: u32) -> (String, Value) {
     let drives = view.drives();
     let there = drives.iter().filter(|pd| pd.numbers.enclosure == enclosure);
@@ -45,7 +45,7 @@ fn details(view: &View, enclosure: u32) -> (String, Value) {
     (format!("Enclosure /c0/e{enclosure} "), Value::Pairs(sections))
 }
 
-/// `known`: the identifier that the enclosure has for itself; none for drives that are in no enclosure.
+/// `known`: the enclosure's own identifier; `None` for drives outside an enclosure.
 fn information(enclosure: u32, known: Option<&str>) -> Pairs {
     let none = || text("N/A");
     pairs([

@@ -9,7 +9,7 @@ use crate::words::Word;
 use controller::{Command, Event, Reply};
 use std::fmt::Write as _;
 
-/// What of the events is meant.
+/// The selected events.
 #[derive(Default)]
 struct Wanted {
     /// Since the last start.
@@ -17,7 +17,7 @@ struct Wanted {
     /// Since the last shutdown.
     since_shutdown: bool,
     latest: Option<usize>,
-    /// Of these classes alone.
+    /// Only these classes.
     classes: Option<Vec<i64>>,
     file: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(super) fn answer(words: &[Word], machine: &mut dyn Machine) -> Answer {
     };
     let events = match machine.ask(&Command::EventsList { last: None, about: None }) {
         Ok(Reply::Events { events }) => chosen(events, &wanted),
-        Ok(_) => return Answer::failed("the controller answered something else; look at its log"),
+        Ok(_) => return Answer::failed("the controller sent an unexpected reply; see its log"),
         Err(error) => return Answer::error("Events", &error),
     };
     let told = blocks(&events);
@@ -50,7 +50,7 @@ fn read(words: &[Word]) -> Result<Wanted, Answer> {
         match (word.key.as_str(), value.as_str()) {
             ("type", "sincereboot") => wanted.since_start = true,
             ("type", "sinceshutdown") => wanted.since_shutdown = true,
-            // Events are never deleted: there are no more of them.
+            // Events are never deleted, so there are no further ones.
             ("type", "includedeleted") => {}
             ("type", value) => {
                 let latest = value.strip_prefix("latest=").and_then(|count| count.parse().ok());
@@ -88,7 +88,7 @@ fn chosen(events: Vec<Event>, wanted: &Wanted) -> Vec<Event> {
     events.into_iter().skip(skip).collect()
 }
 
-/// What is told besides the sentence, a line each.
+/// The event's fields besides its sentence, one line each.
 fn facts(event: &Event) -> Vec<(&'static str, String)> {
     let by = event.by.as_ref().map(ToString::to_string);
     [

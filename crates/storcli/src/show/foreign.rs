@@ -1,4 +1,4 @@
-//! `/cN/fall show [all]`: what drives carry that another system made.
+//! `/cN/fall show [all]`: foreign configurations on drives.
 
 use crate::Machine;
 use crate::answer::Answer;
@@ -8,22 +8,22 @@ use crate::tree::{Column, Table, Value, column, left, number, pairs, right, text
 use crate::words::Word;
 use controller::{Command, ForeignDrive, ForeignVolume, Reply};
 
-/// What there is that is foreign.
+/// Foreign volumes and drives.
 pub(crate) fn list(machine: &mut dyn Machine) -> Result<(Vec<ForeignVolume>, Vec<ForeignDrive>), Answer> {
     match machine.ask(&Command::ForeignList {}) {
         Ok(Reply::Foreign { volumes, drives }) => Ok((volumes, drives)),
-        Ok(_) => Err(Answer::failed("the controller answered something else; look at its log")),
+        Ok(_) => Err(Answer::failed("the controller sent an unexpected reply; see its log")),
         Err(error) => Err(Answer::error("-", &error)),
     }
 }
 
-/// Nothing is, and that is all there is to show or to delete.
+/// No foreign configuration: the reply to queries and deletions.
 pub(crate) fn none_found() -> Answer {
     let none = pairs([("Total Foreign PDs", number(0))]);
     Answer::shown(none).described("Couldn't find any foreign Configuration")
 }
 
-/// Nothing is, where details or an import are asked for.
+/// No foreign configuration: the reply to queries of details and to imports.
 pub(crate) fn nothing() -> Answer {
     Answer::refused("-", "No foreign configuration found.", WRONG_STATE)
 }
@@ -41,7 +41,7 @@ const VOLUMES: &[Column] = &[
 /// `/cN/fall show [all]`.
 pub(super) fn answer(words: &[Word], machine: &mut dyn Machine) -> Answer {
     if words.iter().any(|word| word.key == "securitykey") {
-        return Answer::refused("securitykey", "drives are not encrypted by the controller", 255);
+        return Answer::refused("securitykey", "drive encryption is not supported", 255);
     }
     let all = match words.iter().map(Word::bare).collect::<Vec<_>>()[..] {
         [] => false,

@@ -1,4 +1,4 @@
-//! The lists that several commands show: topology, virtual drives, physical drives, enclosures.
+//! Lists of several commands: topology, virtual drives, physical drives, enclosures.
 
 use crate::forms::{size, unit};
 use crate::tree::{Column, Pairs, Table, Value, column, left, number, number_or_dash, right, text, y_n};
@@ -100,7 +100,7 @@ pub(crate) fn volume_table(view: &View, volumes: &[Vd<'_>]) -> Table {
     Table { legend: VD_LEGEND, ..Table::new(VD, rows) }
 }
 
-/// How a drive is reached, as far as its name tells.
+/// The interface of a drive, as far as its name shows it.
 pub(crate) fn interface(drive: &DriveInfo) -> &'static str {
     match drive.kind.as_deref() {
         Some("file") => "File",
@@ -112,7 +112,7 @@ pub(crate) fn interface(drive: &DriveInfo) -> &'static str {
     }
 }
 
-/// The model of a drive; of one without, what its path ends with.
+/// The model of a drive, or the end of its path.
 pub(crate) fn model(drive: &DriveInfo) -> String {
     let model = drive.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
     let name = drive.name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("-");
@@ -142,7 +142,7 @@ fn drive_row(view: &View, pd: &Pd<'_>) -> Vec<Value> {
     ]
 }
 
-/// How reads and writes use the cache: in effect now.
+/// The effective cache modes of reads and writes.
 fn cache_mode(volume: &VolumeInfo) -> String {
     let now = |name| policy(volume, name).map(|(_, current)| current);
     let reads = if now("read-mode") == Some("read-ahead") { "R" } else { "NR" };
@@ -171,7 +171,7 @@ fn volume_row(view: &View, vd: &Vd<'_>) -> Vec<Value> {
     ]
 }
 
-/// A row of the topology: where it stands, what it is, how it is, how large it is, whether there is free space.
+/// A row of the topology: position, type, state, size, and free space.
 struct TopologyRow {
     group: u32,
     place: [Value; 4],
@@ -211,7 +211,7 @@ pub(crate) fn topology(view: &View, groups: &[Vec<Vd<'_>>]) -> Table {
     Table { legend: TOPOLOGY_LEGEND, ..Table::new(TOPOLOGY, rows) }
 }
 
-/// How bad a state is.
+/// The severity of a state.
 fn badness(state: &str) -> usize {
     ["Optl", "Pdgd", "Dgrd", "OfLn"].iter().position(|known| *known == state).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What is looked at.
+//! Queries.
 
 mod controller;
 mod drive;
@@ -14,7 +14,7 @@ mod volume;
 use crate::answer::Answer;
 use crate::tree::{Column, Table, Value, column, left, number, pairs, right, text};
 use crate::view::View;
-use crate::words::{What, Word};
+use crate::words::{Object, Word};
 use crate::{Machine, Surroundings};
 
 pub(crate) use controller::patrol as patrol_schedule;
@@ -25,14 +25,14 @@ pub(crate) use foreign::{
 pub(crate) use properties::of_controller as controller_properties;
 pub(crate) use volume::{missing as missing_volumes, operation_kinds, room_to_grow};
 
-/// `show ...` of an object.
+/// `show ...` for an object.
 pub(crate) fn answer(
-    what: &What,
+    what: &Object,
     words: &[Word],
     around: &Surroundings,
     machine: &mut dyn Machine,
 ) -> Answer {
-    if *what == What::Absent {
+    if *what == Object::Absent {
         return Answer::unsupported();
     }
     let view = match View::look(machine) {
@@ -40,19 +40,19 @@ pub(crate) fn answer(
         Err(answer) => return answer,
     };
     match what {
-        What::Controller => controller::answer(&view, words, around, machine),
-        What::Enclosures(numbers) => enclosure::answer(&view, numbers, words),
-        What::Drives { enclosures, slots } => drive::answer(&view, enclosures.as_ref(), slots, words),
-        What::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
-        What::Groups(numbers) => group::answer(&view, numbers, words),
-        What::Foreign(_) => foreign::answer(words, machine),
-        What::Bbu => protection::bbu(words),
-        What::Cv => protection::cache_vault(words),
-        What::Absent => Answer::unsupported(),
+        Object::Controller => controller::answer(&view, words, around, machine),
+        Object::Enclosures(numbers) => enclosure::answer(&view, numbers, words),
+        Object::Drives { enclosures, slots } => drive::answer(&view, enclosures.as_ref(), slots, words),
+        Object::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
+        Object::Groups(numbers) => group::answer(&view, numbers, words),
+        Object::Foreign(_) => foreign::answer(words, machine),
+        Object::Bbu => protection::bbu(words),
+        Object::Cv => protection::cache_vault(words),
+        Object::Absent => Answer::unsupported(),
     }
 }
 
-/// The columns of the overview of all controllers.
+/// Columns of the overview of all controllers.
 const OVERVIEW: &[Column] = &[
     column("Ctl"),
     left("Model"),

@@ -1,4 +1,4 @@
-//! `/cN show NAME`: one property, as `set NAME=...` changes it.
+//! `/cN show NAME`: one property, in the format of `set NAME=...`.
 
 use super::controller::{check, patrol};
 use crate::Surroundings;
@@ -41,7 +41,7 @@ pub(super) fn answer(view: &View, name: &str, around: &Surroundings) -> Answer {
         "personality" => of_controller([("Current Personality", "RAID-Mode".into())]),
         "temperature" => match around.temperature_c {
             Some(celsius) => of_controller([("ROC temperature(Degree Celsius)", celsius.to_string())]),
-            None => Answer::refused("Temperature", "there is no sensor", crate::codes::NO_HARDWARE),
+            None => Answer::refused("Temperature", "no sensor", crate::codes::NO_HARDWARE),
         },
         "bootdrive" => of_controller([("BootDrive", "No Boot Drive".into())]),
         "patrolread" | "pr" => patrol_read(view),
@@ -52,7 +52,7 @@ pub(super) fn answer(view: &View, name: &str, around: &Surroundings) -> Answer {
     }
 }
 
-/// The share of time that background tasks take: that of the first array.
+/// The task rate of the first array.
 fn share(view: &View) -> String {
     let first = view.volumes().into_iter().next();
     let share = first.and_then(|volume| policy(volume.volume, "task-rate"));
@@ -64,14 +64,14 @@ fn scheduled_share(view: &View, schedule: Option<&ScheduleInfo>) -> String {
     own.map_or_else(|| format!("{}%", share(view)), |share| format!("{share}%"))
 }
 
-/// Whether every array has a policy on.
+/// Whether every array has a policy enabled.
 fn has_policy(view: &View, name: &str) -> bool {
     let volumes = view.volumes();
     let is_on = |volume: &Vd<'_>| policy(volume.volume, name).is_some_and(|(_, current)| current == "on");
     !volumes.is_empty() && volumes.iter().all(is_on)
 }
 
-/// Whether unused drives stand in where no spare fits.
+/// Whether emergency spares are enabled.
 pub(super) fn emergency_spares(view: &View) -> bool {
     has_policy(view, "emergency-spare")
 }
@@ -92,7 +92,7 @@ pub(super) fn policies(view: &View) -> Pairs {
     ])
 }
 
-/// How the tasks of a kind stand.
+/// The state of tasks of these kinds.
 fn standing(view: &View, kinds: &[TaskKind]) -> String {
     match view.task(kinds, |_| true) {
         None => "Stopped".into(),
@@ -122,7 +122,7 @@ fn patrol_read(view: &View) -> Answer {
     ])
 }
 
-/// How many tasks of a kind were done, of those that are remembered.
+/// The number of completed tasks of these kinds, as far as they are known.
 fn completed(view: &View, kinds: &[TaskKind]) -> usize {
     view.metrics
         .tasks
@@ -147,7 +147,7 @@ fn consistency_check(view: &View) -> Answer {
     ])
 }
 
-/// Volumes that are not checked by themselves.
+/// Volumes without a check schedule.
 fn excluded(view: &View, volumes: &[Vd<'_>]) -> String {
     let not: Vec<String> = volumes
         .iter()
@@ -157,7 +157,7 @@ fn excluded(view: &View, volumes: &[Vd<'_>]) -> String {
     if not.is_empty() { "None".to_owned() } else { not.join(",") }
 }
 
-/// Volumes of which the cache has something that cannot be written now.
+/// Volumes with preserved cache.
 pub(crate) fn preserved(view: &View) -> impl Iterator<Item = Vd<'_>> {
     let has = |volume: &Vd<'_>| {
         volume.volume.cache.pinned_bytes > 0

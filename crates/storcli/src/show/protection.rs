@@ -1,4 +1,4 @@
-//! `/cN/bbu show`, `/cN/cv show`: a battery and a cache vault, which software has not.
+//! `/cN/bbu show`, `/cN/cv show`: battery and cache vault, which software does not have.
 
 use crate::answer::{Answer, OTHER};
 use crate::codes::NO_HARDWARE;

@@ -48,12 +48,12 @@ const EXPANSION: &[Column] =
 const EXPANSION_LEGEND: &str = "OCE - Online Capacity Expansion | WithArrExp - With Array Expansion
 VD=Virtual Drive | NoArrExp - Without Array Expansion";
 
-/// By how much volumes can grow on the drives that they have. Room that larger drives have is used in any case.
+/// By how much volumes can grow on their drives. Additional space of larger drives is always used.
 fn expansion(view: &View, volumes: &[Vd<'_>], machine: &mut dyn Machine) -> Answer {
     let mut rows = Vec::new();
     for vd in volumes {
         let moves = view.volume_task(&[TaskKind::Reshape], vd.volume).is_some();
-        // One that cannot become larger now has no room.
+        // A volume that cannot be expanded now has no space.
         let room = if moves { 0 } else { room_to_grow(vd, machine).unwrap_or(0) };
         let by = || if room > 0 { text(size(room)) } else { text("-") };
         rows.push(vec![
@@ -69,18 +69,18 @@ fn expansion(view: &View, volumes: &[Vd<'_>], machine: &mut dyn Machine) -> Answ
     Answer::shown(vec![("EXPANSION INFORMATION".into(), Value::Table(table))])
 }
 
-/// By how much a volume can grow on the drives that it has.
+/// By how much a volume can grow on its drives.
 pub(crate) fn room_to_grow(vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<u64, Refusal> {
     let all = ReshapeVolume { volume: vd.volume.uuid.clone(), dry_run: true, ..ReshapeVolume::default() };
     match ask(machine, Command::VolumeReshape(all))? {
         Reply::Reshape { reshape, .. } => {
             Ok(reshape.to.capacity_bytes.saturating_sub(reshape.from.capacity_bytes))
         }
-        _ => Err(Refusal::new(OTHER, "the controller answered something else; look at its log")),
+        _ => Err(Refusal::new(OTHER, "the controller sent an unexpected reply; see its log")),
     }
 }
 
-/// None of these volumes is there.
+/// The reply when none of these volumes exists.
 pub(crate) fn missing(numbers: &Numbers) -> Answer {
     const COLUMNS: &[Column] = &[column("VD"), left("Status"), column("ErrCd"), left("ErrMsg")];
     let row = |volume: u32| vec![number(volume), text("Failed"), number(NOT_FOUND), text("VD doesn't exist")];
@@ -92,7 +92,7 @@ pub(crate) fn missing(numbers: &Numbers) -> Answer {
     }
 }
 
-/// The kinds of tasks that an operation is, by its name; none for what is never in progress.
+/// The task kinds of an operation; empty for one that is never in progress.
 pub(crate) fn operation_kinds(operation: &str) -> Option<(&'static str, &'static [TaskKind])> {
     Some(match operation {
         "init" => ("INIT", &[TaskKind::Init]),
@@ -123,7 +123,7 @@ fn operations(view: &View, volumes: &[Vd<'_>], operation: &str) -> Answer {
     Answer::shown(vec![("VD Operation Status".into(), Value::Table(table))])
 }
 
-/// How far a task is, how it stands, and how long it takes.
+/// Progress, state and remaining time of a task.
 pub(super) fn progress(task: Option<&TaskInfo>) -> [Value; 3] {
     let Some(task) = task else { return [text("-"), text("Not in progress"), text("-")] };
     let status = if task.state == TaskState::Paused { "Paused" } else { "In progress" };
@@ -184,7 +184,7 @@ fn written_out(mode: &str) -> &'static str {
     }
 }
 
-/// What is being done on a volume.
+/// The active operations of a volume.
 fn active(view: &View, volume: &VolumeInfo) -> String {
     let names = [
         ("Initialization", &[TaskKind::Init][..]),
@@ -202,7 +202,7 @@ fn active(view: &View, volume: &VolumeInfo) -> String {
     if running.is_empty() { "None".to_owned() } else { running.join(", ") }
 }
 
-/// A locally assigned name of 32 digits, of a UUID.
+/// A locally assigned 32-digit name, from a UUID.
 fn naa_6(uuid: &str) -> String {
     let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(31).collect();
     format!("3{digits}")

@@ -1,6 +1,6 @@
-//! A picture of a controller: what one answered once to `metrics`, `events-list` and `foreign-list` (`softroc --json` and the
-//! control socket print the same): a RAID 6 that is without a drive, a RAID 10 of two spans, spares, and a task. What is foreign
-//! was on other drives.
+//! Recorded data of a controller: its replies to `metrics`, `events-list` and `foreign-list` (as
+//! printed by `softroc --json` and the control socket): a degraded RAID 6, a RAID 10 of two spans,
+//! spares, and a task. The foreign data is from other drives.
 
 use controller::{
     Command, CreateVolume, Error, ErrorKind, LayoutInfo, Reply, ReshapeInfo, ReshapeVolume, VolumeInfo,
@@ -11,27 +11,27 @@ fn kept(text: &str) -> Reply {
     serde_json::from_str(text).expect("a controller wrote it")
 }
 
-/// The picture, and what was asked of it that it does not show.
+/// The recorded data, its variations, and the received commands.
 #[derive(Default)]
 pub struct Picture {
     pub asked: Vec<Command>,
     pub refuses: Option<ErrorKind>,
-    /// The drive that is offline is suspended instead.
+    /// The offline drive is suspended instead.
     pub suspended: bool,
     pub written: Vec<(String, String)>,
     /// No drive is foreign.
     pub nothing_foreign: bool,
-    /// Nothing was created yet.
+    /// No volume was created yet.
     pub no_volumes: bool,
-    /// So many volumes were deleted: their numbers are given to no other one.
+    /// Number of deleted volumes, whose numbers are not reused.
     pub deleted: u32,
-    /// There is room for so many volumes.
+    /// Number of volumes that have space.
     pub room_for: Option<u32>,
-    /// What is not as a saved configuration has it, after its restore.
+    /// Remaining differences after the restore of a configuration.
     pub left: Vec<String>,
 }
 
-/// What the picture says of the controller.
+/// The recorded metrics.
 fn metrics() -> controller::MetricsInfo {
     match kept(include_str!("../picture/metrics.json")) {
         Reply::Metrics { metrics } => *metrics,
@@ -45,10 +45,10 @@ fn volume(uuid: &str) -> VolumeInfo {
     volumes.find(|volume| volume.uuid == uuid).expect("it is in the picture")
 }
 
-/// By so much each volume can grow.
+/// By how much each volume can grow.
 pub const ROOM: u64 = 64 << 20;
 
-/// The answer to an order about another layout: as large as it says, or all there is.
+/// The reply to a reshape: the requested size, or all space.
 fn reshaped(order: &ReshapeVolume) -> Reply {
     let of = volume(&order.volume);
     let from = LayoutInfo {
@@ -98,7 +98,7 @@ impl Picture {
         Reply::Metrics { metrics: Box::new(metrics) }
     }
 
-    /// The answer to the creation that was asked for last.
+    /// The reply to the last creation.
     fn created(&self, create: &CreateVolume) -> controller::Result<Reply> {
         let asked = self.asked.iter().filter(|asked| matches!(asked, Command::VolumeCreate(_))).count();
         let created = u32::try_from(asked).unwrap() - 1;
@@ -181,7 +181,7 @@ impl Picture {
         self.run_words(program, line.split_whitespace())
     }
 
-    /// Words that a shell has cut already: blanks may be in them.
+    /// Words as split by a shell: they may contain blanks.
     pub fn run_words<'a>(&mut self, program: Program, words: impl IntoIterator<Item = &'a str>) -> Output {
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         storcli::run(&words, &around(program), self)

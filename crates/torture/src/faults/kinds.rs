@@ -1,54 +1,56 @@
-//! What can happen to a drive, and how it is drawn.
+//! The kinds of faults of drives, and their random selection.
 
-use crate::tally::Deed;
+use crate::tally::Event;
 use platform_sim::Rng;
 use std::time::Duration;
 
-/// How long a start waits for a drive of this machine.
+/// How long a start waits for a local drive.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What can happen to a drive.
+/// A fault of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It dies for good.
+    /// The drive dies permanently.
     Dies,
-    /// It is pulled out. It may be put back after a crash, or after so long.
+    /// The drive is pulled out. It may be reinserted after a crash, or after this time.
     Vanishes(Option<Duration>),
-    /// Its file is deleted, and goes on taking writes that nobody will find again.
+    /// The drive's file is deleted; the open file still takes writes that are lost later.
     FileDeleted,
-    /// Its file is truncated to so many 64ths of its length.
+    /// The drive's file is truncated to this number of 64ths of its length.
     FileTruncated(u64),
-    /// Its next writes fail.
+    /// The drive's next writes fail.
     WriteErrors(u64),
-    /// Its next flushes fail.
+    /// The drive's next flushes fail.
     FlushErrors(u64),
-    /// Its next so many operations of that kind are refused by the system for now (ENOMEM and EBUSY of the ring).
+    /// The system temporarily refuses the next operations of that kind (ENOMEM and EBUSY of the
+    /// ring).
     Busy(&'static str, u64),
-    /// Some blocks cannot be read until they are written.
+    /// Some blocks are unreadable until they are written.
     MediumErrors,
-    /// Some blocks cannot be read, and writes to them repair nothing: so many more of each, or (`None`) all of them.
+    /// Some blocks are unreadable, and this number of writes, or (`None`) all writes, do not repair
+    /// them.
     Stuck {
-        /// Writes that repair nothing.
+        /// The number of writes that repair nothing.
         writes: Option<u32>,
-        /// Whether they fail; otherwise they are acknowledged.
+        /// Whether these writes fail; otherwise they are acknowledged.
         refuses: bool,
     },
-    /// It answers nothing for so long, then everything.
+    /// The drive hangs for this time, then completes everything.
     Holds(Duration),
-    /// So many operations take so much longer.
+    /// This number of operations take this much longer.
     Stalls(u64, Duration),
-    /// Everything takes so many times as long, for so long.
+    /// All operations take this many times as long, for this time.
     Slows(u32, Duration),
-    /// Some sectors read as something else.
+    /// Some sectors read as wrong data.
     Rots,
-    /// So many writes to some place are acknowledged and not carried out.
+    /// This number of writes to some place are acknowledged and lost.
     LosesWrites(u64),
-    /// So many writes to some place are acknowledged and carried out somewhere else.
+    /// This number of writes to some place are acknowledged and misdirected.
     MisdirectsWrites(u64),
 }
 
 impl Fault {
-    /// `silent`: also one that no drive tells of.
+    /// `silent`: includes faults that the drive does not report.
     pub(super) fn draw(rng: &mut Rng, silent: bool) -> Fault {
         match rng.below(if silent { 28 } else { 18 }) {
             0..=2 => Fault::Dies,
@@ -68,7 +70,7 @@ impl Fault {
         }
     }
 
-    /// Something that is done to a drive's file below the controller.
+    /// A fault of the drive's file below the controller.
     pub(super) fn draw_for_file(rng: &mut Rng) -> Fault {
         match rng.below(2) {
             0 => Fault::FileDeleted,
@@ -82,14 +84,15 @@ impl Fault {
         Fault::Stuck { writes, refuses: writes.is_none() && rng.chance(1, 2) }
     }
 
-    /// What the system refuses for now, often more than once.
+    /// Temporary refusals of the system, often more than one.
     pub(super) fn draw_busy(rng: &mut Rng) -> Fault {
-        // A write that fails beside a drive that is out leaves that drive's blocks of the stripe in doubt, which the oracle does not follow.
+        // A write that fails in a degraded stripe makes the missing drive's blocks uncertain, which
+        // the oracle does not track.
         let operation = ["read", "flush"][rng.below(2) as usize];
         Fault::Busy(operation, 1 << rng.below(8))
     }
 
-    /// A drive that answers late, or not for a while, and then all that it was asked.
+    /// A drive that responds late, or hangs for a while and then completes everything.
     pub(super) fn draw_silent(rng: &mut Rng) -> Fault {
         let time = Duration::from_millis(rng.between(200, 45_000));
         match rng.chance(1, 2) {
@@ -98,44 +101,44 @@ impl Fault {
         }
     }
 
-    /// Whether the drive tells of it, or is late.
+    /// Whether the drive reports the fault, or is late.
     pub(super) fn is_reported(self) -> bool {
         !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
     }
 
-    /// Whether the controller may take the drive out for it.
+    /// Whether the controller may fail the drive for it.
     pub(super) fn may_cost_the_drive(self, limit: Duration) -> bool {
         match self {
             Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
             Fault::FileDeleted | Fault::FileTruncated(_) => true,
-            // Where the map or the label cannot be read or written, that is the drive's end too.
+            // These faults fail a drive if they hit its write-intent map or label.
             Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
-            // A drive that refuses a write goes out where its volume can do without it.
+            // A drive that refuses a write is failed if its volume survives that.
             Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) | Fault::Busy(..) => false,
             Fault::Holds(time) => time >= limit,
-            // A start looks at a drive step by step, and goes on without it when it has not answered all of them in time.
+            // A start reads a drive step by step, and continues without it after its time limit.
             Fault::Stalls(count, time) => time >= limit || time * count as u32 >= START_LIMIT,
         }
     }
 
-    pub(super) fn deed(self, limit: Duration) -> Deed {
+    pub(super) fn event(self, limit: Duration) -> Event {
         match self {
-            Fault::Dies => Deed::Dies,
-            Fault::Vanishes(_) => Deed::Vanishes,
-            Fault::FileDeleted => Deed::FileDeleted,
-            Fault::FileTruncated(_) => Deed::FileTruncated,
-            Fault::WriteErrors(_) => Deed::WriteErrors,
-            Fault::FlushErrors(_) => Deed::FlushErrors,
-            Fault::Busy(..) => Deed::Busy,
-            Fault::MediumErrors => Deed::MediumErrors,
-            Fault::Stuck { .. } => Deed::Stuck,
-            Fault::Holds(time) | Fault::Stalls(_, time) if time >= limit => Deed::TimesOut,
-            Fault::Holds(_) | Fault::Stalls(..) => Deed::Hangs,
-            Fault::Slows(..) => Deed::Slow,
-            Fault::Rots => Deed::Rots,
-            Fault::LosesWrites(_) => Deed::LosesWrite,
-            Fault::MisdirectsWrites(_) => Deed::MisdirectsWrite,
+            Fault::Dies => Event::Dies,
+            Fault::Vanishes(_) => Event::Vanishes,
+            Fault::FileDeleted => Event::FileDeleted,
+            Fault::FileTruncated(_) => Event::FileTruncated,
+            Fault::WriteErrors(_) => Event::WriteErrors,
+            Fault::FlushErrors(_) => Event::FlushErrors,
+            Fault::Busy(..) => Event::Busy,
+            Fault::MediumErrors => Event::MediumErrors,
+            Fault::Stuck { .. } => Event::Stuck,
+            Fault::Holds(time) | Fault::Stalls(_, time) if time >= limit => Event::TimesOut,
+            Fault::Holds(_) | Fault::Stalls(..) => Event::Hangs,
+            Fault::Slows(..) => Event::Slow,
+            Fault::Rots => Event::Rots,
+            Fault::LosesWrites(_) => Event::LosesWrite,
+            Fault::MisdirectsWrites(_) => Event::MisdirectsWrite,
         }
     }
 }

@@ -1,22 +1,22 @@
-//! What an operator does with log devices: adds a log and removes it, while hosts write.
+//! The operator of log devices: adds and removes logs during writes.
 
-use super::{Standing, judge, log_in_use, look, present};
+use super::{LogState, judge, log_in_use, look, present};
 use crate::faults::delay;
 use crate::host::Host;
 use crate::life::Plan;
-use crate::operator::AtWork;
-use crate::tally::Deed;
+use crate::operator::OperatorTask;
+use crate::tally::Event;
 use controller::Command;
 use platform_sim::Rng;
 use std::time::Duration;
 
-/// The number of the first of what is done to logs in a life, counted from the life's first incident.
+/// The first incident number of log operations in a life, counted from the life's first incident.
 const OF_OPERATORS: u64 = 80;
 
-/// Has an operator do to logs, in this life, what was drawn for him; nothing in the last one.
-pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
+/// Runs the drawn log operations of this life; none in the last life.
+pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let scene = &host.scene;
-    let beside = AtWork::of(host);
+    let beside = OperatorTask::of(host);
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "log operator", &instance);
     let is_idle = scene.setup.log.is_none() || scene.setup.is_neighbour() || plan.is_last || plan.goes_on;
@@ -51,9 +51,10 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> AtWork {
     beside
 }
 
-/// Adds a log where there is none; removes the one that there is, and perhaps adds another one at once.
+/// Adds a log if there is none; removes the existing one, and possibly adds another one
+/// immediately.
 async fn act(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
-    let (is_none, adds) = (host.scene.machine.log.standing.get() == Standing::None, rng.chance(1, 2));
+    let (is_none, adds) = (host.scene.machine.log.standing.get() == LogState::None, rng.chance(1, 2));
     if !is_none {
         remove(host, number).await?;
     }
@@ -63,7 +64,7 @@ async fn act(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     Ok(())
 }
 
-/// From now on nobody relies on what was said of journals, until it is said anew.
+/// Earlier reports about journals are void from now on.
 fn begin(host: &Host) {
     let scene = &host.scene;
     scene.machine.log.change(true);
@@ -72,14 +73,14 @@ fn begin(host: &Host) {
         volume.on_log.is_told.set(false);
         volume.on_log.answering.forget();
         volume.on_log.has_it.borrow_mut().clear();
-        // What came back was of the log before.
+        // Devices that returned belong to the earlier log.
         volume.on_log.came_back.borrow_mut().clear();
     }
 }
 
 async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     let (scene, log) = (&host.scene, &host.scene.machine.log);
-    if log.standing.get() != Standing::None {
+    if log.standing.get() != LogState::None {
         return Ok(());
     }
     let mut names = super::names(&scene.setup);
@@ -90,13 +91,11 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
         return Ok(());
     }
     let drives: Vec<String> = names.iter().map(|name| scene.machine.path_of(name.clone())).collect();
-    scene.tell_of("operator", || {
-        format!("journals are to lie on {} (incident {number})", drives.join(" and "))
-    });
+    scene.tell_of("operator", || format!("adding log {} (incident {number})", drives.join(" and ")));
     begin(host);
-    log.standing.set(Standing::Perhaps);
+    log.standing.set(LogState::Perhaps);
     log.devices.replace(names.clone());
-    // A fault that has not struck yet is not over because the device has another label now.
+    // A pending fault of a device stays pending although the device is relabelled.
     let faulty = log.faulty.borrow().clone();
     log.serving.replace(names.into_iter().filter(|name| !faulty.contains(name)).collect());
     for volume in scene.volumes().iter().filter(|volume| volume.has_parity()) {
@@ -109,13 +108,13 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     }
     match answer {
         Ok(_) => {
-            log.standing.set(Standing::InUse);
-            scene.did(Deed::OperatorAddsLog);
-            scene.tell_of("operator", || "journals lie on a log".to_owned());
+            log.standing.set(LogState::InUse);
+            scene.did(Event::OperatorAddsLog);
+            scene.tell_of("operator", || "the log is added".to_owned());
         }
-        Err(error) => scene.tell_of("operator", || format!("no log is added: {error}")),
+        Err(error) => scene.tell_of("operator", || format!("cannot add the log: {error}")),
     }
-    // Nobody relies on what is said of journals before it is known which devices that log has.
+    // Reports about journals count only when the devices of the new log are known.
     judge(host, &log_in_use(host).await?)?;
     log.change(false);
     host.show().await.map(|_| ())
@@ -127,20 +126,20 @@ async fn remove(host: &Host, number: u64) -> crate::Result<()> {
     let here = devices.iter().find(|name| present(&scene.machine, name)).or(devices.first());
     let Some(name) = here.cloned() else { return Ok(()) };
     let drive = scene.machine.path_of(name);
-    scene.tell_of("operator", || format!("the log is to be removed, by {drive} (incident {number})"));
+    scene.tell_of("operator", || format!("removing the log of {drive} (incident {number})"));
     begin(host);
-    log.standing.set(Standing::Perhaps);
+    log.standing.set(LogState::Perhaps);
     let answer = host.ask(Command::LogRemove { drive }).await;
     log.change(false);
     match answer {
         Ok(_) => {
-            log.standing.set(Standing::None);
+            log.standing.set(LogState::None);
             log.devices.take();
             log.serving.take();
-            scene.did(Deed::OperatorRemovesLog);
-            scene.tell_of("operator", || "no journal lies on a log".to_owned());
+            scene.did(Event::OperatorRemovesLog);
+            scene.tell_of("operator", || "the log is removed".to_owned());
         }
-        Err(error) => scene.tell_of("operator", || format!("the log is not removed: {error}")),
+        Err(error) => scene.tell_of("operator", || format!("cannot remove the log: {error}")),
     }
     look(host).await?;
     host.show().await.map(|_| ())

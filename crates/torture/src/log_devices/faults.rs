@@ -1,31 +1,32 @@
-//! What happens to log devices, while a process runs and between two.
+//! Faults of log devices, in a running process and between lives.
 
-use super::{OnLog, Standing, distrust};
+use super::{LogState, OnLog, distrust};
 use crate::faults::{START_LIMIT, delay, later, later_to};
 use crate::scene::Scene;
-use crate::tally::Deed;
+use crate::tally::Event;
 use platform::IoErrorKind;
 use platform_sim::{Rng, SimDrive};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The number of the first fault of a log device in a life, counted from the life's first incident.
+/// The first incident number of log device faults in a life, counted from the life's first
+/// incident.
 const OF_LOGS: u64 = 30;
 
-/// The number of what becomes of log devices between a life and the next.
+/// The incident number of changes of log devices between two lives.
 const BETWEEN_LIVES: u64 = 39;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Dies,
-    /// It is pulled out. It may be put back after so long.
+    /// The device is pulled out. It may be reinserted after this time.
     Vanishes(Option<Duration>),
     WriteErrors(u64),
     MediumErrors,
-    /// Longer than the controller waits.
+    /// A hang beyond the controller's time limit.
     TimesOut(Duration),
-    /// Not so long.
+    /// A shorter hang.
     Hangs(Duration),
     Stalls(u64, Duration),
     Slows(u32, Duration),
@@ -46,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// Whether nobody may rely on the device any more.
+    /// Whether the device's records become unreliable.
     fn may_cost_it(self, limit: Duration) -> bool {
         match self {
             Fault::Hangs(time) => time >= limit,
@@ -55,24 +56,24 @@ impl Fault {
         }
     }
 
-    /// Whether the device answers again by itself, with all that it had.
+    /// Whether the device responds again by itself, with all of its data.
     fn is_silence(self) -> bool {
         matches!(self, Fault::TimesOut(_) | Fault::Hangs(_) | Fault::Stalls(..))
     }
 
-    fn deed(self) -> Deed {
+    fn event(self) -> Event {
         match self {
-            Fault::Dies => Deed::LogDies,
-            Fault::Vanishes(_) => Deed::LogVanishes,
-            Fault::WriteErrors(_) => Deed::LogWriteErrors,
-            Fault::MediumErrors => Deed::LogMediumErrors,
-            Fault::TimesOut(_) => Deed::LogTimesOut,
-            Fault::Hangs(_) | Fault::Stalls(..) | Fault::Slows(..) => Deed::LogHangs,
+            Fault::Dies => Event::LogDies,
+            Fault::Vanishes(_) => Event::LogVanishes,
+            Fault::WriteErrors(_) => Event::LogWriteErrors,
+            Fault::MediumErrors => Event::LogMediumErrors,
+            Fault::TimesOut(_) => Event::LogTimesOut,
+            Fault::Hangs(_) | Fault::Stalls(..) | Fault::Slows(..) => Event::LogHangs,
         }
     }
 }
 
-/// Plans what happens to log devices in a life.
+/// Plans the faults of log devices in a life.
 pub(crate) fn plan(scene: &Rc<Scene>) {
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "log faults", &instance);
@@ -108,7 +109,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
     let Some(drive) = drive(scene, name).filter(SimDrive::is_present) else { return };
     scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of(name, || format!("{fault:?} (incident {number})"));
-    scene.did(fault.deed());
+    scene.did(fault.event());
     scene.volumes().iter().for_each(|volume| volume.array.faults.borrow_mut().doubt());
     if fault.may_cost_it(scene.setup.shortest_limit()) {
         distrust(scene, name, fault.is_silence());
@@ -125,7 +126,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
         }
         Fault::WriteErrors(count) => drive.fail_next(count, Some("write"), IoErrorKind::Medium),
         Fault::MediumErrors => {
-            // Where journals are: labels are looked at when they are read.
+            // The range of journals: labels are checked when they are read.
             let blocks = rng.between(256, (drive.size().0 >> 12) - 257);
             drive.make_unreadable(ByteRange::new(ByteOffset(blocks << 12), ByteCount(4096)));
             log.unreadable.borrow_mut().insert(name.clone());
@@ -142,7 +143,7 @@ fn happen(scene: &Rc<Scene>, number: u64, which: usize, fault: Fault, rng: &mut 
     }
 }
 
-/// A device that was pulled out is plugged in again; whether it was one.
+/// Reinserts a device that was pulled out; returns whether it was.
 pub(super) fn put_back(scene: &Scene, name: &str) {
     if !scene.machine.log.away.borrow_mut().remove(name) {
         return;
@@ -152,12 +153,12 @@ pub(super) fn put_back(scene: &Scene, name: &str) {
     std::iter::once(&scene.on_log)
         .chain(scene.beside.iter().map(|other| &other.on_log))
         .for_each(OnLog::has_waited);
-    scene.did(Deed::LogComesBack);
-    scene.tell_of(name, || "it is put back".to_owned());
+    scene.did(Event::LogComesBack);
+    scene.tell_of(name, || "reinserted".to_owned());
 }
 
-/// What becomes of log devices between two lives: those that were pulled out may be put back, others be pulled out. `all`: whatever
-/// can be repaired is.
+/// Changes of log devices between two lives: pulled devices may be reinserted, and others pulled.
+/// `all`: repairs everything that can be repaired.
 pub(crate) fn repair(scene: &Scene, all: bool) {
     if scene.setup.log.is_none() {
         return;
@@ -165,7 +166,7 @@ pub(crate) fn repair(scene: &Scene, all: bool) {
     let life = scene.machine.life.get();
     let number = scene.setup.first_incident(life) + BETWEEN_LIVES;
     let mut rng = Rng::new(scene.setup.seed, "log between lives", &life.to_string());
-    // Both of a log at the same time less often than one.
+    // Both devices of a log at once are less likely than one.
     let takes = !all && rng.chance(2, 5) && !scene.setup.without.incidents.contains(&number);
     let (puts, most) = (all || rng.chance(2, 3), if rng.chance(1, 2) { 2 } else { 1 });
     for name in super::names(&scene.setup) {
@@ -185,7 +186,7 @@ pub(crate) fn repair(scene: &Scene, all: bool) {
     }
     let mut devices = scene.machine.log.devices();
     rng.shuffle(&mut devices);
-    if !takes || scene.machine.log.standing.get() == Standing::None {
+    if !takes || scene.machine.log.standing.get() == LogState::None {
         return;
     }
     for name in devices.into_iter().take(most) {
@@ -193,9 +194,7 @@ pub(crate) fn repair(scene: &Scene, all: bool) {
         scene.machine.story.incidents.borrow_mut().insert(number);
         drive.vanish();
         scene.machine.log.away.borrow_mut().insert(name.clone());
-        scene.did(Deed::LogAway);
-        scene.tell_of(&name, || {
-            format!("it is not there when the controller starts again (incident {number})")
-        });
+        scene.did(Event::LogAway);
+        scene.tell_of(&name, || format!("absent at the controller's next start (incident {number})"));
     }
 }

@@ -1,17 +1,19 @@
-//! Where volumes are among the layouts that they are to have, and what the controller may say of that.
+//! The position of volumes in their sequence of layouts, and the allowed reports of it.
 //!
-//! # What it may say
-//! What it says of all volumes of an array at one time is held together. Of an order that names one of them and that others follow
-//!
-//! - one volume moves at a time; those that follow wait before, and are what they were by then;
-//! - the one that is named comes first: none has come while it is on its way, nor begun;
-//! - each comes from the layout that is known to the one that was asked for, and one that follows keeps its size;
-//! - when none is on its way any more, all lie on as many drives: on those that were asked for, or, if it was never given or is taken back, on those that they had;
-//! - each that serves is by the layout that is known then, and hosts can use as much of it as they could, but for the one that was named: it may have more, or what it was given.
+//! # Allowed reports
+//! Reports about all volumes of an array at one time are checked together. After an order for one
+//! volume with followers:
+//! - one volume reshapes at a time; followers are queued before, unchanged;
+//! - the named volume is first: no follower begins or ends before it;
+//! - each goes from its known layout to the ordered one, and a follower keeps its size;
+//! - afterwards all use the same drives: the ordered ones, or, if the order did not take effect or
+//!   was rolled back, the earlier ones;
+//! - each served volume has the known layout and capacity; only the named volume may have more, or
+//!   the ordered capacity.
 
 use crate::error::{Error, Result};
 use crate::scene::Scene;
-use crate::setup::{Place, migrations};
+use crate::setup::{VolumeRole, migrations};
 use controller::{Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
 use layout::Geometry;
 use platform::Env;
@@ -20,32 +22,32 @@ use std::cell::Cell;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet};
 
-/// Where a volume is among the layouts that were drawn for it.
+/// A volume's position in its sequence of layouts.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
-    /// How many migrations have come to their end.
+pub struct ReshapeState {
+    /// The number of finished reshapes.
     done: Cell<usize>,
-    /// Whether the next one may have begun, or is to.
+    /// Whether the next reshape may be active or queued.
     may_move: Cell<bool>,
-    /// Whether it is the one that the order names.
+    /// Whether the order names this volume.
     leads: Cell<bool>,
-    /// Whether it stays where it is by that, and may become longer.
+    /// Whether it keeps its layout, and may expand.
     grows: Cell<bool>,
-    /// How much of it hosts could use when that was ordered.
+    /// The usable capacity at the time of that order.
     had: Cell<u64>,
-    /// How much of it hosts could use when that was known last, and it was on no way; 0 before.
+    /// The last known usable capacity without an active reshape; 0 before.
     capacity: Cell<u64>,
-    /// Whether it is thought to have a journal for no other reason than that it may be on its way.
+    /// Whether it is assumed to have a journal only because of a possible reshape.
     supposes_journal: Cell<bool>,
-    /// Whether it is being ordered.
+    /// Whether an order is pending.
     is_ordering: Cell<bool>,
-    /// How often an order was given or answered: what the controller said before is not so any more.
+    /// The number of orders and replies: earlier reports are void.
     changes: Cell<u64>,
-    /// Whether one was given in this life.
+    /// Whether this life has an order.
     is_of_this_life: Cell<bool>,
 }
 
-impl Way {
+impl ReshapeState {
     /// See the field.
     pub fn changes(&self) -> u64 {
         self.changes.get()
@@ -56,8 +58,8 @@ impl Way {
         self.done.get()
     }
 
-    /// Knows what another one knows.
-    pub fn adopt(&self, other: &Way) {
+    /// Takes over the state of a copy.
+    pub fn adopt(&self, other: &ReshapeState) {
         self.done.set(other.done.get());
         self.may_move.set(other.may_move.get());
         self.leads.set(other.leads.get());
@@ -67,12 +69,12 @@ impl Way {
         self.supposes_journal.set(other.supposes_journal.get());
     }
 
-    /// An operator asks for a journal: whatever becomes of the way, there may be one.
+    /// An operator requests a journal: one may exist, independent of reshapes.
     pub fn asks_for_journal(&self) {
         self.supposes_journal.set(false);
     }
 
-    /// A process is about to start: nobody waits for an answer any more.
+    /// A process will start: no reply is pending.
     pub fn begins(&self) {
         self.order(false);
         self.is_of_this_life.set(false);
@@ -85,76 +87,77 @@ impl Way {
     }
 }
 
-/// Whether a volume that is on no way is by that layout, whatever its drives are.
+/// Whether a volume without a reshape has that layout, on any drives.
 fn is_of_kind(shown: &VolumeInfo, layout: &Geometry) -> bool {
     (shown.level.as_str(), shown.strip_bytes) == (layout.level().name(), layout.strip().bytes().0)
 }
 
-/// Whether a volume of an array of which none is on its way is by that layout.
+/// Whether a volume of an array without reshapes has that layout.
 fn is_by(shown: &VolumeInfo, layout: &Geometry) -> bool {
     is_of_kind(shown, layout) && shown.drives.len() == layout.drives().as_usize()
 }
 
-/// Whether what is said of a layout is that one.
+/// Whether a reported layout is that layout.
 fn is_it(said: &LayoutInfo, layout: &Geometry) -> bool {
     let said = (said.level.as_str(), said.drives, said.strip_bytes);
     said == (layout.level().name(), layout.drives().0, layout.strip().bytes().0)
 }
 
 impl Scene {
-    /// Whether the volume may be on its way to another layout, or is to be.
+    /// Whether a reshape of the volume may be active or queued.
     pub fn may_move(&self) -> bool {
         self.way.may_move.get()
     }
 
-    /// The layout that the volume has; on the way, the one that it comes from.
+    /// The volume's layout; during a reshape, the old one.
     pub fn layout(&self) -> Geometry {
         self.setup.layout(self.way.done.get()).unwrap_or(self.setup.geometry)
     }
 
-    /// The layout that it may be on its way to; one that becomes longer has the same one, and more of it.
+    /// The possible next layout; an expansion keeps the layout.
     fn next_layout(&self) -> Option<Geometry> {
         let next = self.way.done.get() + usize::from(!self.way.grows.get());
         self.setup.layout(next).filter(|_| self.may_move())
     }
 
-    /// All layouts that some of it may lie by.
+    /// All layouts that parts of the volume may have.
     pub fn layouts(&self) -> impl Iterator<Item = Geometry> + use<> {
         std::iter::once(self.layout()).chain(self.next_layout())
     }
 
-    /// How many drives it may lie on.
+    /// The number of drives that it may use.
     pub fn drive_count(&self) -> DriveCount {
         self.layouts().map(|layout| layout.drives()).max().unwrap_or(self.setup.geometry.drives())
     }
 
-    /// Whether the volume survives that these drives are lost.
+    /// Whether the volume survives the loss of these drives.
     pub fn survives(&self, lost: &DriveSet) -> bool {
         self.layouts().all(|layout| layout.survives_set(lost))
     }
 
-    /// Whether it survives that any drive is lost.
+    /// Whether it survives the loss of any drive.
     pub fn is_redundant(&self) -> bool {
         self.layouts().all(|layout| layout.level().is_redundant())
     }
 
-    /// Whether what is lost is computed from parity, anywhere.
+    /// Whether any part is reconstructed from parity.
     pub fn has_parity(&self) -> bool {
         self.layouts().any(|layout| layout.parity_strips() > 0)
     }
 
-    /// Whether redundancy tells which drive is wrong where it does not agree.
+    /// Whether inconsistent redundancy identifies the wrong drive.
     pub fn tells_who_is_wrong(&self) -> bool {
         self.layouts().all(|layout| layout.parity_strips() > 1 || layout.copies() > 2)
     }
 
-    /// Whether the next migration is about all volumes of the array.
+    /// Whether the next reshape affects all volumes of the array.
     fn next_moves_all(&self) -> bool {
         let way = self.setup.migrations.as_ref().and_then(|all| all.ways.get(self.way.done.get()));
-        way.is_some_and(migrations::WaySetup::moves_all)
+        way.is_some_and(migrations::ReshapeSetup::moves_all)
     }
 
-    /// It is about to be asked for that the first volume of an array goes to its next layout: from now on it may be on its way, and those that move along.
+    /// An order for the array's first volume will follow: it and its followers may reshape from now
+    /// on.
     pub(super) fn begin_ways(&self, is_led_by_neighbour: bool, names: Vec<String>, drives: Vec<SimDrive>) {
         let moves_all = self.next_moves_all();
         self.array.grow(names, drives);
@@ -171,7 +174,7 @@ impl Scene {
         self.array.note_losses();
     }
 
-    /// It is about to be asked for that it becomes longer where it is. `has`: how much of it hosts can use.
+    /// An expansion in place will be ordered. `has`: the usable capacity.
     pub(crate) fn begin_to_grow(&self, has: u64) {
         for volume in self.array.volumes() {
             volume.way.order(true);
@@ -189,37 +192,38 @@ impl Scene {
         self.covered.set(false);
         self.synced.set(false);
         if self.has_parity() {
-            // One that has no parity yet may be given a journal with it.
+            // A volume without parity may get parity and a journal.
             let had = self.had_journal.replace(true);
             self.way.supposes_journal.set(!had && self.layout().parity_strips() > 0);
             self.on_log.may_have_moved(&self.machine.log);
         }
     }
 
-    /// Whoever ordered it was answered.
+    /// The reply to the order arrived.
     pub(crate) fn end_order(&self) {
         self.array.volumes().iter().for_each(|volume| volume.way.order(false));
     }
 
-    /// It is about to be created beside a volume that may be on its way, or have come: it is by the layout that this one has then.
+    /// It will be created beside a volume with a possible reshape: it gets that volume's layout of
+    /// that time.
     pub(crate) fn comes_beside(&self) {
         self.way.capacity.set(0);
         self.way.supposes_journal.set(false);
-        let first = self.array.volumes().into_iter().find(|volume| volume.setup.place == Place::First);
-        let Some(first) = first.filter(|_| self.setup.place == Place::SameDrives) else { return };
+        let first = self.array.volumes().into_iter().find(|volume| volume.setup.place == VolumeRole::First);
+        let Some(first) = first.filter(|_| self.setup.place == VolumeRole::SameDrives) else { return };
         self.way.done.set(first.way.done.get());
         self.way.grows.set(false);
         self.way.may_move.set(first.may_move() && !first.way.grows.get() && first.next_moves_all());
     }
 
-    /// What the controller says of its way.
+    /// Checks the reported reshape.
     fn judge_way(&self, said: &ReshapeInfo) -> Result<()> {
         let Some(next) = self.next_layout() else {
-            return Error::wrong_state("the volume is on its way to another layout, and nobody asked for it");
+            return Error::wrong_state("the volume reshapes without an order");
         };
         let (from, to) = (said.from.capacity_bytes, said.to.capacity_bytes);
         let is_its = is_it(&said.from, &self.layout()) && is_it(&said.to, &next);
-        // One that follows another one keeps its size, and one that stays where it is does not become smaller.
+        // A follower keeps its size, and an expansion does not shrink the volume.
         let is_as_long = match (self.way.leads.get(), self.way.grows.get()) {
             (false, _) => to == from,
             (true, true) => to >= from,
@@ -227,25 +231,28 @@ impl Scene {
         };
         if !is_its || !is_as_long {
             return Error::wrong_state(format!(
-                "the volume is on its way from {:?} to {:?}, which nobody asked for",
+                "the volume reshapes from {:?} to {:?}, which was not ordered",
                 said.from, said.to
             ));
         }
         if said.waits && (self.way.leads.get() || said.moved_bytes > 0) {
-            return Error::wrong_state(format!("a volume waits that leads, or has begun: {said:?}"));
+            return Error::wrong_state(format!(
+                "the named volume is queued, or a queued volume has begun: {said:?}"
+            ));
         }
         Ok(())
     }
 
-    /// It serves and is on no way: by the layout that is known, and as large as it was; but for the one that was named, if it has just come, or stays. `all_rest`: so are the others of
-    /// its array; drives that it has left are shown with it as long as another one needs them.
+    /// Checks a served volume without a reshape: it has the known layout and capacity, except for
+    /// the named volume. `all_rest`: no volume of the array reshapes; drives that it has left stay
+    /// listed while another volume needs them.
     fn judge_rest(&self, shown: &VolumeInfo, was_named: bool, all_rest: bool) -> Result<()> {
         let layout = self.layout();
         let has_more = !all_rest && shown.drives.len() > layout.drives().as_usize();
         let is_it = is_by(shown, &layout) || has_more && is_of_kind(shown, &layout);
         if !is_it {
             return Error::wrong_state(format!(
-                "the volume is {} over {} drives, strip {}, and is to be {} over {}, strip {}",
+                "the volume is {} over {} drives, strip {}, expected {} over {}, strip {}",
                 shown.level,
                 shown.drives.len(),
                 shown.strip_bytes,
@@ -257,20 +264,20 @@ impl Scene {
         let (has, had) = (shown.capacity_bytes, self.way.capacity.replace(shown.capacity_bytes));
         if had != 0 && has != had && !was_named {
             return Error::wrong_state(format!(
-                "hosts can use {has} bytes of the volume, and {had} before, and nobody asked for that"
+                "the volume has {has} usable bytes, {had} before, without an order"
             ));
         }
         Ok(())
     }
 
-    /// Nobody asked for a journal, and the way for which it was thought to have one is over.
+    /// No journal was requested, and the reshape that might have brought one is over.
     fn has_no_journal_any_more(&self) {
         if self.way.supposes_journal.replace(false) {
             self.had_journal.set(false);
         }
     }
 
-    /// It has come to the layout that it was on its way to.
+    /// The reshape is complete.
     fn has_come(&self, shown: &VolumeInfo) {
         let Some(next) = self.next_layout() else { return };
         if self.way.grows.get() {
@@ -279,7 +286,8 @@ impl Scene {
         let is_down = migrations::is_down(&self.layout(), &next);
         self.way.done.set(self.way.done.get() + 1);
         self.way.may_move.set(false);
-        // How long the one is that was named shows when it serves, which may be in another life. One that follows keeps its size.
+        // The named volume's capacity is known when it is served, possibly in another life. A
+        // follower keeps its size.
         if self.way.leads.get() {
             self.way.capacity.set(0);
         }
@@ -289,11 +297,12 @@ impl Scene {
             tally.moved += 1;
             tally.moved_down += u64::from(is_down);
         });
-        self.tell(|| format!("the volume has come to {} over {} drives", next.level(), next.drives().0));
+        self.tell(|| format!("the volume is now {} over {} drives", next.level(), next.drives().0));
     }
 
-    /// Whether a start may go on with it yet, since labels that are not read now may tell of it: it lost drives while it began, or one is missing
-    /// that was in use until then. One that was out before takes part in no beginning.
+    /// Whether a later start may continue the reshape, because labels are unread: it lost drives at
+    /// the begin, or a drive is missing that was in use. A drive that was offline before the begin
+    /// does not matter.
     fn is_held_up(&self, shown: &VolumeInfo) -> bool {
         let out = self.array.out.get();
         let mut drives = shown.drives.iter().enumerate();
@@ -303,7 +312,7 @@ impl Scene {
         !shown.state.serves() && (self.way.is_of_this_life.get() || is_missing)
     }
 
-    /// It is on its way no more, and where it was.
+    /// The reshape is over, and the layout unchanged.
     fn stays(&self, shown: &VolumeInfo) {
         if !self.way.may_move.replace(false) {
             return;
@@ -311,22 +320,22 @@ impl Scene {
         self.has_no_journal_any_more();
         let is_longer = self.way.grows.replace(false) && shown.capacity_bytes > self.way.had.get();
         if is_longer {
-            // It may not serve yet, and the next look, at which it does, has no order to explain the length by.
+            // It may be offline; the next check has no order that explains the capacity.
             self.way.capacity.set(shown.capacity_bytes);
             self.synced.set(false);
             self.count(|tally| tally.grown += 1);
         }
         self.tell(|| match is_longer {
-            true => format!("the volume has {} now", ByteCount(shown.capacity_bytes)),
-            false => "the volume stays as it is".to_owned(),
+            true => format!("the volume's capacity is now {}", ByteCount(shown.capacity_bytes)),
+            false => "the volume is unchanged".to_owned(),
         });
     }
 }
 
-/// The controller said how a volume is. `orders`: what there was of [`Way::changes`] when it was asked.
+/// Checks a volume's report. `orders`: the value of [`ReshapeState::changes`] at the query.
 ///
 /// # Errors
-/// When it is not by a layout that was asked for, or what is said of all volumes of its array cannot be.
+/// When it has a layout that was not ordered, or the reports about its array contradict each other.
 pub(crate) async fn look(
     scene: &Scene,
     env: &Env,
@@ -342,21 +351,21 @@ pub(crate) async fn look(
         return note(&volumes, std::slice::from_ref(shown));
     }
     let Ok(Reply::Volumes { volumes: all }) = control.command(env, Command::VolumeList {}).await else {
-        return Error::wrong_state("the volumes cannot be listed");
+        return Error::wrong_state("cannot list the volumes");
     };
     let of_array: Vec<VolumeInfo> = all.into_iter().filter(|other| other.array == shown.array).collect();
     if is_old() { Ok(()) } else { note(&volumes, &of_array) }
 }
 
-/// What the controller says at one time of the volumes of an array.
+/// Checks simultaneous reports about the volumes of an array.
 fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
     let of = |volume: &Rc<Scene>| shown.iter().find(|shown| shown.name == volume.setup.name());
     let there: Vec<(&Rc<Scene>, &VolumeInfo)> =
         volumes.iter().filter_map(|volume| Some((volume, of(volume)?))).collect();
     let Some(&(first, of_first)) = there.iter().find(|(volume, _)| !volume.setup.is_neighbour()) else {
-        return Ok(()); // It is nowhere.
+        return Ok(()); // It is not listed.
     };
-    // Those that were named, and may have just come, or stay.
+    // The named volumes, which may have finished just now, or be unchanged.
     let named: Vec<bool> =
         there.iter().map(|(volume, _)| volume.may_move() && volume.way.leads.get()).collect();
     let all_rest = there.iter().all(|(_, shown)| shown.reshape.is_none());
@@ -365,11 +374,11 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
     } else {
         note_at_rest(first, of_first)?;
         let others = volumes.iter().filter(|volume| volume.setup.is_neighbour() && !first.may_move());
-        // One that is not there is created by the layout that the first one has then. Its creation
-        // may be under way, ordered before the first one came.
+        // A missing neighbour will be created with the first volume's layout. Its creation may be
+        // in progress since before the end of that reshape.
         others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
             (true, Some(shown)) => volume.has_come(shown),
-            // It may become longer at the next start.
+            // It may expand at the next start.
             (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
             (false, Some(shown)) => volume.stays(shown),
             (_, None) => {
@@ -386,14 +395,14 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
         }
     }
     if volumes.iter().all(|volume| !volume.may_move()) {
-        // Drives that were removed are nobody's.
+        // Removed drives belong to no volume.
         first.array.shrink(first.layout().drives());
     }
     first.array.note_losses();
     Ok(())
 }
 
-/// One is on its way, or is to be.
+/// A reshape is active or queued.
 fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
     let mut moving = 0;
     for (volume, shown) in there {
@@ -404,7 +413,8 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
     }
     let leader = there.iter().find(|(volume, _)| volume.way.leads.get());
     let is_led = leader.is_some_and(|(_, shown)| shown.reshape.is_some());
-    // Of one that is not served nobody knows what the next start finds, and goes on with: it may lack drives that have it.
+    // The next start of an offline volume may find another state: drives that record it may be
+    // missing.
     let have_come = there
         .iter()
         .filter(|(volume, shown)| shown.reshape.is_none() && volume.may_move() && shown.state.serves());
@@ -413,7 +423,7 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
             there.iter().map(|(volume, shown)| format!("{}: {:?}", volume.setup.name(), shown.reshape));
         let said: Vec<String> = said.collect();
         return Error::wrong_state(format!(
-            "volumes of one array do not move one after the other: {}",
+            "volumes of one array do not reshape one after the other: {}",
             said.join("; ")
         ));
     }
@@ -421,16 +431,16 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
     Ok(())
 }
 
-/// None of an array's volumes is on its way: by which layout the first one is.
+/// No reshape is active: finds the first volume's layout.
 fn note_at_rest(first: &Scene, shown: &VolumeInfo) -> Result<()> {
     match first.next_layout() {
-        // One that stays where it is has the same layout before and after.
+        // An expansion keeps the layout.
         _ if is_by(shown, &first.layout()) && first.is_held_up(shown) => {}
         Some(next) if is_by(shown, &next) => first.has_come(shown),
         _ if is_by(shown, &first.layout()) => first.stays(shown),
         _ => {
             return Error::wrong_state(format!(
-                "the volume is {} over {} drives, strip {}, which nobody asked for",
+                "the volume is {} over {} drives, strip {}, which was not ordered",
                 shown.level,
                 shown.drives.len(),
                 shown.strip_bytes

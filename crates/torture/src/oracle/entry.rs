@@ -1,44 +1,44 @@
-//! What an operation leaves with each sector that it touches, and where all of it is kept.
+//! The entries that operations leave at sectors, and their storage.
 
 use super::Tick;
 use crate::stamp::{self, Generation, Sector};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What an entry leaves.
+/// The value of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
     /// Zeroes.
     Zeroes,
     /// The stamp of its generation.
     Stamp,
-    /// These bytes, a whole sector: what was there, with a part of it rewritten.
+    /// A whole sector after a partial write.
     Patched(Rc<[u8]>),
-    /// Anything but the stamp of another sector or write.
+    /// Any value except the stamp of another sector or write.
     Anything,
-    /// Anything, also what somebody wrote to a volume that was here before.
+    /// Any value, also a write to an earlier volume on these drives.
     Leftovers,
 }
 
 impl Value {
-    /// Whether nobody knows what it is.
+    /// Whether the value is unknown.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Value::Anything | Value::Leftovers)
     }
 }
 
-/// How an operation on sectors was meant.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// What every sector held at the beginning.
+    /// The sector's first value.
     Beginning,
     /// A write.
     Write,
-    /// Zeroes were written.
+    /// A write of zeroes.
     WriteZeroes,
-    /// The content was given up.
+    /// A trim.
     Trim,
-    /// It was lost, and the operator knows.
+    /// A loss that the operator accepted.
     GivenUp,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum End {
     Acknowledged,
     Failed,
     CutOff,
-    /// A trim: it may or may not have done anything.
+    /// A trim: with or without effect.
     Perhaps,
 }
 
@@ -58,9 +58,9 @@ pub(super) struct Entry {
     pub value: Value,
     pub finished: Option<(Tick, End)>,
     pub superseded: Option<Tick>,
-    /// Not even a power cut brings it back.
+    /// Not even a power cut restores it.
     pub gone: bool,
-    /// It is gone by the promise of a durable write alone: no flush has covered that.
+    /// It was removed by a durable write that no flush has covered.
     pub is_promised_away: bool,
     /// Mirrors, or data and parity, may disagree on it.
     pub unsettled: bool,
@@ -69,7 +69,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Of an operation that was issued just now.
+    /// The entry of an operation that is being issued.
     pub fn new(generation: Generation, kind: Kind, value: Value) -> Entry {
         let (gone, unsettled, of_whole_stripe, is_promised_away) = (false, false, false, false);
         let (finished, superseded) = (None, None);
@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// What was there before anything happened.
+    /// The first entry of a sector.
     pub fn first(beginning: &Value) -> Entry {
         let entry = Entry::new(Generation(0), Kind::Beginning, beginning.clone());
         Entry { finished: Some((0, End::Acknowledged)), ..entry }
@@ -96,7 +96,7 @@ impl Entry {
         self.finished.is_some_and(|(at, _)| at < issued)
     }
 
-    /// The bytes of the whole sector, if they are known.
+    /// The whole sector, if its bytes are known.
     pub fn content(&self, sector: Sector, size: usize) -> Option<Vec<u8>> {
         match &self.value {
             Value::Zeroes => Some(vec![0; size]),
@@ -120,20 +120,20 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// How many things it may hold, as it stands.
+    /// The number of possible values.
     pub fn candidates(&self) -> usize {
         self.entries.iter().filter(|entry| entry.superseded.is_none()).count()
     }
 }
 
-/// The entries of every sector that was ever touched. A flush, a crash and the like concern only those of which there
-/// is more than one entry, which are listed: they are few.
+/// The entries of every sector that was ever touched. Flushes, crashes and the like only concern
+/// sectors with more than one entry, which are listed: they are few.
 #[derive(Clone, Debug)]
 pub(super) struct Cells {
-    /// By sector: one more than the index of its cell; zero if it has none.
+    /// By sector: the index of its cell plus one; zero without a cell.
     places: Vec<u32>,
     cells: Vec<Cell>,
-    /// Indexes of cells that had more than one entry when somebody last looked.
+    /// Indexes of cells that had more than one entry at the last check.
     several: Vec<u32>,
 }
 
@@ -147,13 +147,13 @@ impl Cells {
         Some(&mut self.cells.get_mut((place as usize).checked_sub(1)?)?.entries)
     }
 
-    /// The cells of those of these sectors that were touched.
+    /// The cells of the touched sectors among these.
     pub fn of(&self, sectors: Range<u64>) -> impl Iterator<Item = &Cell> {
         let places = &self.places[sectors.start as usize..sectors.end as usize];
         places.iter().filter_map(|place| self.cells.get((*place as usize).checked_sub(1)?))
     }
 
-    /// Does something to the entries of those of these sectors that were touched.
+    /// Changes the entries of the touched sectors among these.
     pub fn each(&mut self, sectors: Range<u64>, mut change: impl FnMut(&mut Vec<Entry>)) {
         for sector in sectors {
             if let Some(entries) = self.get_mut(sector) {
@@ -162,7 +162,7 @@ impl Cells {
         }
     }
 
-    /// The entries of a sector; if it has none yet, `beginning` is its first.
+    /// The entries of a sector; `beginning` is the first entry of a new cell.
     pub fn touch(&mut self, sector: u64, beginning: &Value) -> &mut Vec<Entry> {
         let place = &mut self.places[sector as usize];
         if *place == 0 {
@@ -184,8 +184,8 @@ impl Cells {
         }
     }
 
-    /// Does something to the entries of every sector that has more than one; drops those from the list that are down
-    /// to one by that: all that may hold it agree on it.
+    /// Changes the entries of every sector with more than one, and removes sectors from the list
+    /// that have only one consistent entry left.
     pub fn each_of_several(&mut self, mut change: impl FnMut(&mut Vec<Entry>)) {
         let cells = &mut self.cells;
         self.several.retain(|index| {
@@ -199,7 +199,7 @@ impl Cells {
         });
     }
 
-    /// The cells that have more than one entry.
+    /// The cells with more than one entry.
     pub fn several(&self) -> impl Iterator<Item = &Cell> {
         self.several.iter().map(|index| &self.cells[*index as usize])
     }

@@ -1,8 +1,8 @@
-//! What a read found, held against what it may find.
+//! Checks of read results against the allowed values.
 
 use super::entry::{End, Entry, Kind, Value};
 use super::{Begun, Oracle, Seen, Tick, Violation};
-use crate::stamp::{self, Found, Sector};
+use crate::stamp::{self, Recognised, Sector};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 impl Oracle {
@@ -18,20 +18,20 @@ impl Oracle {
         self.reads.retain(|begun| *begun != read.0);
     }
 
-    /// A read brought `bytes` from `start` on.
+    /// Checks a read's `bytes` from `start`.
     ///
     /// # Errors
-    /// When some sector holds what it must not.
+    /// When a sector has a value that is not allowed.
     pub fn check(&mut self, read: Begun, start: ByteOffset, bytes: &[u8]) -> Result<(), Violation> {
         let result = self.look(read.0, start, bytes);
         self.abandon_read(read);
         result
     }
 
-    /// Ranges were said to read as zeros.
+    /// Checks ranges that were reported as zeros.
     ///
     /// # Errors
-    /// When some sector holds something else.
+    /// When a sector has another value.
     pub fn check_zeros(&mut self, asked: Begun, ranges: &[ByteRange]) -> Result<(), Violation> {
         let mut look = |range: &ByteRange| self.look(asked.0, range.start, &vec![0; range.len.as_usize()]);
         let result = ranges.iter().try_for_each(&mut look);
@@ -67,7 +67,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A read found what a sector held at the beginning, of which nobody knew what that was.
+    /// A read found the first value of a sector, which is unknown.
     fn look_at_unwritten(
         &mut self,
         sector: u64,
@@ -79,7 +79,7 @@ impl Oracle {
         match self.unwritten.get(&sector) {
             Some(seen) if seen.bytes[from..from + got.len()] == *got => Ok(()),
             Some(_) => {
-                let text = format!("sector {sector} changed, and nobody ever wrote it");
+                let text = format!("sector {sector} changed without a write");
                 Err(Violation { sector: Sector(sector), text })
             }
             None => {
@@ -100,24 +100,24 @@ fn matches(entry: &Entry, sector: Sector, got: &[u8], from: usize, model: &mut [
             stamp::fill(model, sector, entry.generation);
             model[from..from + got.len()] == *got
         }
-        // Noise is nobody's: a stamp that is not among the candidates is somebody's.
+        // Unknown bytes are allowed; a stamp outside the candidates belongs to another write.
         Value::Leftovers => true,
         Value::Anything if entry.kind == Kind::GivenUp => true,
-        Value::Anything => !matches!(whole_cells(got, from), Found::Stamp(..) | Found::Mixture(_)),
+        Value::Anything => !matches!(whole_cells(got, from), Recognised::Stamp(..) | Recognised::Mixture(_)),
     }
 }
 
-/// What the whole cells among some bytes of a sector say.
-fn whole_cells(got: &[u8], from: usize) -> Found {
+/// The whole cells among some bytes of a sector.
+fn whole_cells(got: &[u8], from: usize) -> Recognised {
     let skip = from.next_multiple_of(stamp::CELL) - from;
     if got.len() < skip + stamp::CELL {
-        return Found::Unknown;
+        return Recognised::Unknown;
     }
     let len = (got.len() - skip) / stamp::CELL * stamp::CELL;
     stamp::recognise(&got[skip..skip + len], (from + skip) / stamp::CELL)
 }
 
-/// Judges what a read found of a sector. Whether it can only be what the sector held at the beginning, whatever that was.
+/// Checks the bytes of a sector. Returns whether they can only be its first value.
 fn look_at(
     entries: &mut [Entry],
     sector: Sector,
@@ -154,28 +154,28 @@ fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: u
     use std::fmt::Write;
     let found = whole_cells(got, from);
     let judgement = match &found {
-        Found::Stamp(other, _) if *other != sector => "foreign data",
-        Found::Stamp(_, generation) if entries.iter().all(|entry| entry.generation < *generation) => {
+        Recognised::Stamp(other, _) if *other != sector => "foreign data",
+        Recognised::Stamp(_, generation) if entries.iter().all(|entry| entry.generation < *generation) => {
             "data of a write that never was"
         }
-        Found::Stamp(..) | Found::Zeroes => "old data",
-        Found::Mixture(_) => "a torn sector",
-        Found::Unknown => "garbage",
+        Recognised::Stamp(..) | Recognised::Zeroes => "old data",
+        Recognised::Mixture(_) => "a torn sector",
+        Recognised::Unknown => "garbage",
     };
     let mut text = format!("sector {} holds {judgement} ({found}); it may hold:", sector.0);
     for entry in entries {
         let allowed = entry.superseded.is_none_or(|at| at > begun);
         let what = match (&entry.value, entry.kind) {
-            (_, Kind::Beginning) => "what it held at the beginning".to_owned(),
+            (_, Kind::Beginning) => "its first value".to_owned(),
             (Value::Zeroes, _) => format!("zeroes of operation {}", entry.generation.0),
             (Value::Stamp, _) => format!("write {}", entry.generation.0),
-            (Value::Patched(_), _) => format!("what write {} made of it", entry.generation.0),
+            (Value::Patched(_), _) => format!("the sector after partial write {}", entry.generation.0),
             (Value::Anything | Value::Leftovers, _) => {
-                format!("anything since operation {}", entry.generation.0)
+                format!("any value since operation {}", entry.generation.0)
             }
         };
         let end = match entry.finished {
-            None => "under way",
+            None => "outstanding",
             Some((_, End::Acknowledged)) => "acknowledged",
             Some((_, End::Failed)) => "failed",
             Some((_, End::CutOff)) => "cut off by a crash",

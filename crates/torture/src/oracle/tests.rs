@@ -1,4 +1,4 @@
-//! The oracle is as strict as the promises and no stricter.
+//! The oracle is exactly as strict as the guarantees.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn bytes_of(sector: u64, generation: Generation) -> Vec<u8> {
     bytes
 }
 
-/// Whether a read of sector 5 that begins now may find what `generation` wrote (0: zeroes).
+/// Whether a read of sector 5 that begins now may find the write `generation` (0: zeroes).
 fn may_find(oracle: &mut Oracle, generation: u64) -> bool {
     let bytes = match generation {
         0 => vec![0; SECTOR as usize],
@@ -27,7 +27,7 @@ fn may_find(oracle: &mut Oracle, generation: u64) -> bool {
 fn findable(oracle: &mut Oracle, generations: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     generations
         .filter(|generation| {
-            // A read may settle the matter: ask a copy.
+            // A read may decide between candidates: use a copy.
             may_find(&mut oracle.clone(), *generation)
         })
         .collect()
@@ -56,7 +56,7 @@ fn what_is_said_to_be_zeros_may_be_zeros() {
         oracle.check_zeros(asked, ranges).map_err(|violation| violation.sector)
     };
     let write = oracle.write(Sector(5), 2);
-    assert_eq!(check(&mut oracle.clone(), &[range(0, 64)]), Ok(()), "it is under way");
+    assert_eq!(check(&mut oracle.clone(), &[range(0, 64)]), Ok(()), "it is outstanding");
     oracle.acknowledge(&write, false);
     assert_eq!(check(&mut oracle, &[range(0, 5), range(7, 57)]), Ok(()));
     assert_eq!(check(&mut oracle, &[range(0, 5), range(6, 2)]), Err(Sector(6)));
@@ -99,7 +99,7 @@ fn a_power_cut_leaves_what_is_durable_or_anything_later() {
     oracle.settle();
     assert!(may_find(&mut oracle, 2));
     assert_eq!(findable(&mut oracle, 0..=4), [2]);
-    // It has not been flushed: the next power cut may take it back.
+    // It is not flushed: the next power cut may undo it.
     oracle.power_cut();
     assert_eq!(findable(&mut oracle, 0..=4), [1, 2, 3]);
 }
@@ -180,7 +180,7 @@ fn parts_of_sectors_are_known_to_the_byte() {
     let range = ByteRange::new(ByteOffset(5 * SECTOR + 100), ByteCount(600));
     let (patch, payload) = oracle.write_bytes(range).unwrap();
     assert!(!oracle.may_write(Sector(6), 1));
-    assert!(oracle.write_bytes(range).is_none(), "somebody writes there");
+    assert!(oracle.write_bytes(range).is_none(), "a write is outstanding there");
     oracle.acknowledge(&patch, false);
     let mut expected = [bytes_of(5, Generation(1)), bytes_of(6, Generation(1))].concat();
     expected[100..700].copy_from_slice(&payload);
@@ -191,8 +191,8 @@ fn parts_of_sectors_are_known_to_the_byte() {
     assert!(oracle.check(read, ByteOffset(5 * SECTOR), &expected).is_err());
 }
 
-/// A mirror of three whose drives had been replaced was read in turn where nobody had written, and every drive said
-/// something else: nobody minded.
+/// Regression: a mirror of three with replaced drives was read in turn at an unwritten place, with
+/// different values. The oracle did not notice.
 #[test]
 fn what_nobody_wrote_stays_the_same_once_redundancy_agrees() {
     let mut oracle = Oracle::new(
@@ -206,13 +206,13 @@ fn what_nobody_wrote_stays_the_same_once_redundancy_agrees() {
         let read = oracle.begin_read();
         oracle.check(read, ByteOffset(5 * SECTOR), &[byte; SECTOR as usize]).is_ok()
     };
-    assert!(finds(&mut oracle, 1) && finds(&mut oracle, 2), "one drive speaks, then another");
+    assert!(finds(&mut oracle, 1) && finds(&mut oracle, 2), "reads alternate between drives");
     oracle.settle();
     assert!(finds(&mut oracle, 3) && finds(&mut oracle, 3) && !finds(&mut oracle, 4));
     oracle.kill();
     assert!(!finds(&mut oracle, 4));
     oracle.power_cut();
-    assert!(finds(&mut oracle, 4) && finds(&mut oracle, 5), "what made it agree was not flushed");
+    assert!(finds(&mut oracle, 4) && finds(&mut oracle, 5), "the resync was not flushed");
     oracle.settle();
     assert!(finds(&mut oracle, 6));
     let flush = oracle.begin_flush();

@@ -1,12 +1,21 @@
 //! When a request may fail.
+//!
+//! A request may fail only while more drives are lost than the level survives. Until parity is
+//! consistent after a crash (`write-hole: resync`), any drive fault exceeds that on levels with
+//! parity. A dirty, degraded volume with parity must not start by itself; the harness's operator
+//! accepts its stale parity. Then sectors of the missing drive beside an interrupted write may have
+//! any value, and no others: neither after a further drive failure, nor in reads without drives.
+//! Requests must not fail because of that drive any more, nor because of a drive that an operator
+//! removed without accepting a loss.
 
 use super::Scene;
 use units::DriveSet;
 
 impl Scene {
-    /// Whether a request may fail now: more is lost than the level survives, or the system refuses operations for now. Where parity may not agree with
-    /// data after a crash, any fault is more, but for drives of which an operator forced what parity says. The operator's word is about what such
-    /// a drive had missed, and not about blocks of it that were current, and cannot be read since.
+    /// Whether a request may fail now: more drives are lost than the level survives, or the system
+    /// refuses operations. While parity may be inconsistent after a crash, any fault suffices,
+    /// except for drives with accepted stale parity. That consent covers data that such a drive had
+    /// missed, but not current blocks that became unreadable later.
     pub fn may_fail(&self) -> bool {
         self.is_too_much_lost() || self.array.faults.borrow().is_busy()
     }

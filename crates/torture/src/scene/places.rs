@@ -1,4 +1,4 @@
-//! Where a volume's sectors lie: by all layouts that it may have.
+//! The position of a volume's sectors, by all of its possible layouts.
 
 use super::Scene;
 use layout::{CopyIndex, DataIndex, Geometry};
@@ -6,25 +6,26 @@ use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, DriveSet, StripeIndex};
 
 impl Scene {
-    /// The stripe that a sector is in by a layout, the strip of data, and where in that.
+    /// The stripe and data strip of a sector in a layout, and its offset in the strip.
     fn strip_of(&self, layout: &Geometry, sector: u64) -> (StripeIndex, DataIndex, ByteCount) {
         let (stripe, within) = layout.stripe_of(ByteOffset(sector * self.setup.sector().bytes().0));
         let (index, at) = layout.strip_of(within);
         (stripe, index, at)
     }
 
-    /// All drives of a volume have what is theirs, as the controller says, and its distributed spare has nothing: it is room for what is lost next.
+    /// The controller reported that all drives have their own strips: the distributed spare is free
+    /// again.
     pub(crate) fn spare_is_free(&self) {
         self.in_spare.set(self.array.unreliable());
     }
 
-    /// Whether the distributed spare may have something.
+    /// Whether the distributed spare may be in use.
     pub(crate) fn is_spare_used(&self) -> bool {
         !self.in_spare.get().is_empty()
     }
 
-    /// Whether a strip may be on one of these drives. What a drive had that was out may be in the distributed spare, also when the drive is back, until that is
-    /// said to be free.
+    /// Whether a strip may be on one of these drives. A failed drive's strips may be in the
+    /// distributed spare, also after its return, until the spare is reported free.
     fn is_strip_on(
         &self,
         layout: &Geometry,
@@ -45,7 +46,7 @@ impl Scene {
         })
     }
 
-    /// Sectors in the same columns as one, its own stripe's, that may be on one of these drives.
+    /// Sectors in the same columns of the same stripe that may be on one of these drives.
     pub(super) fn beside_on(&self, sector: u64, drives: &DriveSet) -> BTreeSet<u64> {
         let mut beside = BTreeSet::new();
         for layout in self.layouts() {
@@ -53,7 +54,7 @@ impl Scene {
             for index in (0..layout.data_strips()).map(DataIndex) {
                 if self.is_strip_on(&layout, (stripe, index), drives) {
                     let offset = layout.volume_offset(stripe, index, at);
-                    // A stripe of the next layout may reach beyond the volume's last byte.
+                    // A stripe of the next layout may reach beyond the volume's end.
                     if offset.0 < self.setup.geometry.capacity().0 {
                         beside.insert(offset.0 / self.setup.sector().bytes().0);
                     }
@@ -63,7 +64,7 @@ impl Scene {
         beside
     }
 
-    /// Where a sector lies, for people; on the way to another layout by both.
+    /// A sector's position for people; during a reshape in both layouts.
     pub fn place_of(&self, sector: u64) -> String {
         let place = |layout: Geometry| {
             let (stripe, index, at) = self.strip_of(&layout, sector);

@@ -1,4 +1,4 @@
-//! What is excused is what was lost, and what redundancy cannot tell beside it; nothing else.
+//! Excused are exactly the lost sectors, and those that redundancy cannot reconstruct.
 
 use super::*;
 use crate::options::{Log, Migrations, Neighbour, Options};
@@ -20,8 +20,9 @@ fn with_journal(level: Level) -> Rc<Scene> {
     Scene::new(setup, sim.handle(), Rc::new(Story::new(false)))
 }
 
-/// A volume with a journal, of which a whole stripe was written and flushed, and then the first sector again, which the power cut catches
-/// in the drives' caches. `lost`: whether the drive with that sector is one that nothing can be relied on of by then.
+/// A volume with a journal: a full-stripe write and a flush, then a write of the first sector,
+/// which a power cut catches in the drives' caches. `lost`: whether the drive with that sector is
+/// unreliable by then.
 fn after_a_power_cut(lost: bool) -> Rc<Scene> {
     let scene = with_journal(Level::Raid6);
     let sectors = scene.setup.geometry.stripe_bytes().0 / scene.setup.sector().bytes().0;
@@ -36,17 +37,17 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
     if lost {
         scene.array.out.set(DriveSet::EMPTY.with(drive_of(&scene, 0)));
     }
-    scene.crash(Fate::PowerCut);
+    scene.crash(LifeEnd::PowerCut);
     scene
 }
 
-/// The drive that a sector is on.
+/// The drive of a sector.
 fn drive_of(scene: &Scene, sector: u64) -> DriveIndex {
     let mut drives = scene.layout().drives().indexes();
     drives.find(|drive| scene.is_on(sector, &DriveSet::EMPTY.with(*drive))).expect("it is somewhere")
 }
 
-/// Whether a sector may hold what nobody ever wrote.
+/// Whether a sector may hold data that was never written.
 fn may_hold_garbage(scene: &Scene, sector: u64) -> bool {
     let size = scene.setup.sector().bytes();
     let mut oracle = scene.oracle.borrow().clone();
@@ -54,19 +55,19 @@ fn may_hold_garbage(scene: &Scene, sector: u64) -> bool {
     oracle.check(read, ByteOffset(sector * size.0), &vec![0xa5; size.0 as usize]).is_ok()
 }
 
-/// Seed 715: the sector that was being written was given up before the operator came, since a whole stripe had been written there.
+/// Seed 715: an interrupted sector was excused too early, because a full-stripe write preceded it.
 #[test]
 fn what_is_lost_with_its_drive_leaves_what_is_beside_it_uncertain() {
     for lost in [false, true] {
         let scene = after_a_power_cut(lost);
         let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
         assert_eq!(may_hold_garbage(&scene, 0), lost);
-        assert!(!may_hold_garbage(&scene, beside), "nobody wrote it, and it is on a drive that is there");
+        assert!(!may_hold_garbage(&scene, beside), "it was not written, and its drive is present");
         let untold = scene.untold(&DriveSet::EMPTY.with(drive_of(&scene, beside)));
-        assert_eq!(untold.len(), 1, "of a drive that is out: lost {lost}");
+        assert_eq!(untold.len(), 1, "sectors of the missing drive: lost {lost}");
         scene.force(&untold);
         assert!(may_hold_garbage(&scene, beside));
-        assert!(!may_hold_garbage(&scene, beside + 1), "no write was cut off beside it");
+        assert!(!may_hold_garbage(&scene, beside + 1), "no write was interrupted in its columns");
     }
 }
 
@@ -82,7 +83,8 @@ fn what_is_lost_says_nothing_of_its_stripe_when_redundancy_agrees() {
     assert!(!may_hold_garbage(&scene, beside));
 }
 
-/// Seed 20761, written back: between two power cuts a drive changed something, and nobody served the volume, whose log had been lost.
+/// Seed 20761, write-back: a drive was corrupted silently between two power cuts, while the volume
+/// was offline without its log.
 #[test]
 fn what_a_drive_changed_stays_excused_when_a_lost_log_takes_back_what_was_known() {
     let options =
@@ -97,15 +99,15 @@ fn what_a_drive_changed_stays_excused_when_a_lost_log_takes_back_what_was_known(
     oracle.acknowledge_flush(flush, false);
     drop(oracle);
     scene.on_log.fails();
-    scene.crash(Fate::PowerCut);
-    assert!(!may_hold_garbage(&scene, 0) && !may_hold_garbage(&scene, 1), "it was flushed");
+    scene.crash(LifeEnd::PowerCut);
+    assert!(!may_hold_garbage(&scene, 0) && !may_hold_garbage(&scene, 1), "flushed");
     scene.oracle.borrow_mut().excuse(Sector(0));
-    scene.crash(Fate::PowerCut);
-    assert!(may_hold_garbage(&scene, 0), "a drive changed it");
-    assert!(!may_hold_garbage(&scene, 1), "no drive changed that");
+    scene.crash(LifeEnd::PowerCut);
+    assert!(may_hold_garbage(&scene, 0), "corrupted by a drive");
+    assert!(!may_hold_garbage(&scene, 1), "not corrupted");
 }
 
-/// Seed 23916, written back: redundancy did not agree yet when a drive went out, and the cache had something that it wrote after that.
+/// Seed 23916, write-back: a drive failed during a resync, and the cache destaged data afterwards.
 #[test]
 fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain() {
     for is_flushed_before in [false, true] {
@@ -136,15 +138,15 @@ fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain(
         scene.array.out.set(out);
         scene.array.note_losses();
         flush();
-        scene.crash(Fate::Kill);
+        scene.crash(LifeEnd::Kill);
         let untold = scene.untold(&out).len();
         assert_eq!(untold, usize::from(!is_flushed_before), "flushed before: {is_flushed_before}");
     }
 }
 
-/// Seed 702784, written back: a drive of RAID 5EE had failed, and was brought back; what it had was in the distributed spare still, on a drive that was lost
-/// with a power cut, which caught a whole stripe. When the controller has said that the spare is free again, nothing of it is there: that was excused to the end of
-/// a run once.
+/// Seed 702784, write-back: a failed drive of RAID 5EE was brought back; its strips were still in
+/// the distributed spare, on a drive that was lost in a power cut during a full-stripe write. After
+/// the report that the spare is free, nothing is there: the harness excused it to the end of a run.
 #[test]
 fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
     for (was_out, is_free) in [(false, false), (true, false), (true, true)] {
@@ -162,22 +164,23 @@ fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
         let sectors = layout.stripe_bytes().0 / scene.setup.sector().bytes().0;
         let mut oracle = scene.oracle.borrow_mut();
         for _ in 0..2 {
-            // What the first one wrote is durable; the power cut catches the second one.
+            // The first write is durable; the power cut hits the second.
             let flush = oracle.begin_flush();
             oracle.acknowledge_flush(flush, false);
             let whole = oracle.write(Sector(0), sectors);
             oracle.acknowledge(&whole, false);
         }
         drop(oracle);
-        scene.crash(Fate::PowerCut);
+        scene.crash(LifeEnd::PowerCut);
         let spare = layout.stripe_map(units::StripeIndex(0)).spare_cell().expect("it has a spare").drive;
         scene.lose(&DriveSet::EMPTY.with(spare));
         assert_eq!(may_hold_garbage(&scene, 0), was_out && !is_free, "{was_out} {is_free}");
     }
 }
 
-/// Seed 837800121: an operator forced parity while two drives of a RAID 6 were being rebuilt, and a block of one of them could not be read that
-/// had been rebuilt before the crash. With the other drive's it is two strips, of one of which the operator knew nothing.
+/// Seed 837800121: an operator accepted stale parity while two drives of a RAID 6 were rebuilding,
+/// and a block of one of them became unreadable that was rebuilt before the crash. That makes two
+/// lost strips; the consent covers one.
 #[test]
 fn the_operators_word_is_not_about_blocks_that_cannot_be_read_since() {
     let options = Options {
@@ -191,19 +194,20 @@ fn the_operators_word_is_not_about_blocks_that_cannot_be_read_since() {
     let sim = simulation(&setup, 0);
     let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
     let rebuilt = DriveSet::EMPTY.with(DriveIndex(0)).with(DriveIndex(1));
-    scene.crash(Fate::PowerCut);
+    scene.crash(LifeEnd::PowerCut);
     scene.array.out.set(rebuilt);
     scene.synced.set(false);
-    assert!(scene.may_fail(), "nobody has given a word");
+    assert!(scene.may_fail(), "no consent");
     scene.forced.set(rebuilt);
-    assert!(!scene.may_fail(), "the word is about what they missed");
+    assert!(!scene.may_fail(), "the consent covers missed writes");
     scene.array.faults.borrow_mut().cannot_read(DriveIndex(1));
-    assert!(scene.may_fail(), "and not about what one of them had");
+    assert!(scene.may_fail(), "but not current blocks");
     scene.synced.set(true);
-    assert!(!scene.may_fail(), "redundancy agrees");
+    assert!(!scene.may_fail(), "redundancy is consistent");
 }
 
-/// Seed 2992205889: blocks that no write repaired came along when a drive that had been replaced took another slot.
+/// Seed 2992205889: blocks that no write repaired came along when a replaced drive took another
+/// slot.
 #[test]
 fn blocks_that_no_write_repairs_are_a_fault_of_the_drive_in_whichever_slot() {
     let options = Options { levels: vec![Level::Raid1], ..Options::default() };
@@ -223,8 +227,8 @@ fn blocks_that_no_write_repairs_are_a_fault_of_the_drive_in_whichever_slot() {
     }
 }
 
-/// Seed 2992206213: a drive was taken out at no cost once another one was rebuilt, and the process was killed before it said so. That
-/// other one died before the next start had told.
+/// Seed 2992206213: an order removed a drive without data loss after a rebuild, and a kill preceded
+/// the reply. The rebuilt drive died before the next start reported that.
 #[test]
 fn a_drive_that_was_ordered_out_may_be_out_until_the_order_is_answered() {
     let scene = with_journal(Level::Raid6);
@@ -232,22 +236,22 @@ fn a_drive_that_was_ordered_out_may_be_out_until_the_order_is_answered() {
     let faults = &scene.array.faults;
     scene.presence.set(Presence::There);
     scene.array.out.set(DriveSet::EMPTY.with(out));
-    assert!(crate::faults::may_lose(&scene, other), "one drive is out");
+    assert!(crate::faults::may_lose(&scene, other), "one drive is missing");
     let before = faults.borrow().clone();
     faults.borrow_mut().may_be_taken(ordered);
-    assert!(!crate::faults::may_lose(&scene, other), "and one may be");
+    assert!(!crate::faults::may_lose(&scene, other), "another one may be missing");
     faults.borrow_mut().was_refused(ordered, &before);
     faults.borrow_mut().answered(ordered);
     assert!(crate::faults::may_lose(&scene, other), "the order was refused");
     faults.borrow_mut().may_be_taken(ordered);
     faults.borrow_mut().crash(3);
-    assert!(!crate::faults::may_lose(&scene, other), "nobody was told what became of the order");
+    assert!(!crate::faults::may_lose(&scene, other), "the result of the order is unknown");
     faults.borrow_mut().known(4);
-    assert!(crate::faults::may_lose(&scene, other), "the next start has told");
+    assert!(crate::faults::may_lose(&scene, other), "the next start reported it");
 }
 
-/// Seed 3141592743: a drive was lost beside stripes that a crash had torn, and an operator had the one taken out, at no cost, that was being
-/// rebuilt in its place. What was lost before stayed lost.
+/// Seed 3141592743: a drive was lost beside stripes that a crash had torn, and an order removed its
+/// rebuilding replacement without data loss. Earlier losses stayed.
 #[test]
 fn that_a_drive_costs_nothing_does_not_give_back_what_its_slot_lost_before() {
     let options = Options {
@@ -261,10 +265,10 @@ fn that_a_drive_costs_nothing_does_not_give_back_what_its_slot_lost_before() {
     let sim = simulation(&setup, 0);
     let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
     let (lost, other) = (DriveIndex(1), DriveIndex(2));
-    scene.crash(Fate::PowerCut);
+    scene.crash(LifeEnd::PowerCut);
     scene.synced.set(false);
     scene.array.out.set(DriveSet::EMPTY.with(lost));
     assert!(scene.may_fail(), "a drive is lost beside torn stripes");
-    assert!(!scene.array.is_relied_on(lost), "nobody vouches for what is in its slot");
+    assert!(!scene.array.is_relied_on(lost), "the content of its slot is unreliable");
     assert!(scene.array.is_relied_on(other));
 }

@@ -1,20 +1,20 @@
-//! What a seed draws of a second volume, the neighbour of the first. The draws are its own: of the first one everything is what it
-//! is without a neighbour, but for how long drives are that the two share.
+//! The draws of a second volume, the neighbour, from a separate stream: they do not change the
+//! first volume, except for the length of shared drives.
 
-use super::{Place, Setup, TAIL, drive_count, level};
+use super::{Setup, TAIL, VolumeRole, drive_count, level};
 use crate::options::{Lie, Neighbour, Options};
 use controller::WriteHole;
 use layout::{Geometry, Level, Shape};
 use platform_sim::{DriveFaults, DriveOptions, Rng};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize};
 
-/// Where volumes of an array may begin.
+/// The alignment of volumes in an array.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// Of how many requests of the first volume the neighbour has one.
+/// The ratio of requests of the first volume and the neighbour.
 const LIGHTER: u64 = 6;
 
-/// Gives the first volume a neighbour, in some runs.
+/// Adds a neighbour to the first volume, in some runs.
 pub(super) fn draw(first: &mut Setup, options: &Options) {
     let mut rng = Rng::new(first.seed, "neighbour", "");
     let drawn = rng.chance(if options.write_back { 3 } else { 2 }, 6);
@@ -34,8 +34,8 @@ pub(super) fn draw(first: &mut Setup, options: &Options) {
     first.beside.push(draw_rest(neighbour, options, &mut rng));
 }
 
-/// On the drives of the first one, which are longer by that. Both survive something, or neither does: of a drive that is repaired
-/// with what it held, and of one that another takes the place of, only one can be.
+/// A neighbour on the first volume's drives, which become longer. Both are redundant, or none: a
+/// dead drive is either repaired with its content or replaced.
 fn on_same(first: &mut Setup, rng: &mut Rng) -> Setup {
     let count = first.geometry.drives();
     let mut levels: Vec<(Level, Option<u16>)> =
@@ -44,7 +44,7 @@ fn on_same(first: &mut Setup, rng: &mut Rng) -> Setup {
         let shape = Shape { copies: *copies, ..Shape::new(*level, count) };
         level.is_redundant() == first.level.is_redundant() && shape.check().is_ok()
     });
-    // The level of the first one is among them.
+    // Includes the first volume's level.
     let (level, copies) = match levels.len() as u64 {
         0 => (first.level, first.copies),
         count => levels[rng.below(count) as usize],
@@ -54,10 +54,10 @@ fn on_same(first: &mut Setup, rng: &mut Rng) -> Setup {
     let more = start - first.geometry.member_size().0 + geometry.member_size().0;
     first.drives.iter_mut().for_each(|drive| drive.size += ByteCount(more));
     let drives = first.drives.clone();
-    Setup { place: Place::SameDrives, start: ByteCount(start), drives, ..like(first, geometry, copies) }
+    Setup { place: VolumeRole::SameDrives, start: ByteCount(start), drives, ..like(first, geometry, copies) }
 }
 
-/// On drives of its own, which are like those of the first one.
+/// A neighbour on its own drives, similar to the first volume's.
 fn on_own(first: &Setup, rng: &mut Rng) -> Setup {
     let level = level(rng, &[]);
     let (count, copies) = (drive_count(rng, level), copies(level, rng));
@@ -70,14 +70,14 @@ fn on_own(first: &Setup, rng: &mut Rng) -> Setup {
         ..first.drives[0].clone()
     };
     let drives = vec![drive; count.as_usize()];
-    Setup { place: Place::OwnDrives, start: ByteCount::ZERO, drives, ..like(first, geometry, copies) }
+    Setup { place: VolumeRole::OwnDrives, start: ByteCount::ZERO, drives, ..like(first, geometry, copies) }
 }
 
 fn copies(level: Level, rng: &mut Rng) -> Option<u16> {
     (level == Level::Raid1e).then(|| rng.between(2, 3) as u16)
 }
 
-/// Small: it is read as a whole whenever it is looked at.
+/// Small: every check reads it completely.
 fn geometry(level: Level, count: DriveCount, copies: Option<u16>, rng: &mut Rng) -> Geometry {
     let strip = StripSize::new(ByteCount(4 << 10 << rng.below(4))).unwrap_or(StripSize::MIN);
     let shape = Shape { copies, ..Shape::new(level, count) };
@@ -90,7 +90,7 @@ fn geometry(level: Level, count: DriveCount, copies: Option<u16>, rng: &mut Rng)
     made(least.member_size_for(capacity).max(strip.bytes() * 3))
 }
 
-/// What it has in common with the first one.
+/// The properties shared with the first volume.
 fn like(first: &Setup, geometry: Geometry, copies: Option<u16>) -> Setup {
     Setup {
         seed: Rng::new(first.seed, "neighbour", "seed").next_u64(),

@@ -1,6 +1,7 @@
-//! What a seed draws of drives that become larger. The draws are its own: everything else is what it is without them, but for how long drives can be.
+//! The draws of drives that become larger, from a separate stream: other draws do not change,
+//! except for the maximum length of drives.
 
-use super::{Place, Setup, TAIL};
+use super::{Setup, TAIL, VolumeRole};
 use crate::options::{Larger, Lie, Options};
 use layout::Level;
 use platform_sim::Rng;
@@ -9,9 +10,11 @@ use units::ByteCount;
 /// Drives that become larger.
 #[derive(Clone, Debug)]
 pub struct LargerSetup {
-    /// By how much each of the array's drives is shorter at first than it can be. Others that take a place there are as long as they can be.
+    /// The initial shortfall of each of the array's drives from its maximum length. Replacements
+    /// have the maximum length.
     pub by: ByteCount,
-    /// By how much of that they become longer before: too little for what lies at their end to be moved. None if they become as long as they can be at once.
+    /// A first extension that is too small to move the metadata at the end. `None`: one extension
+    /// to the maximum length.
     pub a_little: Option<ByteCount>,
 }
 
@@ -23,7 +26,7 @@ impl LargerSetup {
     }
 }
 
-/// Has the drives of the first volume become larger, in some runs.
+/// Makes the first volume's drives larger, in some runs.
 pub(super) fn draw(first: &mut Setup, options: &Options) {
     let mut rng = Rng::new(first.seed, "larger drives", "");
     let drawn = rng.chance(1, 3) && first.migrations.is_some();
@@ -39,7 +42,7 @@ pub(super) fn draw(first: &mut Setup, options: &Options) {
     let by = TAIL + ByteCount(rng.below(3) * rng.below(512) * 4096);
     let a_little = rng.chance(1, 4).then(|| ByteCount(rng.between(1, TAIL.0 / 4096 - 1) * 4096));
     let larger = LargerSetup { by, a_little };
-    let on_same = first.beside.iter_mut().filter(|other| other.place == Place::SameDrives);
+    let on_same = first.beside.iter_mut().filter(|other| other.place == VolumeRole::SameDrives);
     for other in on_same {
         other.drives.iter_mut().for_each(|drive| drive.size += by);
         other.larger = Some(larger.clone());

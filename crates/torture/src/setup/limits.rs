@@ -1,10 +1,10 @@
-//! What a seed draws of the time that drives may take. The draws are its own: everything else is what it is without them.
+//! The draws of the drives' time limits, from a separate stream: other draws do not change.
 
 use platform::{LimitsByClass, TimeLimits};
 use platform_sim::Rng;
 use std::time::Duration;
 
-/// The usual ones, those that drives of other machines have by default, or any.
+/// The defaults of local drives, the defaults of remote drives, or random ones.
 pub(super) fn draw(seed: u64) -> LimitsByClass {
     let mut rng = Rng::new(seed, "time limits", "");
     let usual = LimitsByClass::default();

@@ -1,24 +1,24 @@
-//! What a seed draws of log devices. The draws are its own: everything else is what it is without them.
+//! The draws of log devices, from a separate stream: other draws do not change.
 
 use super::Setup;
 use crate::options::{Lie, Log, Options};
 use platform_sim::{DriveOptions, Latency, Rng, Unwritten};
 use units::{ByteCount, SectorSize};
 
-/// Drives that may be log devices.
+/// The number of possible log devices.
 const DRIVES: usize = 4;
 
 /// The log devices of a run.
 #[derive(Clone, Debug)]
 pub struct LogSetup {
-    /// Drives that may be log devices. None is large enough for anything else.
+    /// The possible log devices. They are too small for other uses.
     pub drives: Vec<DriveOptions>,
-    /// With how many of them the controller is started in its first life; none if an operator is to add the first ones.
+    /// The number of devices at the controller's first start; 0 if an operator adds them later.
     pub at_first: usize,
 }
 
 impl LogSetup {
-    /// Their names.
+    /// The devices' names.
     pub fn names(&self) -> Vec<String> {
         (0..self.drives.len()).map(|index| format!("l{index}")).collect()
     }
@@ -31,7 +31,7 @@ impl LogSetup {
     }
 }
 
-/// Gives a machine log devices, in some runs.
+/// Adds log devices to a machine, in some runs.
 pub(super) fn draw(first: &Setup, options: &Options) -> Option<LogSetup> {
     let mut rng = Rng::new(first.seed, "log devices", "");
     let drawn = rng.chance(1, 4) && first.has_parity();

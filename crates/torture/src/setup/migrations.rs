@@ -1,66 +1,69 @@
-//! What a seed draws of other layouts that the first volume goes to. The draws are its own: everything else is what it is without them.
+//! The draws of the first volume's reshapes, from a separate stream: other draws do not change.
 //!
-//! Where a neighbour lies on the same drives it moves along when drives are added or removed: only what it can come to is drawn then.
+//! A neighbour on the same drives follows when drives are added or removed: only layouts possible
+//! for it are drawn then.
 
-use super::{Place, Setup, TAIL};
+use super::{Setup, TAIL, VolumeRole};
 use crate::options::{Lie, Migrations, Options};
 use engine::Reshape;
 use layout::{Geometry, Level, Shape};
 use platform_sim::{DriveOptions, Rng, Unwritten};
 use units::{ByteCount, DriveCount, StripSize};
 
-/// Levels that a volume can go from, and to.
+/// Levels that a volume can be reshaped from, and to.
 const FROM: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6, Level::Raid10];
 const TO: [Level; 4] = [Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10];
 
-/// Levels that it can go from and to as well. They have draws of their own: seeds were kept that know nothing of them.
+/// Further such levels, with a separate stream: known seeds do not have them.
 const LATER: [Level; 3] = [Level::Raid50, Level::Raid60, Level::Raid5ee];
 
-/// How many drives one migration adds at most.
+/// The maximum number of drives that one reshape adds.
 const MOST_ADDED: u16 = 2;
 
-/// What is saved and moved at a time at most. The controller takes less of a volume that is as small as these.
+/// The maximum size of a reshape window. The controller uses less for such small volumes.
 const AT_A_TIME: ByteCount = ByteCount(4 << 20);
 
-/// Where the first volume of a run goes.
+/// The reshapes of the first volume.
 #[derive(Clone, Debug)]
 pub struct MigrationsSetup {
-    /// The layouts, one after the other.
-    pub ways: Vec<WaySetup>,
-    /// Whether the next one is ordered in the life in which the volume has come to one: the last ones are met so, which lead to less.
+    /// The layouts in sequence.
+    pub ways: Vec<ReshapeSetup>,
+    /// Whether the next reshape is ordered in the life in which the last one ended: only then the
+    /// last ones, which shrink, occur.
     pub at_once: bool,
 }
 
-/// One migration.
+/// One reshape.
 #[derive(Clone, Debug)]
-pub struct WaySetup {
-    /// The layout that the volume comes to.
+pub struct ReshapeSetup {
+    /// The new layout.
     pub geometry: Geometry,
-    /// How many drives are added for it.
+    /// The number of added drives.
     pub added: u16,
-    /// How many of the last ones are removed.
+    /// The number of removed drives, from the end.
     pub removed: u16,
-    /// Whether hosts can use all there is in the end, and not only as much as before.
+    /// Whether the capacity grows to all available space, or stays.
     pub is_full: bool,
-    /// Whether it is the neighbour on the same drives that is named, if there is one then, and the first volume that moves along.
+    /// Whether the order names the neighbour on the same drives, if there is one, and the first
+    /// volume follows.
     pub is_led_by_neighbour: bool,
 }
 
-impl WaySetup {
-    /// Whether drives come or go: then all volumes of the array move.
+impl ReshapeSetup {
+    /// Whether the number of drives changes: then all volumes of the array reshape.
     pub fn moves_all(&self) -> bool {
         self.added + self.removed > 0
     }
 }
 
 impl MigrationsSetup {
-    /// The names of the drives that a migration adds.
+    /// The names of the drives that a reshape adds.
     pub fn names_of(&self, way: usize) -> Vec<String> {
         let before: u16 = self.ways[..way].iter().map(|way| way.added).sum();
         (before..before + self.ways[way].added).map(|index| format!("m{index}")).collect()
     }
 
-    /// The names of all drives that are ever added.
+    /// The names of all added drives.
     pub fn names(&self) -> Vec<String> {
         (0..self.ways.len()).flat_map(|way| self.names_of(way)).collect()
     }
@@ -71,12 +74,12 @@ impl MigrationsSetup {
             let geometry = &way.geometry;
             format!("{} over {} drives, strip {}", geometry.level(), geometry.drives().0, geometry.strip())
         });
-        let how = if self.at_once { ", as soon as it has come to the one before" } else { "" };
-        format!("it may go to {}{how}", ways.collect::<Vec<_>>().join(", then to "))
+        let how = if self.at_once { ", each as soon as the last one has ended" } else { "" };
+        format!("reshapes: {}{how}", ways.collect::<Vec<_>>().join(", then to "))
     }
 }
 
-/// Has the first volume go to other layouts, in some runs.
+/// Draws reshapes of the first volume, in some runs.
 pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> {
     let mut rng = Rng::new(first.seed, "migrations", "");
     let mut later = Rng::new(first.seed, "migrations", "later levels");
@@ -90,10 +93,10 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
     if !is_there || options.lie != Lie::None {
         return None;
     }
-    // Seeds were kept that draw from these levels alone.
+    // Known seeds draw from these levels only.
     let has_mirrors = options.levels.is_empty() || options.levels.contains(&Level::Raid10);
     let (mut at, mut ways) = (first.geometry, Vec::new());
-    let mut along = Along::new(first);
+    let mut along = Follower::new(first);
     for nth in 0..rng.between(1, 2) {
         let mut all = ways_from(&at, &TO);
         all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
@@ -108,31 +111,31 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
         let other =
             (is_later && !others.is_empty()).then(|| others[later.below(others.len() as u64) as usize]);
         let Some(way) = other.or(drawn) else { break };
-        // What is behind it is the neighbour's.
+        // The space behind it belongs to the neighbour.
         let is_full = (rng.chance(1, 2) || nth > 0) && along.of.is_none();
         let is_led_by_neighbour = along.may_lead(&at, &way);
         let added = way.drives().0 - at.drives().0;
         at = way;
-        ways.push(WaySetup { geometry: way, added, removed: 0, is_full, is_led_by_neighbour });
+        ways.push(ReshapeSetup { geometry: way, added, removed: 0, is_full, is_led_by_neighbour });
     }
     ways.extend(draw_less(first, at, (has_mirrors, at_once), &mut along));
     (!ways.is_empty()).then_some(MigrationsSetup { ways, at_once })
 }
 
-/// What a neighbour on the same drives does when the first volume goes to more of them, or to fewer. Its draws are its own.
-struct Along {
+/// The neighbour's part in reshapes that change the number of drives, from a separate stream.
+struct Follower {
     of: Option<Setup>,
     rng: Rng,
 }
 
-impl Along {
-    fn new(first: &Setup) -> Along {
-        let of = first.beside.iter().find(|other| other.place == Place::SameDrives).cloned();
-        Along { of, rng: Rng::new(first.seed, "migrations", "along") }
+impl Follower {
+    fn new(first: &Setup) -> Follower {
+        let of = first.beside.iter().find(|other| other.place == VolumeRole::SameDrives).cloned();
+        Follower { of, rng: Rng::new(first.seed, "migrations", "along") }
     }
 
-    /// Leaves the ways on which the neighbour comes along; of these, in most cases those on which it has to. Both survive something, or neither does, as at
-    /// first.
+    /// Keeps the layouts that the neighbour can follow to; in most cases those that change the
+    /// number of drives. Both stay redundant, or none.
     fn retain(&mut self, at: &Geometry, ways: &mut Vec<Geometry>) {
         let Some(of) = &self.of else { return };
         ways.retain(|to| to.level().is_redundant() == of.level.is_redundant());
@@ -143,15 +146,15 @@ impl Along {
         }
     }
 
-    /// Whether the order names the neighbour: then the first volume stays as it is, but for its drives.
+    /// Whether the order names the neighbour: then the first volume changes its drives only.
     fn may_lead(&mut self, at: &Geometry, to: &Geometry) -> bool {
         let keeps = (at.level(), at.strip()) == (to.level(), to.strip()) && at.drives() != to.drives();
         self.of.is_some() && self.rng.chance(1, 2) && keeps
     }
 }
 
-/// The layout by which a neighbour on the same drives has what it has on so many of them: with its level, its strip and its size, in the same part of each drive
-/// and what is free behind that.
+/// The layout of a neighbour on the same drives over that number of drives, with its level, strip
+/// and size, in the same part of each drive and the free space behind it.
 fn along(of: &Setup, drives: DriveCount) -> Option<Geometry> {
     let from = &of.geometry;
     let has_spans = matches!(of.level, Level::Raid50 | Level::Raid60);
@@ -167,30 +170,30 @@ fn along(of: &Setup, drives: DriveCount) -> Option<Geometry> {
     whole.with_member_size(member).ok().filter(|to| drives == from.drives() || way(from, to).is_some())
 }
 
-/// Has a neighbour on the same drives move along: what it is on the way of the first one.
+/// Makes a neighbour on the same drives follow: its layouts after each reshape of the first volume.
 pub(super) fn draw_along(first: &mut Setup) {
     let Some(MigrationsSetup { ways, at_once }) = first.migrations.clone() else { return };
-    for other in first.beside.iter_mut().filter(|other| other.place == Place::SameDrives) {
+    for other in first.beside.iter_mut().filter(|other| other.place == VolumeRole::SameDrives) {
         let mut at = other.geometry;
         let own = ways.iter().map(|way| {
             at = Some(way)
                 .filter(|way| way.moves_all())
                 .and_then(|_| along(other, way.geometry.drives()))
                 .unwrap_or(at);
-            WaySetup { geometry: at, ..way.clone() }
+            ReshapeSetup { geometry: at, ..way.clone() }
         });
         other.migrations = Some(MigrationsSetup { ways: own.collect(), at_once });
     }
 }
 
-/// Has the volume come to less in the end, in half of the runs or in all: to drives that it has, or fewer, where as much fits as it had at first. The
-/// draws are its own.
+/// Adds a last reshape to fewer drives or less space, in half of the runs or in all: the original
+/// capacity fits. From a separate stream.
 fn draw_less(
     first: &Setup,
     at: Geometry,
     (has_mirrors, always): (bool, bool),
-    along: &mut Along,
-) -> Option<WaySetup> {
+    along: &mut Follower,
+) -> Option<ReshapeSetup> {
     let mut rng = Rng::new(first.seed, "migrations", "less");
     if !rng.chance(1, 2) && !always {
         return None;
@@ -204,28 +207,28 @@ fn draw_less(
     along.retain(&at, &mut all);
     let geometry = *all.get(rng.below(all.len().max(1) as u64) as usize)?;
     let (removed, is_led_by_neighbour) = (drives - geometry.drives().0, along.may_lead(&at, &geometry));
-    Some(WaySetup { geometry, added: 0, removed, is_full: false, is_led_by_neighbour })
+    Some(ReshapeSetup { geometry, added: 0, removed, is_full: false, is_led_by_neighbour })
 }
 
-/// How the volume goes from one layout to another one.
+/// The reshape from one layout to another.
 fn way(from: &Geometry, to: &Geometry) -> Option<Reshape> {
     let bytes = from.capacity().min(to.capacity());
     Reshape::new(engine::served(from), engine::served(to), bytes, AT_A_TIME, AT_A_TIME).ok()
 }
 
-/// Whether the volume's last byte goes first.
+/// Whether the reshape starts at the volume's end.
 pub(crate) fn is_down(from: &Geometry, to: &Geometry) -> bool {
     way(from, to).is_some_and(|way| way.is_down())
 }
 
 impl Setup {
-    /// The nature of a drive that a migration adds. It holds anything.
+    /// The options of an added drive, with random content.
     pub fn added_drive(&self) -> DriveOptions {
         let size = self.drives.iter().map(|drive| drive.size).max().unwrap_or_default();
         DriveOptions { size, unwritten: Unwritten::Noise, ..self.drives[0].clone() }
     }
 
-    /// The layout that the volume has after so many migrations.
+    /// The volume's layout after this number of reshapes.
     pub fn layout(&self, migrations: usize) -> Option<Geometry> {
         match migrations.checked_sub(1) {
             None => Some(self.geometry),
@@ -238,27 +241,28 @@ impl Setup {
         (0..).map_while(|migrations| self.layout(migrations))
     }
 
-    /// Whether it may go to another layout, or become longer.
+    /// Whether it may be reshaped or expanded.
     pub fn may_move(&self) -> bool {
         self.migrations.is_some() || self.larger.is_some()
     }
 
-    /// Whether drives may change what they hold without telling anybody, at any time. Not where a volume is moved: what
-    /// is wrong would be somewhere else by then.
+    /// Whether drives may be corrupted silently at any time. Not with reshapes: these move the
+    /// wrong data.
     pub fn is_silent(&self) -> bool {
         self.silent && !self.may_move()
     }
 }
 
-/// Every layout that the controller moves a volume to, with as much data in the same part of each drive at least: all of it fits there.
+/// Every layout that the controller can reshape to, with at least as much data in the same part of
+/// each drive.
 fn ways_from(from: &Geometry, to: &[Level]) -> Vec<Geometry> {
     let drives = from.drives().0..=from.drives().0 + MOST_ADDED;
-    // Level by level: seeds were kept that draw from this order.
+    // Level by level: known seeds depend on this order.
     let all = to.iter().flat_map(|level| drives.clone().flat_map(|drives| ways_to(from, &[*level], drives)));
     all.filter(|to| !is_down(from, to) && to.capacity() >= from.capacity()).collect()
 }
 
-/// Every layout over so many drives that the controller moves a volume to, of some levels.
+/// Every layout of these levels over this number of drives that the controller can reshape to.
 fn ways_to(from: &Geometry, to: &[Level], drives: u16) -> Vec<Geometry> {
     let mut ways = Vec::new();
     if !FROM.contains(&from.level()) && !LATER.contains(&from.level()) {
@@ -268,7 +272,7 @@ fn ways_to(from: &Geometry, to: &[Level], drives: u16) -> Vec<Geometry> {
     for level in to.iter().copied() {
         for strip in [strip / 2, strip, strip * 2] {
             let mut shape = Shape::new(level, DriveCount(drives));
-            // As the controller: as many spans as before. What else it would take is not drawn.
+            // As the controller: the number of spans stays. Its other possibilities are not drawn.
             let keeps_spans = level == from.level() && LATER.contains(&level);
             shape.spans = keeps_spans.then(|| from.spans());
             let Ok(strip) = StripSize::new(ByteCount(strip)) else { continue };

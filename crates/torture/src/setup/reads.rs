@@ -1,23 +1,23 @@
-//! What a seed draws of the read cache. The draws are its own: everything else is what it is without them.
+//! The draws of the read cache, from a separate stream: other draws do not change.
 
 use crate::options::{Lie, Options, Reads};
 use controller::{CacheMode, ReadMode};
 use platform_sim::Rng;
 use units::ByteCount;
 
-/// What is kept of reads in a run.
+/// The read cache of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadsSetup {
-    /// How much memory each shard has for it: from some that is always full to some that never is.
+    /// The memory of each shard for it: from always full to never full.
     pub room: ByteCount,
     /// Whether the volume reads ahead from the beginning.
     pub read_mode: ReadMode,
-    /// Whether the volume keeps what was read from the beginning.
+    /// Whether the volume caches reads from the beginning.
     pub cache_mode: CacheMode,
 }
 
 impl ReadsSetup {
-    /// A way to read, of the four there are.
+    /// A random combination of the two modes.
     pub fn draw(rng: &mut Rng) -> (ReadMode, CacheMode) {
         let read_mode = if rng.chance(1, 2) { ReadMode::ReadAhead } else { ReadMode::NoReadAhead };
         (read_mode, if rng.chance(2, 3) { CacheMode::Cached } else { CacheMode::Direct })
@@ -25,11 +25,11 @@ impl ReadsSetup {
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        format!("{}, {}, {} for what is read", self.read_mode.name(), self.cache_mode.name(), self.room)
+        format!("{}, {}, read cache {}", self.read_mode.name(), self.cache_mode.name(), self.room)
     }
 }
 
-/// Has a machine keep what was read, in some runs. Not where a drive lies: what is kept would hide it.
+/// Adds a read cache, in some runs. Not with a lying drive: the cache would hide the lie.
 pub(super) fn draw(seed: u64, options: &Options) -> Option<ReadsSetup> {
     let mut rng = Rng::new(seed, "reads", "");
     let drawn = rng.chance(1, 2);

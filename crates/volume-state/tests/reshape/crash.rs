@@ -1,20 +1,20 @@
-//! What a crash leaves, and what the next start makes of it.
+//! The state after a crash, and the next start.
 
 use super::drives::{Cell, bits};
 use super::run::{is_in, read, save_of};
-use super::{BLOCK, Doing, Door, MEMBER, ROWS, Setup, State, blocks_of};
+use super::{BLOCK, HostAccess, MEMBER, ROWS, Setup, State, StepProgress, blocks_of};
 use volume_state::{Moved, Mover};
 
-/// Every set of drives that may be lost, of so many at most, with these.
+/// Every set of at most `most` lost drives that includes these.
 fn sets(setup: &Setup, failed: u8, most: u32) -> impl Iterator<Item = u8> {
     (0..=setup.all()).filter(move |set| set & failed == failed && set.count_ones() <= most)
 }
 
 impl State {
-    /// All that a crash now may leave, as it is after the start that follows.
+    /// All states that a crash now may leave, after the following start.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The violated property.
     pub(super) fn crashes(&self, setup: &Setup) -> Result<Vec<(String, State)>, String> {
         let mut left = Vec::new();
         for lost in sets(setup, self.failed, setup.tolerance()) {
@@ -40,15 +40,16 @@ impl State {
         self.cells[drive * ROWS..(drive + 1) * ROWS].fill(Cell::of(0));
     }
 
-    /// What a start knows: what the newest label says. (Any label would do: nothing is built upon a record before it is everywhere.)
+    /// A start uses the newest label. Any label would do, since no step continues before a record
+    /// is on every drive.
     fn restarted(&self, setup: &Setup) -> State {
         let alive = bits(setup.all() & !self.failed).map(|drive| self.labels[drive]);
         let (generation, moved) = alive.max_by_key(|(generation, _)| *generation).unwrap_or_default();
         State {
             generation,
             mover: Mover::new(setup.reshape(), moved),
-            doing: Doing::Nothing,
-            door: Door::start(setup, moved),
+            doing: StepProgress::Nothing,
+            door: HostAccess::start(setup, moved),
             in_flight: None,
             fails: 0,
             failing_steps: 0,
@@ -57,7 +58,8 @@ impl State {
         }
     }
 
-    /// Reads all blocks as the label says, and takes what a power cut has left for the truth.
+    /// Reads all blocks as the label says, and takes one possible result of the power cut as the
+    /// truth.
     fn look(&mut self, setup: &Setup, is_cut: bool) -> Result<(), String> {
         if is_cut {
             self.dirty = None;
@@ -94,7 +96,8 @@ impl State {
         self.look_behind(setup, moved)
     }
 
-    /// As long as nothing has moved all of it may be taken back: what follows the volume's last byte by the old layout is as it was.
+    /// Before the first move the reshape can be cancelled: blocks past the volume's end are
+    /// unchanged.
     fn look_behind(&self, setup: &Setup, moved: Moved) -> Result<(), String> {
         let all = if moved == Moved::default() { (setup.from.capacity().0 / BLOCK) as usize } else { 0 };
         for block in setup.blocks..all {
@@ -108,10 +111,10 @@ impl State {
         Ok(())
     }
 
-    /// When all is moved, it has the redundancy of the new level.
+    /// After the last move the volume has the redundancy of the new level.
     ///
     /// # Errors
-    /// What it lacks.
+    /// The missing redundancy.
     pub(super) fn look_at_end(&self, setup: &Setup) -> Result<(), String> {
         let most = u32::from(setup.to.survives().at_least.0).min(setup.to.drives().0.into());
         for lost in sets(setup, self.failed, most) {
@@ -128,7 +131,7 @@ impl State {
     }
 }
 
-/// Every way in which a power cut may leave the drives.
+/// All states that a power cut may leave on the drives.
 fn cuts(cells: &[Cell]) -> impl Iterator<Item = [Cell; super::DRIVES * ROWS]> + use<> {
     let mut ways: Vec<[Cell; super::DRIVES * ROWS]> = vec![std::array::from_fn(|at| cells[at])];
     for at in 0..cells.len() {

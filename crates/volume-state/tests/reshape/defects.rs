@@ -1,6 +1,6 @@
-//! What is planted into the model of a reshape: each has to be found.
+//! Planted defects of the reshape model: the exploration must find each.
 
-/// What is planted.
+/// A planted defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Defect {
     None,
@@ -8,47 +8,47 @@ pub(super) enum Defect {
     // Before a window is moved.
     /// Hosts write to the window while it is moved.
     NotClosed,
-    /// A write of a host that had begun is not waited for.
+    /// The step does not wait for a running host write.
     InFlightIgnored,
-    /// What the cache has of the window is written after it was moved.
+    /// The cache destages data of the window after the move.
     DirtyIgnored,
 
-    // What is saved.
-    /// Nothing is.
+    // Saving.
+    /// No window is saved.
     NeverSaved,
-    /// The old row that is in part behind the cursor counts as free.
+    /// The old row partly behind the cursor counts as free.
     BoundaryFree,
-    /// Downward, old rows behind the volume's last byte count as free before anything is recorded.
+    /// Downward, old rows past the volume's last byte count as free before the first record.
     BehindFree,
-    /// It is saved without redundancy.
+    /// The window is saved without redundancy.
     SavedThin,
-    /// It is not flushed before it is recorded.
+    /// The save area is not flushed before the record.
     SaveUnflushed,
-    /// It is not recorded before the window is written.
+    /// The save is not recorded before the window is written.
     SaveUnrecorded,
 
-    // What is moved.
-    /// The window is not flushed before it is recorded.
+    // Moving.
+    /// The window is not flushed before the record.
     WriteUnflushed,
-    /// It is opened before that is recorded.
+    /// The window is opened before the record.
     MoveUnrecorded,
-    /// A record is taken for durable when one drive has it.
+    /// A record counts as durable when one drive has it.
     FewLabels,
-    /// What is behind the cursor is still written by the old layout.
+    /// Writes behind the cursor use the old layout.
     RoutedByOld,
-    /// What is ahead of the cursor is written by the new layout.
+    /// Writes ahead of the cursor use the new layout.
     RoutedByNew,
 
-    // When a step fails.
-    /// What is saved is opened, and served by the old layout.
+    // After a failed step.
+    /// The saved window is opened and served in the old layout.
     SavedOpened,
-    /// What is saved is read by the old layout.
+    /// The saved window is read in the old layout.
     LeftReadByOld,
 
     // After a crash.
-    /// What was found is not recorded again.
+    /// The record is not written again.
     Unconfirmed,
-    /// The window is read by the old layout, though it is saved.
+    /// The window is read in the old layout, though it is saved.
     SaveNotRead,
 }
 

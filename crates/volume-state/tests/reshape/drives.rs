@@ -1,10 +1,11 @@
-//! Drives with volatile caches, and what a layout puts on them, block by block.
+//! Drives with volatile caches, and a layout's blocks on them.
 
 use super::{BLOCK, ROWS, Write};
 use layout::{CopyIndex, DataIndex, Geometry, ParityIndex};
 use units::{ByteOffset, StripeIndex};
 
-/// What a block of a drive reads as, and what a power cut may leave of it, by bit.
+/// Content of a block: the value that reads return, and the values possible after a power cut, by
+/// bit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell {
     pub(super) last: u8,
@@ -12,7 +13,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// A value that is durable.
+    /// A durable value.
     pub(super) fn of(value: u8) -> Cell {
         Cell { last: value, may: 1 << value }
     }
@@ -27,12 +28,12 @@ impl Cell {
     }
 }
 
-/// The numbers of the bits that are set.
+/// Indices of the set bits.
 pub(super) fn bits(set: u8) -> impl Iterator<Item = usize> {
     (0..8).filter(move |bit| set >> bit & 1 == 1)
 }
 
-/// A product in the field of sixteen.
+/// Multiplication in GF(16).
 fn product(mut a: u8, mut b: u8) -> u8 {
     let mut sum = 0;
     while b > 0 {
@@ -54,7 +55,7 @@ fn redundancy(which: u16, data: &[u8]) -> u8 {
     })
 }
 
-/// A column of a stripe, one block of each of its strips, of a layout whose rows begin at `base` of each drive.
+/// A column of a stripe, one block per strip, of a layout whose rows begin at `base`.
 #[derive(Clone, Copy)]
 pub(super) struct Column<'a> {
     pub(super) geometry: &'a Geometry,
@@ -64,14 +65,14 @@ pub(super) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// The column that has a block of the layout, and which of its data strips that is.
+    /// The column with a block of the layout, and its data strip.
     pub(super) fn of(geometry: &'a Geometry, base: usize, block: usize) -> (Column<'a>, usize) {
         let (stripe, within) = geometry.stripe_of(ByteOffset(block as u64 * BLOCK));
         let (index, at) = geometry.strip_of(within);
         (Column { geometry, base, stripe, column: (at.0 / BLOCK) as usize }, usize::from(index.0))
     }
 
-    /// The blocks of the layout that its data strips are.
+    /// The blocks of the layout in its data strips.
     pub(super) fn blocks(&self) -> impl Iterator<Item = usize> + use<> {
         let strip = (self.geometry.strip().bytes().0 / BLOCK) as usize;
         let strips = usize::from(self.geometry.data_strips());
@@ -83,7 +84,7 @@ impl<'a> Column<'a> {
         (cell.drive.as_usize(), self.base + (cell.offset.0 / BLOCK) as usize + self.column)
     }
 
-    /// Where the copies of a data strip are, and where a redundancy strip is: drive and row.
+    /// Drive and row of a data strip's copies, or of a redundancy strip.
     fn data(&self, index: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let index = DataIndex(index as u16);
         (0..self.geometry.copies())
@@ -94,7 +95,7 @@ impl<'a> Column<'a> {
         self.geometry.parity_cell(self.stripe, ParityIndex(which)).map(|cell| self.place(cell))
     }
 
-    /// All blocks of the column with these data.
+    /// All blocks of the column for these data.
     pub(super) fn laid(&self, data: &[u8]) -> Vec<Write> {
         let mut writes = Vec::new();
         for (index, value) in data.iter().enumerate() {
@@ -107,7 +108,7 @@ impl<'a> Column<'a> {
         writes
     }
 
-    /// The data, without what is on lost drives. `None`: they cannot be had.
+    /// The data without lost drives; `None` if unrecoverable.
     pub(super) fn solve(&self, cells: &[Cell], lost: u8) -> Option<Vec<u8>> {
         let read =
             |(drive, row): (usize, usize)| (lost >> drive & 1 == 0).then(|| cells[drive * ROWS + row].last);
@@ -123,7 +124,7 @@ impl<'a> Column<'a> {
             return None;
         }
         let sums = &sums[..unknown.len()];
-        // Two unknown values at most: all are tried.
+        // At most two unknown values: all combinations are tried.
         (0..1usize << (4 * unknown.len())).find_map(|values| {
             for (nth, index) in unknown.iter().enumerate() {
                 data[*index] = (values >> (4 * nth) & 15) as u8;
@@ -133,7 +134,8 @@ impl<'a> Column<'a> {
     }
 }
 
-/// What a layout puts on drives, `data` being its blocks from the beginning of a stripe on: `first` is the first of them.
+/// The content of the drives for a layout; `data`: its blocks from a stripe boundary; `first`:
+/// index of the first.
 pub(super) fn lay<'a>(
     geometry: &'a Geometry,
     base: usize,

@@ -1,21 +1,23 @@
-//! A volume that is moved to another layout, tried in every order in which the steps can happen, with a crash after each of them, and
-//! again after the start that follows.
+//! Explores a reshape: every order of steps, with a crash after each of them, and again after the
+//! following start.
 //!
-//! What is real are [`volume_state::Mover`], which says what is done next, [`volume_state::Reshape`], which says what may be moved and what has to be saved,
-//! and the layouts. Hosts, drives and labels are as small as they can be.
+//! Real code: [`volume_state::Mover`] (order of steps), [`volume_state::Reshape`] (windows, saves)
+//! and the layouts. Hosts, drives and labels are minimal models:
 //!
-//! - A volume of a few blocks on up to five drives. A block has a value of four bits; P is their sum and Q a sum with weights, in the
-//!   field of sixteen. Values of data are all different, so nothing is right by chance.
-//! - Of each block a drive has what it was sent last, which is what a read sees, and the set of what a power cut may leave.
-//! - The writes of a step go to the drives in every order, and so do the copies of a label. Drives are flushed one after the other.
-//! - A crash is a kill or a power cut. With it any drives are lost, up to what the lower of both levels survives. Drives fail between
-//!   any two steps, too. They do not come back.
-//! - A step fails halfway, and is begun again from what is recorded; hosts do not wait meanwhile.
-//! - Hosts write blocks; a write of a host is whole and durable at once, or has not happened, as the journal sees to that. Or it is answered by
-//!   a cache that outlives a kill.
+//! - A volume of a few blocks on up to five drives. A block is four bits; P is a sum, Q a weighted
+//!   sum in GF(16). All data values differ, so that nothing is right by chance.
+//! - Each drive block has its latest value, which reads return, and the values possible after a
+//!   power cut.
+//! - Writes of a step, and copies of a label, reach the drives in every order. Drives are flushed
+//!   one by one.
+//! - A crash is a kill or a power cut, with any loss of drives that the lower level tolerates.
+//!   Drives also fail between steps, and do not return.
+//! - A step fails halfway and restarts from the record; hosts do not wait meanwhile.
+//! - A host write is atomic and durable at once, as with a journal, or is acknowledged by a cache
+//!   that survives a kill.
 //!
-//! Read at every crash: what hosts were answered must be there, without whatever drives are lost. Read at any other time: what hosts need not
-//! wait for is what they were answered last.
+//! After every crash all acknowledged data must be readable without the lost drives. At any other
+//! time open blocks must read as acknowledged last.
 
 mod crash;
 mod defects;
@@ -33,7 +35,7 @@ use volume_state::{Moved, Mover, Reshape};
 
 const BLOCK: u64 = 4096;
 const DRIVES: usize = 5;
-/// Blocks of each drive: those of the volume, and behind them those that are saved.
+/// Blocks of each drive: those of the volume, then the save area.
 const MEMBER: usize = 6;
 const SAVE: usize = 2;
 const ROWS: usize = MEMBER + SAVE;
@@ -45,14 +47,14 @@ struct Setup {
     from: Geometry,
     to: Geometry,
     blocks: usize,
-    /// What is moved at a time, where it is saved and where it is not: blocks of each drive.
+    /// Window sizes with and without a save: blocks of each drive.
     save: u64,
     most: u64,
-    /// What hosts write: blocks and values.
+    /// Host writes: blocks and values.
     puts: Vec<(usize, u8)>,
-    /// Their writes are answered by a cache.
+    /// A cache acknowledges host writes.
     cached: bool,
-    /// So many drives fail while the machine runs; so many steps fail; so many crashes.
+    /// Numbers of drive failures, failed steps and crashes.
     fails: u8,
     failing_steps: u8,
     crashes: u8,
@@ -66,7 +68,7 @@ impl Setup {
         Reshape::new(self.from, self.to, bytes, save, ByteCount(self.most * BLOCK)).expect("it can be moved")
     }
 
-    /// How many drives may be lost on the way.
+    /// Number of drives that may be lost.
     fn tolerance(&self) -> u32 {
         u32::from(self.from.survives().at_least.0.min(self.to.survives().at_least.0))
     }
@@ -84,52 +86,57 @@ impl Setup {
 /// A write to a drive.
 type Write = (usize, usize, u8);
 
-/// What is under way of the mover's step.
+/// The mover's step in progress.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Doing {
+enum StepProgress {
     Nothing,
     Closing,
-    /// Writes that are left, and then drives that are left to be flushed, by bit.
+    /// Writes left; then drives still to be flushed, by bit.
     Writing(Vec<Write>, u8),
-    /// Drives whose label is left to be written, by bit.
+    /// Drives whose label is still to be written, by bit.
     Recording(Moved, u8),
 }
 
-/// Blocks of the volume: from, to.
+/// Blocks of the volume: start, end.
 type Blocks = (usize, usize);
 
-/// What hosts may ask for, and where it goes.
+/// Blocks open to hosts, and the layout that serves them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Door {
-    /// Blocks that are served by the new layout.
+struct HostAccess {
+    /// Blocks in the new layout.
     by_new: Blocks,
-    /// Blocks that hosts wait for.
+    /// Blocks closed to hosts.
     closed: Blocks,
-    /// Where these may be read nevertheless.
-    read: Shut,
-    /// Nothing is written before something is opened.
+    /// Where closed blocks may still be read.
+    read: ClosedRead,
+    /// No host writes until the first `Open`.
     is_start: bool,
 }
 
-/// Where what is closed is read.
+/// Where closed blocks are read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Shut {
+enum ClosedRead {
     Nowhere,
     WhereSaved,
     ByOld,
 }
 
-impl Door {
-    /// Everything is open; so many bytes are served by the new layout.
-    fn open(setup: &Setup, moved: ByteCount) -> Door {
+impl HostAccess {
+    /// Everything is open; this many bytes are in the new layout.
+    fn open(setup: &Setup, moved: ByteCount) -> HostAccess {
         let by_new = blocks_of(setup.reshape().by_new(moved));
-        Door { by_new, closed: (0, 0), read: Shut::Nowhere, is_start: false }
+        HostAccess { by_new, closed: (0, 0), read: ClosedRead::Nowhere, is_start: false }
     }
 
-    /// What a start opens.
-    fn start(setup: &Setup, moved: Moved) -> Door {
+    /// The access state after a start.
+    fn start(setup: &Setup, moved: Moved) -> HostAccess {
         let closed = blocks_of(setup.reshape().saved_range(moved));
-        Door { closed, read: Shut::WhereSaved, is_start: true, ..Door::open(setup, moved.bytes) }
+        HostAccess {
+            closed,
+            read: ClosedRead::WhereSaved,
+            is_start: true,
+            ..HostAccess::open(setup, moved.bytes)
+        }
     }
 }
 
@@ -141,15 +148,15 @@ struct State {
     labels: [(u8, Moved); DRIVES],
     generation: u8,
     mover: Mover,
-    doing: Doing,
-    door: Door,
+    doing: StepProgress,
+    door: HostAccess,
     put: usize,
-    /// A host's write that has begun: whether by the new layout.
+    /// A running host write: whether it uses the new layout.
     in_flight: Option<(usize, u8, bool)>,
-    /// What the cache was given under the old layout, and has not written.
+    /// Dirty cache data that was acknowledged under the old layout.
     dirty: Option<(usize, u8)>,
     truth: [u8; BLOCKS],
-    /// What a power cut may leave, by bit.
+    /// Values possible after a power cut, by bit.
     sure: [u16; BLOCKS],
     fails: u8,
     failing_steps: u8,
@@ -183,8 +190,8 @@ fn start(setup: &Setup) -> State {
         labels: [(1, Moved::default()); DRIVES],
         generation: 1,
         mover: Mover::new(setup.reshape(), Moved::default()),
-        doing: Doing::Nothing,
-        door: Door::start(setup, Moved::default()),
+        doing: StepProgress::Nothing,
+        door: HostAccess::start(setup, Moved::default()),
         put: 0,
         in_flight: None,
         dirty: None,

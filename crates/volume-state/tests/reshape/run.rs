@@ -1,22 +1,24 @@
-//! What can happen while the machine runs.
+//! Events while the machine runs.
 
 use super::defects::Defect;
 use super::drives::{Cell, Column, bits, lay};
-use super::{BLOCK, Blocks, Doing, Door, MEMBER, ROWS, Setup, Shut, State, Write, blocks_of};
+use super::{
+    BLOCK, Blocks, ClosedRead, HostAccess, MEMBER, ROWS, Setup, State, StepProgress, Write, blocks_of,
+};
 use layout::Geometry;
 use units::{ByteCount, ByteOffset};
 use volume_state::{Moved, Mover, Step, Window};
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// The mover goes on to its next step, or ends it.
+    /// The mover begins its next step, or ends one.
     Mover,
-    /// The nth of the writes that are left reaches its drive.
+    /// The nth pending write reaches its drive.
     Write(usize),
     Flush(usize),
     Label(usize),
-    /// A host's write begins, ends, is taken by the cache, leaves it.
+    /// A host write begins, ends, enters the cache, is destaged.
     Begin,
     End,
     Absorb,
@@ -26,24 +28,24 @@ pub(super) enum Event {
     StepFails,
 }
 
-/// Whether a block is among these.
+/// Whether these contain a block.
 pub(super) fn is_in((from, to): Blocks, block: usize) -> bool {
     (from..to).contains(&block)
 }
 
 impl State {
-    /// Everything that can happen next.
+    /// All possible next events.
     pub(super) fn events(&self, setup: &Setup) -> Vec<Event> {
         let mut events = Vec::new();
         match &self.doing {
-            Doing::Nothing if self.mover.step().is_some() => events.push(Event::Mover),
-            Doing::Closing if self.is_quiet(setup) => events.push(Event::Mover),
-            Doing::Writing(left, flushes) if left.is_empty() => {
+            StepProgress::Nothing if self.mover.step().is_some() => events.push(Event::Mover),
+            StepProgress::Closing if self.is_quiet(setup) => events.push(Event::Mover),
+            StepProgress::Writing(left, flushes) if left.is_empty() => {
                 events.extend(bits(*flushes).next().map(Event::Flush))
             }
-            Doing::Writing(left, _) => events.extend((0..left.len()).map(Event::Write)),
-            Doing::Recording(_, left) => events.extend(bits(*left).map(Event::Label)),
-            Doing::Nothing | Doing::Closing => {}
+            StepProgress::Writing(left, _) => events.extend((0..left.len()).map(Event::Write)),
+            StepProgress::Recording(_, left) => events.extend(bits(*left).map(Event::Label)),
+            StepProgress::Nothing | StepProgress::Closing => {}
         }
         if self.in_flight.is_some() {
             events.push(Event::End);
@@ -57,7 +59,7 @@ impl State {
         }
         if let Some((block, _)) = self.dirty
             && (!is_in(self.door.closed, block)
-                || self.doing == Doing::Closing
+                || self.doing == StepProgress::Closing
                 || setup.defect == Defect::DirtyIgnored)
         {
             events.push(Event::Destage);
@@ -65,13 +67,13 @@ impl State {
         if self.fails > 0 && self.failed.count_ones() < setup.tolerance() {
             events.extend(bits(setup.all() & !self.failed).map(Event::Fails));
         }
-        if self.failing_steps > 0 && self.doing != Doing::Nothing {
+        if self.failing_steps > 0 && self.doing != StepProgress::Nothing {
             events.push(Event::StepFails);
         }
         events
     }
 
-    /// Whether nobody is at what was closed.
+    /// Whether no host write uses the closed blocks.
     fn is_quiet(&self, setup: &Setup) -> bool {
         let Some(Step::Close(window)) = self.mover.step() else { return true };
         let window = blocks_of(window.bytes);
@@ -85,17 +87,17 @@ impl State {
             Event::Mover => return self.go_on(setup),
             Event::StepFails => return self.give_up(setup),
             Event::Write(nth) => {
-                let Doing::Writing(left, _) = &mut self.doing else { return Ok(()) };
+                let StepProgress::Writing(left, _) = &mut self.doing else { return Ok(()) };
                 let (drive, row, value) = left.remove(nth);
                 self.cells[drive * ROWS + row].write(value);
             }
             Event::Flush(drive) => {
-                let Doing::Writing(_, flushes) = &mut self.doing else { return Ok(()) };
+                let StepProgress::Writing(_, flushes) = &mut self.doing else { return Ok(()) };
                 *flushes &= !(1 << drive);
                 self.cells[drive * ROWS..(drive + 1) * ROWS].iter_mut().for_each(Cell::flush);
             }
             Event::Label(drive) => {
-                let Doing::Recording(moved, left) = &mut self.doing else { return Ok(()) };
+                let StepProgress::Recording(moved, left) = &mut self.doing else { return Ok(()) };
                 self.labels[drive] = (self.generation, *moved);
                 *left &= !(1 << drive);
                 if setup.defect == Defect::FewLabels {
@@ -117,16 +119,17 @@ impl State {
         self.labels[drive] = (0, Moved::default());
         self.cells[drive * ROWS..(drive + 1) * ROWS].fill(Cell::of(0));
         match &mut self.doing {
-            Doing::Writing(left, flushes) => {
+            StepProgress::Writing(left, flushes) => {
                 left.retain(|(at, ..)| *at != drive);
                 *flushes &= !(1 << drive);
             }
-            Doing::Recording(_, left) => *left &= !(1 << drive),
-            Doing::Nothing | Doing::Closing => {}
+            StepProgress::Recording(_, left) => *left &= !(1 << drive),
+            StepProgress::Nothing | StepProgress::Closing => {}
         }
     }
 
-    /// A step fails halfway: what it did of it stays. Hosts do not wait until it is begun again, from what is recorded.
+    /// A step fails halfway; its effects remain. Hosts do not wait until it restarts from the
+    /// record.
     fn give_up(&mut self, setup: &Setup) -> Result<(), String> {
         let (recorded, step) = (self.mover.recorded(), self.mover.step());
         let is_saved = !recorded.saved.is_zero();
@@ -135,32 +138,32 @@ impl State {
             Some(Step::Close(_) | Step::Save(_) | Step::Write { .. } | Step::Keep(_))
                 if !is_saved || opens =>
             {
-                Door::open(setup, recorded.bytes)
+                HostAccess::open(setup, recorded.bytes)
             }
             Some(Step::Record(moved)) if !is_saved && moved.saved.is_zero() => {
-                Door { read: Shut::ByOld, ..self.door }
+                HostAccess { read: ClosedRead::ByOld, ..self.door }
             }
-            _ if setup.defect == Defect::LeftReadByOld => Door { read: Shut::ByOld, ..self.door },
-            _ => Door { read: Shut::WhereSaved, ..self.door },
+            _ if setup.defect == Defect::LeftReadByOld => HostAccess { read: ClosedRead::ByOld, ..self.door },
+            _ => HostAccess { read: ClosedRead::WhereSaved, ..self.door },
         };
         self.failing_steps -= 1;
-        self.doing = Doing::Nothing;
+        self.doing = StepProgress::Nothing;
         self.mover = Mover::new(setup.reshape(), recorded);
         Ok(())
     }
 
-    /// What hosts may read now is what they were answered last.
+    /// Open blocks read as acknowledged last.
     ///
     /// # Errors
-    /// What is not.
+    /// The block that does not.
     pub(super) fn look_now(&self, setup: &Setup) -> Result<(), String> {
         let save = save_of(setup);
         let closed = self.door.closed;
         for block in (0..setup.blocks).filter(|block| self.dirty.is_none_or(|(at, _)| at != *block)) {
             let value = match self.door.read {
                 _ if is_in(self.door.by_new, block) => read(&setup.to, 0, block, &self.cells, self.failed),
-                Shut::Nowhere if is_in(closed, block) => continue,
-                Shut::WhereSaved if is_in(closed, block) => {
+                ClosedRead::Nowhere if is_in(closed, block) => continue,
+                ClosedRead::WhereSaved if is_in(closed, block) => {
                     read(&save, MEMBER, block - closed.0, &self.cells, self.failed)
                 }
                 _ => read(&setup.from, 0, block, &self.cells, self.failed),
@@ -177,9 +180,9 @@ impl State {
 
     fn end_if_done(&mut self) {
         let is_done = match &self.doing {
-            Doing::Writing(left, flushes) => left.is_empty() && *flushes == 0,
-            Doing::Recording(_, left) => *left == 0,
-            Doing::Nothing | Doing::Closing => false,
+            StepProgress::Writing(left, flushes) => left.is_empty() && *flushes == 0,
+            StepProgress::Recording(_, left) => *left == 0,
+            StepProgress::Nothing | StepProgress::Closing => false,
         };
         if is_done {
             self.end_step();
@@ -187,13 +190,13 @@ impl State {
     }
 
     fn end_step(&mut self) {
-        self.doing = Doing::Nothing;
+        self.doing = StepProgress::Nothing;
         self.mover.done();
     }
 
-    /// The mover begins its next step, or ends one that needs nothing else.
+    /// The mover begins its next step, or ends one without further work.
     fn go_on(&mut self, setup: &Setup) -> Result<(), String> {
-        if self.doing == Doing::Closing {
+        if self.doing == StepProgress::Closing {
             self.end_step();
             return Ok(());
         }
@@ -204,19 +207,19 @@ impl State {
         match self.mover.step() {
             None => {}
             Some(Step::Keep(_)) if self.failed > 0 => {
-                // It is not whole any more.
+                // The window is no longer intact.
                 let recorded = self.mover.recorded();
-                self.door = Door::open(setup, recorded.bytes);
+                self.door = HostAccess::open(setup, recorded.bytes);
                 self.mover = Mover::new(setup.reshape(), recorded);
             }
-            Some(Step::Keep(_)) => self.doing = Doing::Writing(Vec::new(), alive),
+            Some(Step::Keep(_)) => self.doing = StepProgress::Writing(Vec::new(), alive),
             Some(Step::Close(window)) => {
                 let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(window.bytes) };
-                self.door = Door { closed, read: Shut::Nowhere, ..self.door };
-                self.doing = Doing::Closing;
+                self.door = HostAccess { closed, read: ClosedRead::Nowhere, ..self.door };
+                self.doing = StepProgress::Closing;
             }
             Some(Step::Open(moved)) => {
-                self.door = Door::open(setup, moved);
+                self.door = HostAccess::open(setup, moved);
                 self.end_step();
             }
             Some(Step::Record(moved)) => {
@@ -225,7 +228,7 @@ impl State {
                     self.end_step();
                 } else {
                     self.generation += 1;
-                    self.doing = Doing::Recording(moved, alive);
+                    self.doing = StepProgress::Recording(moved, alive);
                 }
             }
             Some(Step::Save(window)) => {
@@ -252,7 +255,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a defect leaves a record out.
+    /// Whether a defect omits a record.
     fn is_left_out(&self, setup: &Setup, moved: Moved) -> bool {
         match setup.defect {
             Defect::SaveUnrecorded => moved.saved.0 > 0,
@@ -265,16 +268,16 @@ impl State {
         }
     }
 
-    /// Whether a defect leaves out that the window is saved.
+    /// Whether a defect omits saving the window.
     fn is_unsaved(&self, setup: &Setup) -> bool {
         match setup.defect {
             Defect::NeverSaved => true,
-            // Nothing of the window's rows is an old row that is wholly ahead of the cursor.
+            // The window overlaps no old row that is entirely ahead of the cursor.
             Defect::BoundaryFree => self.is_over(setup, |cursor, row| match setup.reshape().is_down() {
                 true => cursor / row,
                 false => cursor.div_ceil(row),
             }),
-            // Nothing of them is an old row that has bytes of the volume.
+            // The window overlaps no old row with bytes of the volume.
             Defect::BehindFree => {
                 setup.reshape().is_down()
                     && self.is_over(setup, |_, row| setup.reshape().bytes().0.div_ceil(row))
@@ -283,7 +286,7 @@ impl State {
         }
     }
 
-    /// Whether the window's rows all lie on the side of an old row that the cursor comes from.
+    /// Whether all rows of the window are on the cursor's starting side of an old row.
     fn is_over(&self, setup: &Setup, row_at: impl Fn(u64, u64) -> u64) -> bool {
         let (reshape, moved) = (setup.reshape(), self.mover.recorded().bytes);
         let stripes = self.mover.step().and_then(|step| match step {
@@ -298,7 +301,7 @@ impl State {
         if reshape.is_down() { stripes.start * new >= old } else { stripes.end * new <= old }
     }
 
-    /// Copies a window between layouts: each with the row at which it begins, and the first of its stripes there.
+    /// Copies a window between layouts, each given by its start row and the first stripe there.
     fn copy(
         &mut self,
         setup: &Setup,
@@ -335,7 +338,7 @@ impl State {
             _ => setup.defect == Defect::SaveUnflushed,
         };
         let flushes = if is_unflushed { 0 } else { setup.all() & !self.failed };
-        self.doing = Doing::Writing(writes, flushes);
+        self.doing = StepProgress::Writing(writes, flushes);
         self.end_if_done();
         Ok(())
     }
@@ -371,7 +374,7 @@ impl State {
         }
     }
 
-    /// Writes a block, as a whole and durably.
+    /// Writes a block, atomically and durably.
     pub(super) fn put_block(
         &mut self,
         setup: &Setup,
@@ -397,7 +400,7 @@ impl State {
     }
 }
 
-/// The layout of what is saved.
+/// The layout of the save area.
 pub(super) fn save_of(setup: &Setup) -> Geometry {
     let rows = units::ByteCount(setup.save * BLOCK);
     setup.to.with_member_size(rows).expect("there is room to save a row")

@@ -1,4 +1,4 @@
-//! What is tried.
+//! The setups that are explored.
 
 use super::defects::{DEFECTS, Defect};
 use super::walk::explore;
@@ -33,12 +33,13 @@ fn shorter(level: Level, drives: u16) -> Geometry {
     layout(level, drives, 1).with_member_size(rows).expect("a smaller volume")
 }
 
-/// A drive more: the beginning is saved, the rest is not.
+/// One drive more: only the beginning is saved.
 fn a_drive_more() -> Setup {
     setup(layout(Level::Raid5, 3, 1), layout(Level::Raid5, 4, 1), 8, &[(3, 12)])
 }
 
-/// Stories in which every rule matters, as the cursor goes down: the new layout has less data in the same part of each drive.
+/// Setups in which every rule matters, with the cursor going down: the new layout has less data in
+/// the same part of each drive.
 fn stories_downward() -> Vec<Setup> {
     use Level::{Raid0, Raid5, Raid6, Raid10};
     let less = setup(layout(Raid5, 4, 1), layout(Raid5, 3, 1), 8, &[(3, 12)]);
@@ -51,24 +52,24 @@ fn stories_downward() -> Vec<Setup> {
         Setup { failing_steps: 1, crashes: 0, ..less.clone() },
         Setup { failing_steps: 1, puts: vec![], blocks: 4, ..less.clone() },
         Setup { failing_steps: 2, ..setup(layout(Raid0, 3, 1), layout(Raid0, 2, 1), 4, &[(1, 12)]) },
-        // More parity on as many drives.
+        // More parity on the same number of drives.
         setup(layout(Raid5, 4, 1), layout(Raid6, 4, 1), 5, &[(2, 12)]),
         Setup { crashes: 2, ..setup(layout(Raid5, 4, 1), layout(Raid6, 4, 1), 4, &[]) },
         setup(layout(Raid0, 3, 1), layout(Raid5, 3, 1), 7, &[(1, 12), (6, 13)]),
         setup(layout(Raid0, 3, 1), layout(Raid0, 2, 1), 9, &[(8, 12), (1, 13)]),
         setup(layout(Raid5, 4, 1), layout(Raid10, 4, 1), 5, &[(2, 12)]),
         setup(layout(Raid10, 4, 1), layout(Raid0, 2, 1), 5, &[(2, 12)]),
-        // Two drives may be lost.
+        // Fault tolerance of two.
         setup(layout(Raid6, 5, 1), layout(Raid6, 4, 1), 5, &[]),
         // Another strip, longer and shorter.
         Setup { save: 2, ..setup(layout(Raid5, 4, 1), layout(Raid5, 3, 2), 7, &[(5, 12)]) },
         Setup { save: 2, ..setup(layout(Raid5, 4, 2), layout(Raid5, 3, 1), 7, &[(2, 12)]) },
-        // All of the room of the new layout is used.
+        // The volume fills the new layout.
         setup(layout(Raid0, 3, 1), layout(Raid5, 3, 1), 12, &[(11, 13)]),
     ]
 }
 
-/// Stories in which every rule matters, as the cursor goes up.
+/// Setups in which every rule matters, with the cursor going up.
 fn stories() -> Vec<Setup> {
     use Level::{Raid0, Raid1, Raid5, Raid6, Raid10};
     let more = a_drive_more();
@@ -78,11 +79,11 @@ fn stories() -> Vec<Setup> {
         Setup { puts: vec![], crashes: 2, blocks: 4, ..more.clone() },
         Setup { puts: vec![(4, 12)], fails: 1, blocks: 5, ..more.clone() },
         Setup { save: 2, most: 2, puts: vec![], blocks: 12, ..more.clone() },
-        // A step fails, and nobody goes on for a while.
+        // A step fails, and the mover pauses.
         Setup { failing_steps: 1, crashes: 0, ..more.clone() },
         Setup { failing_steps: 1, puts: vec![], blocks: 4, ..more.clone() },
         Setup { failing_steps: 2, ..setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 4, &[(1, 12)]) },
-        // As much data as before in the same rows: everything is saved.
+        // The same amount of data in the same rows: everything is saved.
         setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[(2, 12)]),
         Setup { crashes: 2, ..setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[]) },
         setup(layout(Raid0, 2, 1), layout(Raid5, 3, 1), 5, &[(1, 12), (4, 13)]),
@@ -91,13 +92,13 @@ fn stories() -> Vec<Setup> {
         setup(layout(Raid1, 2, 1), layout(Raid10, 4, 1), 5, &[(2, 12)]),
         setup(layout(Raid10, 4, 1), layout(Raid5, 4, 1), 5, &[(2, 12)]),
         setup(layout(Raid0, 2, 1), layout(Raid10, 4, 1), 5, &[(1, 12)]),
-        // Two drives may be lost.
+        // Fault tolerance of two.
         setup(layout(Raid6, 4, 1), layout(Raid6, 5, 1), 5, &[]),
         // Another strip, longer and shorter.
         Setup { save: 2, ..setup(layout(Raid5, 3, 1), layout(Raid5, 3, 2), 7, &[(5, 12)]) },
         Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 3, 1), 7, &[(2, 12)]) },
         Setup { save: 2, ..setup(layout(Raid5, 3, 2), layout(Raid5, 4, 1), 7, &[]) },
-        // More rows: what is whole is kept, and the rest is moved in its place.
+        // More rows: intact windows are kept, the others are moved in place.
         setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 7, &[(1, 12), (6, 13)]),
         Setup { fails: 1, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 5, &[(3, 12)]) },
         Setup { crashes: 2, cached: true, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 6, &[(5, 12)]) },
@@ -113,7 +114,7 @@ fn nothing_is_lost_whenever_the_machine_dies() {
     }
 }
 
-/// Looks that each defect is found in some of the stories.
+/// Checks that some setup finds each defect.
 fn expect_found(stories: &[Setup], defects: impl IntoIterator<Item = Defect>) {
     for defect in defects {
         let found = stories.iter().find_map(|setup| explore(&Setup { defect, ..setup.clone() }).err());

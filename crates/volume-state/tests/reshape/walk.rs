@@ -1,11 +1,11 @@
-//! The walk through all states that a setup can come to.
+//! The walk through all reachable states of a setup.
 
 use super::{Setup, State, start};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
-/// A hash that is quick: states are many, and nobody chooses them.
+/// A fast hash: there are many states, and none is hostile.
 #[derive(Clone, Copy, Default)]
 struct Quick(u64);
 
@@ -45,7 +45,7 @@ impl Hasher for Quick {
     }
 }
 
-/// From which state each came, and how.
+/// Predecessor and event of each state.
 type Known = HashMap<u64, (u64, String), BuildHasherDefault<Quick>>;
 
 struct Walk {
@@ -78,10 +78,10 @@ impl Walk {
     }
 }
 
-/// Goes through all states, and says how many there are.
+/// Visits all states and returns their number.
 ///
 /// # Errors
-/// The shortest way to what can go wrong.
+/// The shortest path to a violation.
 pub(super) fn explore(setup: &Setup) -> Result<usize, String> {
     let mut walk = Walk { known: Known::default(), open: VecDeque::new() };
     walk.add(start(setup), 0, || "start".to_owned());
@@ -109,6 +109,6 @@ pub(super) fn explore(setup: &Setup) -> Result<usize, String> {
             walk.add(next, hash, || format!("{event:?}"));
         }
     }
-    assert!(ends > 0, "it comes to an end");
+    assert!(ends > 0, "a final state exists");
     Ok(walk.known.len())
 }

@@ -1,4 +1,4 @@
-//! Windows of all kinds of layouts: none is written over anything that is still needed.
+//! Windows of all layouts: none overwrites data that is still needed.
 
 use layout::{Geometry, Level, MirrorArrangement, Shape};
 use units::{ByteCount, ByteRange, DriveCount, StripSize, StripeIndex};
@@ -11,7 +11,7 @@ fn geometry(level: Level, drives: u16, strip: u64, rows: u64) -> Option<Geometry
     Geometry::new(level, DriveCount(drives), strip, ByteCount(rows * STRIP)).ok()
 }
 
-/// Where on the drives the first and the last of a layout's stripes begin and end.
+/// Start and end on the drives of a layout's first and last stripe.
 fn extent(geometry: &Geometry, stripes: std::ops::Range<u64>) -> (u64, u64) {
     let strip = geometry.strip().bytes().0;
     let at = |stripe: u64| {
@@ -23,22 +23,22 @@ fn extent(geometry: &Geometry, stripes: std::ops::Range<u64>) -> (u64, u64) {
     (all.iter().min().copied().unwrap_or(u64::MAX), all.iter().max().map_or(0, |at| at + strip))
 }
 
-/// Whether two parts of the drives have nothing in common.
+/// Whether two parts of the drives are disjoint.
 fn are_apart((begins, ends): (u64, u64), (first, last): (u64, u64)) -> bool {
     ends <= first || begins >= last
 }
 
-/// Goes through all windows, and looks at each. How many there are, and how many of them are saved. `most`: what of each drive may be in the
-/// window of that number.
+/// Checks all windows; returns their number and the number of saved ones. `most`: limit on each
+/// drive for the nth window.
 fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> (u64, u64) {
     let (mut moved, mut windows, mut saved) = (ByteCount::ZERO, 0, 0);
     while let Some((window, is_saved)) = reshape.next(moved, most(windows)) {
         assert_eq!(reshape.before(&window), moved, "{reshape:?}");
-        assert!(!window.bytes.is_empty(), "{reshape:?} comes to an end");
+        assert!(!window.bytes.is_empty(), "{reshape:?} makes progress");
         let place = extent(reshape.to(), window.stripes.clone());
         let len = place.1 - place.0;
         assert!(!is_saved || len <= save.0, "{reshape:?} {window:?}: there is room to save it");
-        // What it is written over: nothing that is needed later, and where it is not saved nothing of its own.
+        // A window overwrites no data needed later, and without a save none of its own source.
         let after = reshape.after(&window);
         let needed = if is_saved { after } else { moved };
         let old = extent(reshape.from(), reshape.old_stripes(needed));
@@ -46,11 +46,11 @@ fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> 
             are_apart(place, old),
             "{reshape:?}: {window:?} is written to {place:?}, and {old:?} is needed"
         );
-        // It is as small as is wished, or as small as rows allow.
+        // It is as small as requested, or as rows allow.
         let least = Reshape::least_save(reshape.from(), reshape.to()).max(most(windows));
-        assert!(len <= least.0, "{reshape:?} {window:?}: {} were wished", most(windows));
+        assert!(len <= least.0, "{reshape:?} {window:?}: limit {}", most(windows));
         assert_eq!(reshape.of_each_drive(window.bytes.len).0, len, "{reshape:?} {window:?}");
-        // What lies by the new layout already is left alone.
+        // It does not overwrite data in the new layout.
         let new = extent(reshape.to(), reshape.new_stripes(moved));
         assert!(
             are_apart(place, new),
@@ -59,14 +59,14 @@ fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> 
         let record = Moved { bytes: moved, saved: if is_saved { window.bytes.len } else { ByteCount::ZERO } };
         assert!(reshape.allows(record), "{reshape:?}: {record:?}");
         assert!(!is_saved || reshape.saved_range(record) == window.bytes, "{reshape:?}: {record:?}");
-        // What is written is in use, also where nothing of the volume's is in a span's part of the last row.
+        // Written stripes are in use, also spans of the last row without data of the volume.
         let (before, in_use) = (reshape.new_stripes(moved), reshape.new_stripes(after));
         let expected = match reshape.is_down() {
             true => window.stripes.start..before.end,
             false => 0..window.stripes.end,
         };
         assert_eq!(in_use, expected, "{reshape:?} {window:?}");
-        // Each byte is by one layout.
+        // Each byte is in one layout.
         let covers = |range: ByteRange| range.len.0 == after.0 && range.contains(window.bytes);
         assert!(covers(reshape.by_new(after)), "{reshape:?} {window:?}");
         moved = after;
@@ -92,13 +92,13 @@ fn no_window_is_written_over_what_is_needed() {
                     let old = geometry(from, old, old_strip * STRIP, 40);
                     let new = geometry(to, new, new_strip * STRIP, 40);
                     let (Some(old), Some(new)) = (old, new) else { continue };
-                    // Not the whole, so that the last stripes of both are cut off.
+                    // Not the whole capacity, so that the last stripes of both are partial.
                     let bytes = ByteCount(old.capacity().0 - 3 * 4096).min(new.capacity());
                     let Ok(reshape) = Reshape::new(old, new, bytes, save, most) else { continue };
                     walk(&reshape, save, |_| ByteCount(u64::MAX));
-                    // Hosts come and go on the way.
+                    // The limit changes on the way, as with host load.
                     walk(&reshape, save, |window| ByteCount((window * 7 % 5) * STRIP));
-                    // A volume that is smaller than its room.
+                    // A volume smaller than its capacity.
                     let half = ByteCount(bytes.0 / 8192 * 4096);
                     let smaller = Reshape::new(old, new, half, save, most).expect("as the larger one");
                     walk(&smaller, save, |_| ByteCount(u64::MAX));
@@ -110,7 +110,7 @@ fn no_window_is_written_over_what_is_needed() {
     assert!(tried.iter().all(|tried| *tried > 400), "{tried:?}");
 }
 
-/// The first rows lie over their own source; from then on there is more and more room.
+/// The first rows overwrite their own source; later there is ever more free space.
 #[test]
 fn with_a_drive_more_only_the_beginning_is_saved() {
     let (old, new) = (geometry(Level::Raid5, 4, STRIP, 4000), geometry(Level::Raid5, 5, STRIP, 4000));
@@ -119,13 +119,13 @@ fn with_a_drive_more_only_the_beginning_is_saved() {
     let reshape = Reshape::new(old, new, old.capacity(), save, ByteCount(256 * STRIP)).expect("it grows");
     let (windows, saved) = walk(&reshape, save, |_| ByteCount(u64::MAX));
     assert_eq!((windows, saved), (18, 1));
-    // Beside hosts all windows are small, and as much is saved.
+    // With host load all windows are small, and as much is saved.
     let (windows, saved) = walk(&reshape, save, |_| ByteCount(16 * STRIP));
     assert_eq!((windows, saved), (190, 1));
 }
 
-/// The first window is written over rows that the old layout has behind the volume's last byte, and may be taken back; the last rows lie over their own
-/// source. Between them there is room.
+/// The first window overwrites old rows past the volume's last byte, needed to cancel; the last
+/// rows overwrite their own source. Between them there is free space.
 #[test]
 fn with_a_drive_less_the_first_window_and_the_last_ones_are_saved() {
     let (old, new) = (geometry(Level::Raid5, 5, STRIP, 4000), geometry(Level::Raid5, 4, STRIP, 4000));
@@ -135,7 +135,8 @@ fn with_a_drive_less_the_first_window_and_the_last_ones_are_saved() {
     let reshape = moves(new.capacity());
     assert!(reshape.is_down());
     assert_eq!(walk(&reshape, save, |_| ByteCount(u64::MAX)), (23, 2));
-    // One that has little has it at the beginning of its drives: nothing is free of the old layout there before something is recorded.
+    // A small volume lies at the beginning of its drives: no old row there is free before the first
+    // record.
     assert_eq!(walk(&moves(ByteCount(96 * STRIP)), save, |_| ByteCount(u64::MAX)), (1, 1));
 }
 
@@ -157,12 +158,12 @@ fn what_cannot_be_moved_is_refused_with_a_sentence() {
     let expect_strange = |reshape: &Reshape, records: &[(u64, u64)]| {
         for (bytes, saved) in records {
             let moved = Moved { bytes: ByteCount(*bytes), saved: ByteCount(*saved) };
-            assert!(!reshape.allows(moved), "{moved:?} is of another reshape");
+            assert!(!reshape.allows(moved), "{moved:?} belongs to another reshape");
         }
     };
     let strange = [(1, 0), (4 * STRIP, 1), (4 * STRIP, 8 * STRIP), (0, u64::MAX), (4 * STRIP + 4096, 0)];
     expect_strange(&reshape, &strange);
-    // Downward, windows are counted from the last byte on.
+    // Downward, windows count from the last byte.
     let ten = ByteCount(10 * STRIP);
     let down = Reshape::new(five, four, ten, ByteCount(STRIP), ByteCount(STRIP)).expect("it fits");
     for (bytes, saved) in [(0, 0), (0, STRIP), (STRIP, 3 * STRIP), (10 * STRIP, 0)] {

@@ -1,35 +1,40 @@
-//! Measuring a volume, and predicting what another controller would do: what is asked of whoever measures and predicts.
+//! Benchmarks of a volume and predictions for another controller.
 
-use super::{Asked, Deed, Field, Order};
+use super::{ConsoleAction, Field, FormValues, Order};
 use crate::World;
 use crate::foreseen::not_of;
 use crate::workbench::{Measure, Predict, command_line};
 use controller::{Error, ErrorKind, Result};
 
-/// What is chosen at first: a small load with reads alone, at a few numbers of outstanding requests, for seconds.
+/// The default load: small reads, a few numbers of outstanding requests, seconds.
 const LOAD: &str = "random-read";
 const OUTSTANDING: &str = "1..64";
 const RUNTIME: &str = "5s";
 
-/// A deed that is no command of the controller.
-fn deed(verb: &'static str, of: &str, label: &str, order: Order, cli: String) -> Deed {
+/// An action that is not a command of the controller.
+fn deed(verb: &'static str, of: &str, label: &str, order: Order, cli: String) -> ConsoleAction {
     let (of, label) = (of.to_owned(), label.to_owned());
-    Deed { order, verb, of, label, cli, fields: Vec::new(), only: None }
+    ConsoleAction { order, verb, of, label, cli, fields: Vec::new(), only: None }
 }
 
-/// What was said, or what is usual where nothing was.
-fn said<'a>(asked: &'a Asked<'_>, name: &str, usual: &'a str) -> &'a str {
+/// The submitted value, or the default.
+fn said<'a>(asked: &'a FormValues<'_>, name: &str, usual: &'a str) -> &'a str {
     match asked.word(name) {
         "" => usual,
         word => word,
     }
 }
 
-/// Begins a measurement of a volume, or stops the one that runs.
+/// Starts a benchmark of a volume, or stops the running one.
 ///
 /// # Errors
-/// `Invalid` if something else than the volume's name was typed where its name is asked for.
-pub(super) fn bench(world: &World, verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+/// `Invalid` if the typed name is not the volume's name.
+pub(super) fn bench(
+    world: &World,
+    verb: &str,
+    of: &str,
+    asked: &FormValues<'_>,
+) -> Result<Option<ConsoleAction>> {
     match verb {
         "bench-run" => measure(world, of, asked).map(Some),
         "bench-stop" => {
@@ -39,11 +44,12 @@ pub(super) fn bench(world: &World, verb: &str, of: &str, asked: &Asked<'_>) -> R
     }
 }
 
-fn measure(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
+fn measure(world: &World, of: &str, asked: &FormValues<'_>) -> Result<ConsoleAction> {
     let typed = asked.word("word");
     if !typed.is_empty() && typed != of {
         let sentence = format!(
-            "'{typed}' is not the name of the volume '{of}'; type that if what it holds may be lost, or leave it out"
+            "'{typed}' is not the name of the volume '{of}'; type that name to allow data loss, \
+             or leave the field empty"
         );
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
@@ -58,18 +64,21 @@ fn measure(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
     let fields = vec![
         profile(world, &order.profile),
         Field::filled("outstanding", "Outstanding requests", &order.outstanding),
-        Field::filled("runtime", "Measured for, each", &order.runtime),
-        Field::tick("beside", "Beside hosts that use it (--beside-hosts)"),
+        Field::filled("runtime", "Time per measurement", &order.runtime),
+        Field::tick("beside", "Measure while hosts use it (--beside-hosts)"),
         Field::may_type(
             "word",
-            "Only for a load that writes, which destroys what the volume holds: its name",
+            "Only for loads with writes, which destroy the volume's data: the volume's name",
         ),
     ];
     let cli = command_line(&order.words());
-    Ok(Deed { fields, ..deed("bench-run", of, &format!("Measure {of}"), Order::Measure(order), cli) })
+    Ok(ConsoleAction {
+        fields,
+        ..deed("bench-run", of, &format!("Measure {of}"), Order::Measure(order), cli)
+    })
 }
 
-/// The loads of the catalog; of those that there are not, what was said stays, and is refused by whoever measures.
+/// The loads of the catalog. An unknown load stays selected, and the benchmark refuses it.
 fn profile(world: &World, first: &str) -> Field {
     let names = world.workbench.offer.profiles.iter().map(|load| match load.writes {
         true => (load.name.clone(), format!("{} (writes)", load.name)),
@@ -78,12 +87,17 @@ fn profile(world: &World, first: &str) -> Field {
     Field::named("profile", "Load", names.collect(), first)
 }
 
-/// Begins a prediction, or stops the one that runs.
+/// Starts a prediction, or stops the running one.
 ///
 /// # Errors
-/// `Invalid` if numbers cannot be read that the page says itself, a controller or a drive is asked for that the catalog does not have, or the volume
-/// is one of which nothing is predicted.
-pub(super) fn predict(world: &World, verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+/// `Invalid` if a number of the page cannot be parsed, the catalog does not have the controller or
+/// drive, or the volume cannot be predicted.
+pub(super) fn predict(
+    world: &World,
+    verb: &str,
+    of: &str,
+    asked: &FormValues<'_>,
+) -> Result<Option<ConsoleAction>> {
     match verb {
         "predict-run" => foresee(world, of, asked).map(Some),
         "predict-stop" => {
@@ -94,8 +108,8 @@ pub(super) fn predict(world: &World, verb: &str, of: &str, asked: &Asked<'_>) ->
     }
 }
 
-/// A number that the page says; none where it says nothing.
-fn number(asked: &Asked<'_>, name: &str) -> Result<Option<u64>> {
+/// A number from the page, if present.
+fn number(asked: &FormValues<'_>, name: &str) -> Result<Option<u64>> {
     let word = asked.word(name);
     let wrong = || {
         let sentence = format!("'{word}' is not a number for {name}; open the page of the volume again");
@@ -104,8 +118,8 @@ fn number(asked: &Asked<'_>, name: &str) -> Result<Option<u64>> {
     if word.is_empty() { Ok(None) } else { word.parse().map(Some).map_err(|_| wrong()) }
 }
 
-/// The slots that the page says are out.
-fn slots(asked: &Asked<'_>) -> Result<Vec<u16>> {
+/// The failed slots from the page.
+fn slots(asked: &FormValues<'_>) -> Result<Vec<u16>> {
     let words = asked.word("failed").split(',').filter(|word| !word.is_empty());
     let slot = |word: &str| {
         let wrong = || {
@@ -117,8 +131,8 @@ fn slots(asked: &Asked<'_>) -> Result<Vec<u16>> {
     words.map(slot).collect()
 }
 
-/// The model of that name, or the first one where nothing was said. What is joined of several names is none: a form names one, however many the
-/// command line takes.
+/// The model with that name; by default the first one. A joined list of names is invalid: a form
+/// selects one model, unlike the command line.
 fn model<'w>(models: &'w [crate::Model], kind: &str, name: &str) -> Result<Option<&'w crate::Model>> {
     if name.is_empty() {
         return Ok(models.first());
@@ -131,13 +145,14 @@ fn model<'w>(models: &'w [crate::Model], kind: &str, name: &str) -> Result<Optio
     models.iter().find(|one| one.name == name).map(Some).ok_or_else(wrong)
 }
 
-fn foresee(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
+fn foresee(world: &World, of: &str, asked: &FormValues<'_>) -> Result<ConsoleAction> {
     let offer = &world.workbench.offer;
     let known = model(&offer.controllers, "controller", asked.word("controller"))?;
     let drive = model(&offer.drives, "drive", asked.word("drive"))?;
     let named = |one: Option<&crate::Model>| one.map(|one| one.name.clone()).unwrap_or_default();
     let strip_kib = number(asked, "strip")?;
-    // A controller that has no strips of that size takes its usual one: the command line says which.
+    // Without this strip size in the model, the controller's default applies; the command line
+    // shows it.
     let offers = |kib: &u64| known.is_some_and(|known| known.strips_kib.contains(kib));
     let drives = number(asked, "drives")?.unwrap_or(1);
     let failed = slots(asked)?;
@@ -170,7 +185,7 @@ fn foresee(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
         profile(world, &order.profile),
         Field::filled("outstanding", "Outstanding requests", &order.outstanding),
     ];
-    let label = format!("Predict {} on {} such drives", order.level, order.drives.0);
+    let label = format!("Predict {} on {} drives", order.level, order.drives.0);
     let cli = command_line(&order.words());
-    Ok(Deed { fields, ..deed("predict-run", of, &label, Order::Predict(order), cli) })
+    Ok(ConsoleAction { fields, ..deed("predict-run", of, &label, Order::Predict(order), cli) })
 }

@@ -1,14 +1,14 @@
-//! A new volume.
+//! Creates a volume.
 
-use super::{Asked, Deed, Field, deed};
+use super::{ConsoleAction, Field, FormValues, deed};
 use crate::words::shell_word;
 use controller::{Command, CreateVolume, Error, ErrorKind, Preset, Result};
 
-/// A volume of a level on the drives that the page says.
+/// A volume with this level on the drives of the page.
 ///
 /// # Errors
 /// `Invalid` if there is no such preset.
-pub(super) fn create(level: &str, asked: &Asked<'_>) -> Result<Deed> {
+pub(super) fn create(level: &str, asked: &FormValues<'_>) -> Result<ConsoleAction> {
     let (name, drives) = (asked.word("name"), asked.words("drive"));
     let preset = match asked.word("preset") {
         "" => Preset::usual(drives.iter().map(AsRef::as_ref)),
@@ -28,9 +28,9 @@ pub(super) fn create(level: &str, asked: &Asked<'_>) -> Result<Deed> {
     );
     let presets = Preset::ALL.iter().map(|preset| preset.name()).collect();
     let mut fields: Vec<Field> = drives.iter().map(|drive| Field::said("drive", drive)).collect();
-    fields.push(Field::typed("name", "Its name"));
+    fields.push(Field::typed("name", "Name"));
     fields.push(Field::chosen("preset", "Cache", presets, preset.name()));
-    fields.push(Field::tick("destroy", "Overwrite what the drives hold (--destroy-data)"));
+    fields.push(Field::tick("destroy", "Overwrite data on the drives (--destroy-data)"));
     let command = Command::VolumeCreate(CreateVolume {
         name: name.to_owned(),
         level: level.to_owned(),
@@ -42,10 +42,10 @@ pub(super) fn create(level: &str, asked: &Asked<'_>) -> Result<Deed> {
         destroy_data,
         ..CreateVolume::default()
     });
-    Ok(Deed { fields, ..deed("create", level, format!("Create this {level}"), command, cli) })
+    Ok(ConsoleAction { fields, ..deed("create", level, format!("Create this {level}"), command, cli) })
 }
 
-/// A preset by its name; the usual one where none is said.
+/// A preset by its name, or the default.
 pub(super) fn preset(name: &str) -> Result<Preset> {
     let unknown = || {
         let sentence = format!("there is no preset '{name}'; 'softroc volume create --help' lists them");

@@ -1,20 +1,20 @@
-//! What can be done with a drive.
+//! Actions for a drive.
 
-use super::{Asked, Deed, Field, deed};
+use super::{ConsoleAction, Field, FormValues, deed};
 use crate::World;
 use crate::advice::is_out;
-use crate::stage::Place;
+use crate::stage::ArraySlot;
 use crate::words::shell_word;
 use controller::{AddSpare, Command};
 
-pub(super) fn of_drive(verb: &str, of: &str) -> Option<Deed> {
+pub(super) fn of_drive(verb: &str, of: &str) -> Option<ConsoleAction> {
     let drive = of.to_owned();
     let name = shell_word(of);
     let made = match verb {
         "locate-on" | "locate-off" => {
             let on = verb == "locate-on";
             let (verb, label, flag) =
-                if on { ("locate-on", "Light", "") } else { ("locate-off", "Stop lighting", " --off") };
+                if on { ("locate-on", "Locate", "") } else { ("locate-off", "Stop locating", " --off") };
             let cli = format!("softroc drive locate {name}{flag}");
             deed(verb, of, format!("{label} {of}"), Command::DriveLocate { drive, on }, cli)
         }
@@ -24,11 +24,17 @@ pub(super) fn of_drive(verb: &str, of: &str) -> Option<Deed> {
         }
         "resume" => {
             let cli = format!("softroc drive resume {name}");
-            deed("resume", of, format!("Use {of} again"), Command::DriveResume { drive }, cli)
+            deed("resume", of, format!("Resume {of}"), Command::DriveResume { drive }, cli)
         }
         "clear-failed" => {
             let cli = format!("softroc drive clear-failed {name}");
-            deed("clear-failed", of, format!("Trust {of} again"), Command::DriveClearFailed { drive }, cli)
+            deed(
+                "clear-failed",
+                of,
+                format!("Clear failed state of {of}"),
+                Command::DriveClearFailed { drive },
+                cli,
+            )
         }
         "forget" => {
             let cli = format!("softroc drive forget {name}");
@@ -46,39 +52,34 @@ pub(super) fn of_drive(verb: &str, of: &str) -> Option<Deed> {
         }
         "spare-remove" => {
             let cli = format!("softroc spare remove {name}");
-            deed(
-                "spare-remove",
-                of,
-                format!("{of} is no hot spare any more"),
-                Command::SpareRemove { drive },
-                cli,
-            )
+            deed("spare-remove", of, format!("Remove hot spare {of}"), Command::SpareRemove { drive }, cli)
         }
         _ => return None,
     };
     Some(made)
 }
 
-/// Another drive into a place. One that serves is named by its serial number, so that nobody replaces a good drive by mistake.
-pub(super) fn replace(world: &World, of: &str, asked: &Asked<'_>) -> Deed {
+/// Replaces a drive. A working drive needs its serial number as confirmation.
+pub(super) fn replace(world: &World, of: &str, asked: &FormValues<'_>) -> ConsoleAction {
     let (with, destroy) = (asked.word("with"), asked.is_ticked("destroy"));
     let command =
         Command::DriveReplace { drive: of.to_owned(), with: with.to_owned(), destroy_data: destroy };
     let (label, new) = match with.is_empty() {
-        true => (format!("Replace {of} by that drive"), "NEW-DRIVE".to_owned()),
+        true => (format!("Replace {of} by this drive"), "NEW-DRIVE".to_owned()),
         false => (format!("Replace {of} by {with}"), shell_word(with)),
     };
     let overwrite = if destroy { " --destroy-data" } else { "" };
     let cli = format!("softroc drive replace {} --with {new}{overwrite}", shell_word(of));
-    let proof = Place::named(world, of).filter(|place| !is_out(place.drive.state)).map(|place| place.proof());
+    let proof =
+        ArraySlot::named(world, of).filter(|place| !is_out(place.drive.state)).map(|place| place.proof());
     let mut fields = match with.is_empty() {
-        true => vec![Field::typed("with", "Its path on this machine")],
+        true => vec![Field::typed("with", "Path on this machine")],
         false => vec![Field::said("with", with)],
     };
-    fields.push(Field::tick("destroy", "Overwrite what it holds (--destroy-data)"));
+    fields.push(Field::tick("destroy", "Overwrite data on the new drive (--destroy-data)"));
     if let Some(proof) = &proof {
-        let question = format!("The drive that is replaced works. Type its serial number, {proof}");
+        let question = format!("The old drive works. To confirm, type its serial number, {proof}");
         fields.push(Field::typed("word", question));
     }
-    Deed { fields, only: proof, ..deed("replace", of, label, command, cli) }
+    ConsoleAction { fields, only: proof, ..deed("replace", of, label, command, cli) }
 }

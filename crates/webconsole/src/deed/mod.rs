@@ -1,4 +1,4 @@
-//! What can be done from a page: a command of the controller, its form, and the command line that does the same.
+//! Actions of pages: a controller command, its form, and the equivalent command line.
 
 mod bench;
 mod create;
@@ -15,41 +15,41 @@ use access::{Action, Role};
 use askama::Template;
 use controller::{Command, Error, ErrorKind, Result};
 
-/// What somebody wants to do.
+/// A requested action.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Deed {
-    /// What is asked, and of whom.
+pub struct ConsoleAction {
+    /// The requested operation.
     pub order: Order,
     verb: &'static str,
     of: String,
-    /// What the button says.
+    /// The label of the button.
     label: String,
     /// The command line.
     cli: String,
-    /// What is chosen or typed.
+    /// The form fields.
     fields: Vec<Field>,
-    /// What alone may be typed into the field `word`.
+    /// The only accepted value of the field `word`.
     only: Option<String>,
 }
 
-/// Something that is asked.
+/// The operation of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Of the controller.
+    /// A controller command.
     Command(Command),
-    /// Send a test to a channel of notifications.
+    /// Send a test to a notification channel.
     TestChannel(String),
-    /// Remove a channel, and what waits for it.
+    /// Remove a channel and its queued messages.
     RemoveChannel(String),
-    /// A new account, whose password is made and told once.
+    /// Add an account. Its generated password is shown once.
     AddAccount(String, Role),
-    /// Whether an account may be used.
+    /// Enable or disable an account.
     EnableAccount(String, bool),
-    /// End a lock.
+    /// Unlock an account.
     UnlockAccount(String),
-    /// Another role.
+    /// Change the role.
     SetRole(String, Role),
-    /// Another password, which is made and told once.
+    /// Set a generated password, which is shown once.
     NewPassword(String),
     /// Remove an account.
     RemoveAccount(String),
@@ -57,14 +57,14 @@ pub enum Order {
     Measure(Measure),
     /// Stop the measurement that runs.
     StopMeasuring,
-    /// Predict what a server would do.
+    /// Predict a controller's performance.
     Predict(Predict),
     /// Stop the prediction that runs.
     StopPredicting,
 }
 
 impl Order {
-    /// What it wants to do.
+    /// The permission that the operation needs.
     pub fn action(&self) -> Action {
         match self {
             Order::Command(command) => Action::of(command),
@@ -83,7 +83,7 @@ impl Order {
     }
 }
 
-/// Something that a form asks for.
+/// A field of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Field {
     name: &'static str,
@@ -91,22 +91,22 @@ struct Field {
     kind: Kind,
 }
 
-/// How it is asked.
+/// The kind of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// It has to be typed.
+    /// Text, required.
     Typed,
-    /// It may be typed.
+    /// Text, optional.
     MayType,
-    /// A box to be ticked.
+    /// A checkbox.
     Tick,
-    /// It may be changed.
+    /// Text with an initial value.
     Filled(String),
-    /// One of these, of which one is chosen at first.
+    /// A selection, with the initial value.
     Chosen(Vec<&'static str>, String),
-    /// One of these: what is sent, and what is shown. One is chosen at first.
+    /// A selection of values with labels, with the initial value.
     Named(Vec<(String, String)>, String),
-    /// It is not asked: the page says it.
+    /// A hidden value of the page.
     Said(String),
 }
 
@@ -140,7 +140,7 @@ impl Field {
     }
 }
 
-/// Everything that can be done from a page.
+/// All actions of pages.
 pub(crate) const VERBS: &[&str] = &[
     "alarm-silence",
     "task-pause",
@@ -182,49 +182,49 @@ pub(crate) const VERBS: &[&str] = &[
     "predict-stop",
 ];
 
-/// What a form sent besides the verb, or what a page fills a form with.
-struct Asked<'q>(&'q Query);
+/// The submitted fields of a form, or the initial ones of a page.
+struct FormValues<'q>(&'q Query);
 
-impl Asked<'_> {
-    /// What was typed or chosen; nothing where it was not.
+impl FormValues<'_> {
+    /// The value of a field; empty if it is absent.
     fn word(&self, name: &str) -> &str {
         self.0.get(name).unwrap_or_default().trim()
     }
 
-    /// The same; `None` where the form has no such field.
+    /// The value of a field; `None` if it is absent.
     fn sent(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(str::trim)
     }
 
-    /// All that was said under a name.
+    /// All values of a field.
     fn words(&self, name: &str) -> Vec<String> {
         self.0.all(name).into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether a box was ticked.
+    /// Whether a checkbox is set.
     fn is_ticked(&self, name: &str) -> bool {
         self.0.get(name).is_some()
     }
 }
 
-impl Deed {
-    /// What a form asks for, in the fields that it sent.
+impl ConsoleAction {
+    /// Parses the submitted fields of a form.
     ///
     /// # Errors
-    /// `NotFound` if there is no such verb; `Invalid` if what had to be typed was not.
-    pub fn read(sent: &Query, world: &World) -> Result<Deed> {
+    /// `NotFound` for an unknown action; `Invalid` if the confirmation does not match.
+    pub fn read(sent: &Query, world: &World) -> Result<ConsoleAction> {
         let of = |name| sent.get(name).unwrap_or_default();
-        let deed = Deed::of(world, of("verb"), of("of"), sent)?;
+        let deed = ConsoleAction::of(world, of("verb"), of("of"), sent)?;
         match &deed.only {
             Some(only) if only != of("word").trim() => {
-                let sentence = format!("type '{only}' for '{}'; nothing was done", deed.label);
+                let sentence = format!("type '{only}' to confirm '{}'; nothing was changed", deed.label);
                 Err(Error::new(ErrorKind::Invalid, sentence))
             }
             _ => Ok(deed),
         }
     }
 
-    /// The address of the page that is shown when it is accepted: the one from which it was asked, unless that goes with it.
+    /// The page to show after success: the current one, unless the action removes its subject.
     pub fn then(&self, back: &str) -> String {
         let goes = matches!(
             self.order,
@@ -245,8 +245,8 @@ impl Deed {
         format!("{back}{sign}asked={}", self.verb)
     }
 
-    fn of(world: &World, verb: &str, of: &str, sent: &Query) -> Result<Deed> {
-        let asked = Asked(sent);
+    fn of(world: &World, verb: &str, of: &str, sent: &Query) -> Result<ConsoleAction> {
+        let asked = FormValues(sent);
         let deed = match verb.split('-').next().unwrap_or_default() {
             "alarm" => upkeep::alarm(verb),
             "schedule" => upkeep::schedule(verb, of, &asked)?,
@@ -261,13 +261,13 @@ impl Deed {
             _ => volume::of_volume(verb, of, &asked).or_else(|| drive::of_drive(verb, of)),
         };
         let unknown = || {
-            let sentence = format!("there is no '{verb}' in the console; 'softroc help' lists what there is");
+            let sentence = format!("the console has no action '{verb}'; 'softroc help' lists the commands");
             Error::new(ErrorKind::NotFound, sentence)
         };
         deed.ok_or_else(unknown)
     }
 
-    /// Its form, on a page of that address.
+    /// The form, on the page `back`.
     fn form(&self, viewer: &Viewer, back: &str) -> String {
         let refusal = viewer.caller.may(self.order.action()).err();
         let fields = match self.verb {
@@ -284,12 +284,12 @@ impl Deed {
     }
 }
 
-/// The forms of several deeds. A verb that there is not is a mistake of this room, which its tests find.
+/// The forms of several actions. An unknown action is a defect in this crate; tests find it.
 pub(crate) fn forms(world: &World, viewer: &Viewer, back: &str, of: &str, verbs: &[&str]) -> Vec<String> {
     verbs.iter().filter_map(|verb| form(world, viewer, back, of, verb, &[])).collect()
 }
 
-/// The form of one deed, of which the page says a part.
+/// The form of one action with values of the page.
 pub(crate) fn form(
     world: &World,
     viewer: &Viewer,
@@ -299,29 +299,29 @@ pub(crate) fn form(
     said: &[(&str, &str)],
 ) -> Option<String> {
     let said = said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Deed::of(world, verb, of, &Query(said)).ok().map(|deed| deed.form(viewer, back))
+    ConsoleAction::of(world, verb, of, &Query(said)).ok().map(|deed| deed.form(viewer, back))
 }
 
 #[derive(Template)]
 #[template(path = "deed.html")]
 struct Form<'d> {
-    deed: &'d Deed,
-    /// Its fields, as far as they are for whoever looks.
+    deed: &'d ConsoleAction,
+    /// The fields that the viewer may use.
     fields: &'d [Field],
     token: &'d str,
     back: &'d str,
-    /// Why whoever looks may not.
+    /// Why the viewer may not use the form.
     refusal: Option<String>,
 }
 
-fn deed(verb: &'static str, of: &str, label: String, command: Command, cli: String) -> Deed {
+fn deed(verb: &'static str, of: &str, label: String, command: Command, cli: String) -> ConsoleAction {
     let order = Order::Command(command);
-    Deed { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
+    ConsoleAction { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
 }
 
-fn of_task(verb: &str, of: &str) -> Result<Option<Deed>> {
+fn of_task(verb: &str, of: &str) -> Result<Option<ConsoleAction>> {
     let wrong = || {
-        let sentence = format!("'{of}' is no number of a task; 'softroc task list' has them");
+        let sentence = format!("'{of}' is not a task number; 'softroc task list' shows them");
         Error::new(ErrorKind::Invalid, sentence)
     };
     let task: u64 = of.parse().map_err(|_| wrong())?;

@@ -1,6 +1,6 @@
 //! Policies of a volume and its array.
 
-use super::{Asked, Deed, Field, Kind, create, deed};
+use super::{ConsoleAction, Field, FormValues, Kind, create, deed};
 use crate::words::shell_word;
 use crate::{Viewer, World};
 use access::Action;
@@ -9,7 +9,7 @@ use controller::{
     SetPolicy, StartDegraded, WriteHole, WriteMode,
 };
 
-/// The policies that can be set, as the command line calls them.
+/// The policies that can be set, by their names on the command line.
 pub(super) const NAMES: &[&str] = &[
     "preset",
     "write-mode",
@@ -29,7 +29,7 @@ pub(super) const NAMES: &[&str] = &[
     "task-rate",
 ];
 
-/// Those that are the array's: all its volumes have them.
+/// Policies of the array; they apply to all its volumes.
 const OF_ARRAYS: &[&str] = &[
     "medium-error-limit",
     "drive-suspend-limit",
@@ -41,14 +41,14 @@ const OF_ARRAYS: &[&str] = &[
     "task-rate",
 ];
 
-/// Whether a policy is the array's, and with it that of all volumes on it.
+/// Whether a policy belongs to the array, and so applies to all its volumes.
 pub(crate) fn is_of_array(name: &str) -> bool {
     OF_ARRAYS.contains(&name)
 }
 
 const SWITCH: &[&str] = &["on", "off"];
 
-/// What a policy may be; nothing where it is a number.
+/// The values of a policy; empty if it is a number.
 fn values(name: &str) -> Vec<&'static str> {
     match name {
         "preset" => Preset::ALL.iter().map(|one| one.name()).collect(),
@@ -65,11 +65,11 @@ fn values(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// A policy of a volume, set. The value that is chosen at first is the one that is configured.
+/// Sets a policy of a volume. The configured value is selected initially.
 ///
 /// # Errors
-/// `NotFound` if there is no such policy, `Invalid` if it has no such value.
-pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed> {
+/// `NotFound` for an unknown policy, `Invalid` for an invalid value.
+pub(super) fn policy(world: &World, of: &str, asked: &FormValues<'_>) -> Result<ConsoleAction> {
     let name = asked.word("policy");
     let Some(name) = NAMES.iter().copied().find(|known| *known == name) else {
         let sentence = format!("there is no policy '{name}'; 'softroc volume set --help' lists them");
@@ -82,13 +82,13 @@ pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed>
         .unwrap_or_default();
     let sent = asked.sent("value");
     if sent == Some("") {
-        let sentence = format!("no value of {name} was given; nothing was changed");
+        let sentence = format!("no value for {name}; nothing was changed");
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
     let mut fields = vec![Field::said("policy", name)];
     let all = values(name);
     let label = match volume.filter(|_| is_of_array(name)).map(|volume| volume.array_volumes.as_slice()) {
-        Some([_, _, ..]) => format!("{name}, of all volumes of its array"),
+        Some([_, _, ..]) => format!("{name} (all volumes of the array)"),
         _ => name.to_owned(),
     };
     fields.push(match all.is_empty() {
@@ -96,29 +96,33 @@ pub(super) fn policy(world: &World, of: &str, asked: &Asked<'_>) -> Result<Deed>
         false => Field::chosen("value", &label, all.clone(), configured.clone()),
     });
     if name == "write-mode" {
-        fields.push(Field::tick("sure", "A power cut may lose what was flushed (always-write-back)"));
+        fields.push(Field::tick("sure", "A power cut may lose flushed data (always-write-back)"));
     }
     let command = match sent {
         Some(value) => set(of, name, value)?,
-        // Who looks at the form has asked for nothing yet.
+        // The form is only displayed.
         None => SetPolicy { volume: of.to_owned(), ..SetPolicy::default() },
     };
     if command.write_mode == Some(WriteMode::AlwaysWriteBack) && !asked.is_ticked("sure") {
-        let sentence = "with always-write-back a power cut may lose what was flushed: tick that you know; nothing was changed";
+        let sentence = "always-write-back can lose flushed data in a power cut; confirm this \
+            with the checkbox; nothing was changed";
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
-    // None of the presets, for one, is nothing that could be set.
+    // A configured "none", for example of a preset, cannot be set.
     let is_set = !configured.is_empty() && (all.is_empty() || all.contains(&configured.as_str()));
     let cli = format!(
         "softroc volume set {} --{name} {}",
         shell_word(of),
         shell_word(sent.unwrap_or(if is_set { &configured } else { "VALUE" }))
     );
-    Ok(Deed { fields, ..deed("policy", of, format!("Set {name}"), Command::VolumePolicy(command), cli) })
+    Ok(ConsoleAction {
+        fields,
+        ..deed("policy", of, format!("Set {name}"), Command::VolumePolicy(command), cli)
+    })
 }
 
-/// The fields of the form of a policy, for somebody: without values that are refused to them, unless all are. Where what is configured is
-/// none of the values, nothing is chosen at first.
+/// The fields of a policy form for a viewer. Values that the viewer may not set are left out,
+/// unless that leaves none. If the configured value is not in the list, no value is selected.
 pub(super) fn offered(viewer: &Viewer, of: &str, fields: &[Field]) -> Vec<Field> {
     let name = fields.iter().find_map(|field| match &field.kind {
         Kind::Said(name) if field.name == "policy" => Some(name.as_str()),
@@ -147,7 +151,7 @@ pub(super) fn offered(viewer: &Viewer, of: &str, fields: &[Field]) -> Vec<Field>
     fields
 }
 
-/// A value without what makes it readable: `30 %` is 30, and no limit is 0.
+/// A value without unit or text: `30 %` is 30, `none` is 0.
 fn bare<'v>(name: &str, value: &'v str) -> &'v str {
     match value.trim_end_matches('%').trim_end() {
         value if name == "drive-suspend-limit" => value.trim_end_matches('s').trim_end(),
@@ -158,7 +162,8 @@ fn bare<'v>(name: &str, value: &'v str) -> &'v str {
 
 fn set(of: &str, name: &str, value: &str) -> Result<SetPolicy> {
     let wrong = || {
-        let sentence = format!("'{value}' is no value of {name}; 'softroc volume set --help' lists them");
+        let sentence =
+            format!("'{value}' is not a value of {name}; 'softroc volume set --help' lists the values");
         Error::new(ErrorKind::Invalid, sentence)
     };
     let is_on = || match value {
@@ -219,7 +224,7 @@ fn start_degraded(value: &str) -> Option<StartDegraded> {
     }
 }
 
-/// Which policies of these can be set.
+/// The policies in `names` that can be set.
 pub(crate) fn settable<'p>(names: impl Iterator<Item = &'p str>) -> Vec<&'p str> {
     names.filter(|name| NAMES.contains(name)).collect()
 }

@@ -1,11 +1,11 @@
-//! What keeps a controller in order: schedules, the alarm, channels, accounts.
+//! Maintenance actions: schedules, the alarm, channels, accounts.
 
-use super::{Asked, Deed, Field, Order, deed};
+use super::{ConsoleAction, Field, FormValues, Order, deed};
 use crate::words::shell_word;
 use access::Role;
 use controller::{AlarmSetting, Command, Error, ErrorKind, Result, Scheduled, SetSchedule};
 
-pub(super) fn alarm(verb: &str) -> Option<Deed> {
+pub(super) fn alarm(verb: &str) -> Option<ConsoleAction> {
     let (verb, label, to) = match verb {
         "alarm-silence" => ("alarm-silence", "Silence the alarm", AlarmSetting::Silence),
         "alarm-on" => ("alarm-on", "Switch the alarm on", AlarmSetting::On),
@@ -16,12 +16,13 @@ pub(super) fn alarm(verb: &str) -> Option<Deed> {
     Some(deed(verb, "", label.to_owned(), Command::AlarmSet { to }, cli))
 }
 
-/// A schedule: of the patrol, or of checks of a volume. The form also tells what it showed, and what is as it was is not set: whatever is
-/// set begins the schedule anew, and when it ran last is forgotten.
+/// Sets a schedule of patrol reads or checks. The form also submits its initial values: unchanged
+/// values are not set, because a change restarts the schedule and forgets its last run.
 ///
 /// # Errors
-/// `Invalid` if a number of days or a time cannot be read, or nothing differs from what the form showed.
-pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+/// `Invalid` if a number of days or a time cannot be parsed, or nothing differs from the initial
+/// values.
+pub(super) fn schedule(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Option<ConsoleAction>> {
     let (verb, what, volume) = match verb {
         "schedule-patrol" => ("schedule-patrol", Scheduled::Patrol, None),
         "schedule-check" => ("schedule-check", Scheduled::Check, Some(of.to_owned())),
@@ -40,7 +41,7 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option
     let name = if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
     let is_nothing = set.on.is_none() && set.every_days.is_none() && set.at_s.is_none();
     if is_nothing && !was_on.is_empty() {
-        let sentence = format!("the {name} is set like that already; nothing was changed");
+        let sentence = format!("the schedule of the {name} already has these values; nothing was changed");
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
     let cli = schedule_cli(&set, of, (on, every, at));
@@ -48,12 +49,12 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option
         Field::said("was-on", on),
         Field::said("was-every", every),
         Field::said("was-at", at),
-        Field::chosen("on", &format!("The {name} by itself"), vec!["on", "off"], on),
-        Field::filled("every", "Every so many days", every),
-        Field::filled("at", "At (UTC, HH:MM)", at),
+        Field::chosen("on", &format!("Automatic {name}"), vec!["on", "off"], on),
+        Field::filled("every", "Interval (days)", every),
+        Field::filled("at", "Time (UTC, HH:MM)", at),
     ];
     let made = deed(verb, of, format!("Set the {name}"), Command::TaskSchedule(set), cli);
-    Ok(Some(Deed { fields, ..made }))
+    Ok(Some(ConsoleAction { fields, ..made }))
 }
 
 fn schedule_cli(set: &SetSchedule, of: &str, (on, every, at): (&str, &str, &str)) -> String {
@@ -94,10 +95,10 @@ fn days(text: &str) -> Result<Option<u32>> {
     }
 }
 
-/// `HH:MM` as seconds of the day.
+/// `HH:MM` in seconds of the day.
 fn time_of_day(text: &str) -> Result<Option<u32>> {
     let wrong = || {
-        let sentence = format!("'{text}' is not a time of the day; give 00:00 to 23:59, in UTC");
+        let sentence = format!("'{text}' is not a time; give 00:00 to 23:59, in UTC");
         Error::new(ErrorKind::Invalid, sentence)
     };
     if text.is_empty() {
@@ -109,11 +110,11 @@ fn time_of_day(text: &str) -> Result<Option<u32>> {
     Ok(Some(hours * 3600 + minutes * 60))
 }
 
-fn ordered(verb: &'static str, of: &str, label: String, order: Order, cli: String) -> Deed {
-    Deed { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
+fn ordered(verb: &'static str, of: &str, label: String, order: Order, cli: String) -> ConsoleAction {
+    ConsoleAction { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
 }
 
-pub(super) fn channel(verb: &str, of: &str) -> Option<Deed> {
+pub(super) fn channel(verb: &str, of: &str) -> Option<ConsoleAction> {
     let (name, word) = (of.to_owned(), shell_word(of));
     Some(match verb {
         "notify-test" => ordered(
@@ -134,11 +135,11 @@ pub(super) fn channel(verb: &str, of: &str) -> Option<Deed> {
     })
 }
 
-/// Something with an account.
+/// Actions for an account.
 ///
 /// # Errors
-/// `Invalid` if there is no such role.
-pub(super) fn account(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<Deed>> {
+/// `Invalid` for an unknown role.
+pub(super) fn account(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Option<ConsoleAction>> {
     let (name, word) = (of.to_owned(), shell_word(of));
     let set = |verb, label: &str, order, flag: &str| {
         ordered(verb, of, format!("{label} {of}"), order, format!("softroc account set {word} {flag}"))
@@ -150,20 +151,20 @@ pub(super) fn account(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<
         }
         "account-unlock" => set("account-unlock", "Unlock", Order::UnlockAccount(name), "--unlock"),
         "account-password" => {
-            set("account-password", "Make a new password for", Order::NewPassword(name), "--new-password")
+            set("account-password", "Generate a new password for", Order::NewPassword(name), "--new-password")
         }
         "account-role" => {
             let role = role(asked.word("role"))?;
             let fields = vec![Field::chosen("role", "Role", ROLES.to_vec(), role.name())];
             let order = Order::SetRole(name, role);
             let flag = format!("--role {role}");
-            Deed { fields, ..set("account-role", "Set the role of", order, &flag) }
+            ConsoleAction { fields, ..set("account-role", "Set the role of", order, &flag) }
         }
         "account-remove" => {
-            let question = format!("Type the account's name, {of}");
+            let question = format!("To confirm, type the account's name, {of}");
             let cli = format!("softroc account remove {word}");
             let made = ordered("account-remove", of, format!("Remove {of}"), Order::RemoveAccount(name), cli);
-            Deed { fields: vec![Field::typed("word", question)], only: Some(of.to_owned()), ..made }
+            ConsoleAction { fields: vec![Field::typed("word", question)], only: Some(of.to_owned()), ..made }
         }
         "account-add" => {
             let (name, role) = (asked.word("name"), role(asked.word("role"))?);
@@ -171,20 +172,20 @@ pub(super) fn account(verb: &str, of: &str, asked: &Asked<'_>) -> Result<Option<
             let cli = format!("softroc account add {shown} --role {role}");
             let order = Order::AddAccount(name.to_owned(), role);
             let fields = vec![
-                Field::typed("name", "Name of a new account"),
+                Field::typed("name", "Name of the new account"),
                 Field::chosen("role", "Role", ROLES.to_vec(), role.name()),
             ];
-            Deed { fields, ..ordered("account-add", "", "Add the account".to_owned(), order, cli) }
+            ConsoleAction { fields, ..ordered("account-add", "", "Add the account".to_owned(), order, cli) }
         }
         _ => return Ok(None),
     };
     Ok(Some(deed))
 }
 
-/// Roles, by their names. A test holds that they are all there are.
+/// The names of the roles. A test checks that the list is complete.
 const ROLES: &[&str] = &["read-only", "operator", "administrator"];
 
-/// A role by its name; the least where none is said.
+/// A role by its name; by default the one with the fewest permissions.
 fn role(name: &str) -> Result<Role> {
     match name {
         "" => Ok(Role::ReadOnly),

@@ -1,10 +1,10 @@
-//! What can be done with a volume.
+//! Actions for a volume.
 
-use super::{Asked, Deed, Field, deed};
+use super::{ConsoleAction, Field, FormValues, deed};
 use crate::words::shell_word;
 use controller::{Command, StartTask, Startable};
 
-pub(super) fn of_volume(verb: &str, of: &str, asked: &Asked<'_>) -> Option<Deed> {
+pub(super) fn of_volume(verb: &str, of: &str, asked: &FormValues<'_>) -> Option<ConsoleAction> {
     let volume = of.to_owned();
     let name = shell_word(of);
     let start =
@@ -37,14 +37,14 @@ pub(super) fn of_volume(verb: &str, of: &str, asked: &Asked<'_>) -> Option<Deed>
                 command,
                 format!("softroc volume rename {name} {to}"),
             );
-            Deed { fields: vec![Field::typed("word", "New name")], ..made }
+            ConsoleAction { fields: vec![Field::typed("word", "New name")], ..made }
         }
         "delete" => {
             let command = Command::VolumeDelete { volume, disconnect_hosts: false };
             let cli = format!("softroc volume delete {name} --yes");
-            let question = format!("All data of {of} are lost. Type its name");
+            let question = format!("All data of {of} is lost. To confirm, type its name");
             let fields = vec![Field::typed("word", question)];
-            Deed {
+            ConsoleAction {
                 fields,
                 only: Some(of.to_owned()),
                 ..deed("delete", of, format!("Delete {of}"), command, cli)

@@ -119,7 +119,7 @@ pub fn query(fields: &[(&str, &str)]) -> Query {
     Query(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
 
-/// The whole page at an address.
+/// The complete page at an address.
 pub fn html(world: &World, role: Role, name: &str, fields: &[(&str, &str)]) -> String {
     let (viewer, query) = (viewer(role), query(fields));
     webconsole::page(world, &viewer, name, &query).html(world, &viewer, &query)

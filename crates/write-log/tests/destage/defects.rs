@@ -1,94 +1,96 @@
-//! Defects planted into the model of a destage: the model must find each. Each numbered group breaks one rule of the protocol.
+//! Planted defects of a destage: the model must detect each. Each numbered group breaks one rule of
+//! the protocol.
 
-/// What is planted.
+/// The planted defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Defect {
     None,
 
     // 1: one plan a column at a time, from durable records.
-    /// A record that memory alone has is taken for durable: a plan uses it, its intent is there before its data.
+    /// A record in memory alone counts as durable: a plan uses it, its intent exists before its
+    /// data.
     PlannedFromMemory,
-    /// A column has a second plan before the writes of the first are done.
+    /// A column gets a second plan before the writes of the first are done.
     TwoPlansAtOnce,
 
     // 2, 3: intent, redundancy, flush, data.
     /// Redundancy is written before the intent is durable.
     RedundancyBeforeIntent,
-    /// Data is written when redundancy is, before that is flushed.
+    /// Data are written after redundancy, without a flush between them.
     RedundancyUnflushed,
-    /// Data is written before redundancy.
+    /// Data are written before redundancy.
     DataFirst,
 
-    // 4: what is not written is recorded.
-    /// A write of redundancy is left out, and nobody records it.
+    // 4: missed writes are recorded.
+    /// A write of redundancy is skipped without a record of it.
     SkippedUnrecorded,
-    /// A drive that failed comes back after a crash, and is believed.
+    /// A failed drive returns after a crash, and its content is used.
     ReturnedBelieved,
 
-    // 6: a whole stripe without a record.
-    /// It is written while records count that are about it.
+    // 6: a full-stripe write without a record.
+    /// It is written while counting records cover its columns.
     WholeOverRecords,
-    /// A plan begins there before it is flushed.
+    /// A plan begins there before the flush.
     WholeUnflushed,
 
     // 7: retirement.
     /// Records are retired without a flush.
     RetiredUnflushed,
-    /// By a flush that began before their writes were done.
+    /// A flush that began before their writes were done retires them.
     RetiredTooLate,
-    /// By a flush of the redundancy drives alone.
+    /// A flush of the redundancy drives alone retires them.
     DataDrivesUnflushed,
-    /// By a flush of the data drives alone.
+    /// A flush of the data drives alone retires them.
     RedundancyDrivesUnflushed,
-    /// Newer records before older ones.
+    /// Newer records are retired before older ones.
     RetiredOutOfOrder,
 
-    // 8: data that a live plan used.
-    /// It goes when newer data is logged over it.
+    // 8: data in use by a live plan.
+    /// They are dropped when newer logged data supersede them.
     SupersededWhileUsed,
-    /// What is flushed is forgotten for a trim, or newer data, that is not durable yet.
+    /// They are dropped for a trim, or for newer data, that is not durable yet.
     SupersededTooEarly,
 
-    // 9: what redundancy stands for.
-    /// The oldest plan that matches is believed.
+    // 9: the plan to which redundancy belongs.
+    /// The oldest matching plan is chosen.
     OldestMatch,
-    /// One verdict for P and Q: the older of both.
+    /// One plan for both P and Q: the older of the two.
     OneVerdict,
-    /// Of the data of live plans, that of the plan itself is used alone.
+    /// Only the plan's own data are used, without those of earlier live plans.
     OwnDataAlone,
-    /// Redundancy is always taken for what drives hold now.
+    /// Redundancy always counts as matching the drives' present data.
     NeverMatches,
-    /// What is logged and not planned is not read.
+    /// Logged data without a plan are not read.
     OnlyPlanned,
 
     // 10: the replay.
-    /// It has no intent of its own.
+    /// It does not log an intent.
     ReplayWithoutIntent,
     /// It does not flush redundancy before it writes data.
     ReplayUnflushed,
-    /// It leaves out what looks as it should, and does not flush that drive.
+    /// It skips strips with the right content, and does not flush their drive.
     ReplaySkipsEqual,
     /// It ends without a flush.
     ReplayRetiresUnflushed,
-    /// A record on few drives is carried out before it has its copies.
+    /// It applies a record with too few copies before it adds copies.
     ReplayThin,
 
     // 11: the checksum.
-    /// Two contents have the same.
+    /// Two contents have the same checksum.
     Collides,
 
-    // The log's own places.
-    /// A record is on as many drives as may be lost.
+    // The places of the log.
+    /// A record is on only as many drives as may be lost.
     OneCopyTooFew,
-    /// A drive that comes back is current while records have fewer copies than they need.
+    /// A returning drive is current while records have too few copies.
     ReturnedThin,
-    /// A drive that comes back is current before what was written to it is flushed.
+    /// A returning drive is current before the writes to it are flushed.
     ReturnedUnflushed,
-    /// A log device that failed is not fenced before the next write is answered.
+    /// A failed log device is not fenced before the next write is acknowledged.
     DeviceUnfenced,
     /// A log of an earlier start is replayed.
     OlderEpoch,
-    /// A log that was discarded is replayed.
+    /// A discarded log is replayed.
     DiscardedBelieved,
 }
 

@@ -2,18 +2,18 @@
 
 use super::DRIVES;
 
-/// What a strip reads as, and what a power cut may leave of it, by bit.
+/// The content of a strip, and a bit for each value that a power cut may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell {
     pub(super) last: u8,
     pub(super) may: u8,
 }
 
-/// A column, drive by drive.
+/// The strips of a column, by drive.
 pub(super) type Cells = [Cell; DRIVES];
 
 impl Cell {
-    /// A value that is durable.
+    /// A durable value.
     pub(super) fn of(value: u8) -> Cell {
         Cell { last: value, may: 1 << value }
     }
@@ -28,7 +28,7 @@ impl Cell {
     }
 }
 
-/// Every way in which a power cut may leave a column.
+/// Every state of a column after a power cut.
 pub(super) fn cuts(cells: &Cells) -> Vec<Cells> {
     let mut ways = vec![*cells];
     for drive in 0..DRIVES {

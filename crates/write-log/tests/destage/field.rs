@@ -1,6 +1,6 @@
-//! The field of four, and a column's equations over it.
+//! The field of four elements, and a column's equations over it.
 
-/// What P and Q take of each strip: all of it, and one of the three that are not zero.
+/// The coefficients of Q; P has the coefficient 1 for each strip.
 const OF_Q: [u8; 3] = [1, 2, 3];
 
 fn times(a: u8, b: u8) -> u8 {
@@ -13,7 +13,7 @@ fn times(a: u8, b: u8) -> u8 {
     }
 }
 
-/// What a redundancy strip takes of a data strip with that value.
+/// The contribution of a data strip with that value to a redundancy strip.
 pub(super) fn share(redundancy: usize, strip: usize, value: u8) -> u8 {
     if redundancy == 0 { value } else { times(OF_Q[strip], value) }
 }
@@ -23,14 +23,15 @@ pub(super) fn redundancy(redundancy: usize, data: &[u8]) -> u8 {
     data.iter().enumerate().fold(0, |sum, (strip, value)| sum ^ share(redundancy, strip, *value))
 }
 
-/// What a redundancy strip says: the shares of `unknown` strips come to `sum`.
+/// The equation of a redundancy strip: the contributions of the `unknown` strips sum up to `sum`.
 pub(super) struct Equation {
     pub(super) redundancy: usize,
     pub(super) unknown: u8,
     pub(super) sum: u8,
 }
 
-/// The values of the strips `lost` on their drives, as far as the equations say; `None` where any that is `wanted` is not certain.
+/// The values of the strips `lost` on their drives, as far as the equations determine them; `None`
+/// where a `wanted` one is not determined.
 pub(super) fn solve(equations: &[Equation], lost: &[usize], wanted: u8) -> Option<[u8; 3]> {
     let mut found: Option<[u8; 3]> = None;
     for guess in 0..1_u32 << (2 * lost.len()) {

@@ -1,22 +1,26 @@
-//! Destage with redundancy first, tried in every order in which its steps can happen, with a crash after each of them, and again
-//! in the replay, any number of times.
+//! Model of a destage that writes redundancy first: every order of its steps, with a crash after
+//! each, and again in the replay, any number of times.
 //!
-//! What is real are [`write_log::Destages`], which says what a plan may do next and which records still count, and [`write_log::Column`],
-//! which says after a crash what each redundancy strip stands for. Hosts, drives and the log's places are as small as they can be.
+//! The real code is [`write_log::Destages`], which decides the next step of a plan and the counting
+//! records, and [`write_log::Column`], which assigns redundancy strips to plans after a crash.
+//! Hosts, drives and the log's places are minimal models.
 //!
-//! - A stripe of two or three data strips and one or two redundancy strips, one or two columns wide. A strip of a column is an
-//!   element of the field of four, which has as many different coefficients of Q as there are strips. The code is linear, and
-//!   nothing but equality of checksums decides: so the old content is zero, and a factor does not matter. Values are tried in all
-//!   combinations (see `scenes`), so those that are equal by chance are among them.
-//! - Of each strip a drive has what it was sent last, which is what a read sees, and the set of what a power cut may leave.
-//! - A crash is a kill or a power cut. With it any drives are lost, up to what the level survives, and any one of two log devices.
-//!   Records that were under way are on any part of their places.
-//! - After a crash the columns are looked at one by one: of what couples them, nothing is left but the order of the log and the
-//!   drives that are out.
-//! - Drives fail between any two steps, and that is recorded at once: until it is, none of the protocol's steps can be told from one
-//!   that has not been done yet. They come back empty, and are written again before they are current.
+//! - A stripe has two or three data strips, one or two redundancy strips, and one or two columns. A
+//!   strip of a column is an element of the field of four, which has enough coefficients of Q. The
+//!   code is linear, and only equality of checksums decides: so the old content is zero, and
+//!   factors do not matter. All combinations of values are tried (see `scenes`), including those
+//!   that are equal by chance.
+//! - A drive has, for each strip, its latest value, which a read returns, and the set of values
+//!   that a power cut may leave.
+//! - A crash is a kill or a power cut, with the loss of any drives that the level survives, and of
+//!   one of two log devices. Records under way are on any subset of their places.
+//! - After a crash the columns are checked one by one: they share only the order of the log and the
+//!   offline drives.
+//! - Drives fail between any two steps, and the failure is recorded at once: until then, the step
+//!   counts as not done. They return empty, and are rebuilt before they are current.
 //!
-//! Records are whole or not there (`tests/model` tears them, their notices and the ring), and checksums are equal where contents are.
+//! Records are either whole or absent (`tests/model` tears them, their notices and the ring), and
+//! checksums are equal where contents are.
 
 mod crash;
 mod defects;
@@ -35,16 +39,16 @@ use units::ByteCount;
 use write_log::{Begun, Destages, FlushBegun, Logged, NOTICES};
 
 const BLOCK: u64 = write_log::BLOCK.0;
-/// Most data strips, most drives, most columns.
+/// The most data strips, drives and columns.
 const STRIPS: usize = 3;
 const DRIVES: usize = 5;
 const COLUMNS: usize = 2;
-/// A column that is not looked at: what is logged for it stays dirty, and keeps what is behind it in the log.
+/// A column outside the model: its logged data stay dirty, and keep later records in the log.
 const ELSEWHERE: usize = COLUMNS;
 
-/// What a host writes: a strip of a column.
+/// A host's write of a strip of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Put {
+struct StripWrite {
     column: usize,
     strip: usize,
     value: u8,
@@ -53,15 +57,15 @@ struct Put {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Job {
     /// One data record.
-    Log(Vec<Put>),
-    /// The only column as a whole, not logged.
+    Log(Vec<StripWrite>),
+    /// The only column as a whole, without a record.
     Whole([u8; STRIPS]),
 }
 
-/// Where the log lies.
+/// The place of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// On the members: each record on as many as may be lost, and one more.
+enum LogPlace {
+    /// On the members: each record has one copy more than the number of drives that may be lost.
     Members,
     /// On two devices.
     Devices,
@@ -73,17 +77,17 @@ struct Setup {
     redundancy: usize,
     columns: usize,
     jobs: Vec<Job>,
-    place: Place,
-    /// A write is answered when memory has it that outlives the process.
+    place: LogPlace,
+    /// A write is acknowledged when persistent memory has it.
     memory: bool,
-    /// So many drives fail while the machine runs, so many come back.
+    /// The drives that fail and return at run time.
     fails: u8,
     returns: u8,
-    /// So many log devices fail while the machine runs.
+    /// The log devices that fail at run time.
     device_fails: u8,
-    /// While a replay goes on, a host writes 3 to strip 1, and that is logged.
+    /// During a replay, a host writes 3 to strip 1, which is logged.
     serves: bool,
-    /// A log of an earlier start, and one that was discarded, can be read too.
+    /// A log of an earlier start, and a discarded one, are readable as well.
     has_older: bool,
     defect: Defect,
 }
@@ -97,7 +101,7 @@ impl Setup {
         self.data..self.drives()
     }
 
-    /// What a drive holds of a column with these data.
+    /// The content of a drive for a column with these data.
     fn cell_of(&self, drive: usize, data: &[u8; STRIPS]) -> u8 {
         match drive.checked_sub(self.data) {
             None => data[drive],
@@ -105,18 +109,18 @@ impl Setup {
         }
     }
 
-    /// How many places of a log there are: one on each drive, or each device.
+    /// The number of places of a log: one on each drive, or each device.
     fn homes(&self) -> usize {
         match self.place {
-            Place::Members => self.drives(),
-            Place::Devices => 2,
+            LogPlace::Members => self.drives(),
+            LogPlace::Devices => 2,
         }
     }
 }
 
-/// A plan's part of a column.
+/// The part of a plan in a column.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Noted {
+struct PlanPart {
     column: usize,
     data: SmallVec<[Logged; 4]>,
     sums: SmallVec<[u8; 2]>,
@@ -124,15 +128,15 @@ struct Noted {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Content {
-    Data(SmallVec<[Put; 2]>),
-    Intent(SmallVec<[Noted; 2]>),
+    Data(SmallVec<[StripWrite; 2]>),
+    Intent(SmallVec<[PlanPart; 2]>),
 }
 
 /// A record that counts, or is under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Entry {
     begun: Begun,
-    /// By home: where it is, or is going to be.
+    /// Its present or future places, by bit.
     copies: u8,
     is_durable: bool,
     content: Content,
@@ -151,7 +155,7 @@ struct Write {
 struct Active {
     number: u64,
     is_whole: bool,
-    notes: SmallVec<[Noted; 2]>,
+    notes: SmallVec<[PlanPart; 2]>,
     redundancy: SmallVec<[Write; 4]>,
     data: SmallVec<[Write; 4]>,
 }
@@ -160,46 +164,47 @@ struct Active {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Flush {
     begun: FlushBegun,
-    /// By column and drive: what a power cut may leave when it is done.
+    /// By column and drive: the values that a power cut may leave after it.
     then: [[u8; DRIVES]; COLUMNS],
-    /// A whole stripe was written before it began.
+    /// Whether a full-stripe write was done before it began.
     covers_whole: bool,
 }
 
-/// What may be read of a strip.
+/// The values that may be read of a strip.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Sure {
+struct AllowedValues {
     /// The values, by bit.
     values: u8,
-    /// The record that said so.
+    /// The record that determined them.
     by: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct State {
     cells: [Cells; COLUMNS],
-    /// What columns hold by the plans that have begun.
+    /// The content of the columns by the plans that have begun.
     truth: [[u8; STRIPS]; COLUMNS],
-    sure: [[Sure; STRIPS]; COLUMNS],
-    /// Drives that are recorded as failed, log devices that are fenced, and those that get nothing any more, by bit.
+    sure: [[AllowedValues; STRIPS]; COLUMNS],
+    /// Failed drives, fenced log devices, and places without further writes, by bit.
     failed: u8,
     fenced: u8,
     deaf: u8,
     log: Vec<Entry>,
     ring: Destages,
     job: usize,
-    /// What is logged, durable, and in no plan yet.
-    dirty: Vec<(u64, Put)>,
+    /// Logged, durable data without a plan.
+    dirty: Vec<(u64, StripWrite)>,
     active: Vec<Active>,
     flush: Option<Flush>,
-    /// The writes of a whole stripe that is being written, without a record.
+    /// The writes of a full-stripe write that is under way, without a record.
     whole: SmallVec<[Write; 5]>,
-    /// A whole stripe is being written, or was, and no flush has covered it: strips are `sure` by this number, and by none later.
+    /// A full-stripe write is under way, or not flushed: its strips are `sure` by this number at
+    /// most.
     loose: Option<u64>,
     fails: u8,
     returns: u8,
     device_fails: u8,
-    /// What is only known where a defect is planted: a write was left out; plans have written to these drives.
+    /// For planted defects only: a write was skipped; the drives that plans have written to.
     skipped: bool,
     wrote: u8,
 }
@@ -208,7 +213,7 @@ fn start(setup: &Setup) -> State {
     State {
         cells: [[Cell::of(0); DRIVES]; COLUMNS],
         truth: [[0; STRIPS]; COLUMNS],
-        sure: [[Sure { values: 1, by: 0 }; STRIPS]; COLUMNS],
+        sure: [[AllowedValues { values: 1, by: 0 }; STRIPS]; COLUMNS],
         failed: 0,
         fenced: 0,
         deaf: 0,

@@ -1,7 +1,7 @@
 //! The replay of a column, step by step, with a crash after each.
 
 use super::Setup;
-use super::crash::{Found, Left, MEMORY, What, sets};
+use super::crash::{CrashState, FoundRecord, MEMORY, RecordKind, sets};
 use super::defects::Defect;
 use super::drive::{Cell, bits};
 use super::field::{Equation, share, solve};
@@ -12,17 +12,17 @@ use write_log::{Column, Intent, Logged, Source};
 /// More records than jobs, plans and a few replays make.
 const MOST_RECORDS: usize = 14;
 
-impl Left {
-    /// What the production code is asked.
+impl CrashState {
+    /// The question to the production code.
     fn column(&self, setup: &Setup) -> Column<u8> {
         let mut logged = Vec::new();
         let mut intents = Vec::new();
-        for Found { number, what, .. } in &self.log {
+        for FoundRecord { number, what, .. } in &self.log {
             match what {
-                What::Data(strips) => {
+                RecordKind::Data(strips) => {
                     logged.extend(strips.iter().map(|(strip, _)| Logged { strip: *strip, record: *number }));
                 }
-                What::Intent(intent) => intents.push(intent.clone()),
+                RecordKind::Intent(intent) => intents.push(intent.clone()),
             }
         }
         if setup.defect == Defect::OnlyPlanned {
@@ -33,13 +33,13 @@ impl Left {
 
     fn value_of(&self, record: u64, strip: u16) -> u8 {
         let of = self.log.iter().filter(|found| found.number == record).find_map(|found| match &found.what {
-            What::Data(strips) => strips.iter().find(|other| other.0 == strip).map(|other| other.1),
-            What::Intent(_) => None,
+            RecordKind::Data(strips) => strips.iter().find(|other| other.0 == strip).map(|other| other.1),
+            RecordKind::Intent(_) => None,
         });
-        of.expect("what is logged is in its record")
+        of.expect("logged data are in their record")
     }
 
-    /// What the redundancy strips stand for; `None` of one whose drive is out.
+    /// The plans of the redundancy strips; `None` for a strip on an offline drive.
     fn plans(&self, setup: &Setup, column: &Column<u8>) -> SmallVec<[Option<Option<usize>>; 2]> {
         let plan_of = |redundancy: usize| {
             let drive = setup.data + redundancy;
@@ -71,7 +71,7 @@ impl Left {
         own.map_or(Source::Drive, |data| Source::Log(data.record))
     }
 
-    /// The data of the column, and which strips cannot be told, by bit.
+    /// The data of the column, and the strips with unknown content, by bit.
     fn read(&self, setup: &Setup, column: &Column<u8>) -> ([u8; 3], u8) {
         let mut data = [0; 3];
         let mut wanted = 0;
@@ -110,19 +110,19 @@ impl Left {
         (data, 0)
     }
 
-    /// What is wrong with what hosts would read.
+    /// Compares the data that hosts would read with the allowed values.
     fn wrong(&self, setup: &Setup, data: [u8; 3], untold: u8) -> Option<String> {
         let is_known = |strip: &usize| self.failed == 0 || self.loose >> strip & 1 == 0;
         let may = |strip: usize| untold >> strip & 1 == 0 && self.now[strip] >> data[strip] & 1 == 1;
         let strip = (0..setup.data).filter(is_known).find(|strip| !may(*strip))?;
         let (reads, may): (u8, Vec<usize>) = (data[strip], bits(self.now[strip]).collect());
-        Some(format!("strip {strip} reads {reads} (which cannot be told: {untold:b}), and may read {may:?}"))
+        Some(format!("strip {strip} reads {reads} (unknown: {untold:b}), and may read {may:?}"))
     }
 
-    /// Replays, with a crash after every step. What is wrong with what is read.
+    /// Replays, with a crash after every step. Returns a wrong read.
     pub(super) fn replay(mut self, setup: &Setup, walk: &mut Walk) -> Option<String> {
         let column = self.column(setup);
-        // What cannot be told, of a whole stripe that was not logged, is zero from now on.
+        // Unknown strips of a full-stripe write without a record become zero.
         let (data, untold) = self.read(setup, &column);
         if let Some(wrong) = self.wrong(setup, data, untold) {
             return Some(wrong);
@@ -157,7 +157,7 @@ impl Left {
         None
     }
 
-    /// Every record that was found is on as many places as it would be, before anything stands on it.
+    /// Gives every record its full number of copies, before any other step relies on it.
     fn complete(&mut self, setup: &Setup, walk: &mut Walk) {
         for at in 0..self.log.len() {
             let copies = self.homes(setup, self.log[at].copies);
@@ -170,8 +170,8 @@ impl Left {
 
     fn homes(&self, setup: &Setup, mut copies: u8) -> u8 {
         let (out, most) = match setup.place {
-            super::Place::Members => (self.failed, setup.redundancy + 1),
-            super::Place::Devices => (self.fenced, 2),
+            super::LogPlace::Members => (self.failed, setup.redundancy + 1),
+            super::LogPlace::Devices => (self.fenced, 2),
         };
         for home in (0..setup.homes()).filter(|home| out >> home & 1 == 0) {
             if ((copies & !MEMORY).count_ones() as usize) < most {
@@ -181,7 +181,7 @@ impl Left {
         copies
     }
 
-    /// The replay's own intent.
+    /// Logs the replay's own intent.
     fn say(&mut self, setup: &Setup, column: &Column<u8>, sums: SmallVec<[u8; 2]>, walk: &mut Walk) {
         let Some(intent) = column.replay(sums) else { return };
         if setup.defect == Defect::ReplayWithoutIntent {
@@ -189,15 +189,15 @@ impl Left {
         }
         let number = self.log.last().map_or(1, |last| last.number + 1);
         let all = self.homes(setup, 0);
-        // One copy, then all of them.
+        // First one copy, then all of them.
         for copies in [all & all.wrapping_neg(), all] {
             self.log.retain(|found| found.number != number);
-            self.log.push(Found { number, copies, what: What::Intent(intent.clone()) });
+            self.log.push(FoundRecord { number, copies, what: RecordKind::Intent(intent.clone()) });
             self.crash(setup, walk, Label::Replay("its intent is logged", usize::from(copies)));
         }
     }
 
-    /// Any part of these writes, and then all of them.
+    /// Does any subset of these writes, and then all of them.
     fn write(&mut self, setup: &Setup, mut writes: Vec<(usize, u8)>, walk: &mut Walk, what: &'static str) {
         writes.retain(|(drive, _)| self.failed >> drive & 1 == 0);
         if setup.defect == Defect::ReplaySkipsEqual {
@@ -226,15 +226,15 @@ impl Left {
         }
     }
 
-    /// The machine dies again.
+    /// Simulates another crash.
     fn crash(&self, setup: &Setup, walk: &mut Walk, label: Label) {
         for lost in sets(setup, self.failed) {
             for is_cut in [false, true] {
                 let mut left = self.clone();
                 left.failed = lost;
                 bits(lost).for_each(|drive| left.cells[drive] = Cell::of(0));
-                let is_kept = |found: &mut Found| {
-                    if setup.place == super::Place::Members {
+                let is_kept = |found: &mut FoundRecord| {
+                    if setup.place == super::LogPlace::Members {
                         found.copies &= !lost;
                     }
                     if is_cut {
@@ -254,12 +254,12 @@ impl Left {
         }
     }
 
-    /// A host has written meanwhile, and that is durable in the log.
-    fn with_write(&self, setup: &Setup) -> Left {
+    /// A host has written during the replay, and the record is durable.
+    fn with_write(&self, setup: &Setup) -> CrashState {
         let mut left = self.clone();
         let number = left.log.last().map_or(1, |last| last.number + 1);
         let copies = left.homes(setup, 0);
-        left.log.push(Found { number, copies, what: What::Data(SmallVec::from_iter([(1, 3)])) });
+        left.log.push(FoundRecord { number, copies, what: RecordKind::Data(SmallVec::from_iter([(1, 3)])) });
         (left.now[1], left.cut[1], left.is_served) = (1 << 3, 1 << 3, false);
         left
     }

@@ -1,15 +1,16 @@
-//! The steps of a machine that runs.
+//! The steps of a running host computer.
 
 use super::defects::Defect;
 use super::drive::Cell;
 use super::steps::Step;
 use super::{
-    Active, BLOCK, Content, Entry, Flush, Job, Noted, Place, Put, STRIPS, Setup, State, Sure, Write,
+    Active, AllowedValues, BLOCK, Content, Entry, Flush, Job, LogPlace, PlanPart, STRIPS, Setup, State,
+    StripWrite, Write,
 };
 use smallvec::SmallVec;
 use write_log::{Begun, Logged, NOTICES, Stage};
 
-/// The ring's places do not matter here: none is ever used again.
+/// The ring's places do not matter here: none is reused.
 const AT: u64 = NOTICES * BLOCK;
 
 impl State {
@@ -45,7 +46,7 @@ impl State {
         self.settle(setup);
     }
 
-    /// What nobody has to wait for any more.
+    /// Ends the steps that need no further waiting.
     fn settle(&mut self, setup: &Setup) {
         for active in &self.active {
             if self.ring.stage(active.number) == Some(Stage::Redundancy) && active.redundancy.is_empty() {
@@ -86,11 +87,11 @@ impl State {
         self.put(drive, column, value);
     }
 
-    /// Where a record of that number goes.
+    /// The places of a record of that number.
     fn homes_for(&self, setup: &Setup, number: u64) -> u8 {
         let most = match setup.place {
-            Place::Members => setup.redundancy + usize::from(setup.defect != Defect::OneCopyTooFew),
-            Place::Devices => 2,
+            LogPlace::Members => setup.redundancy + usize::from(setup.defect != Defect::OneCopyTooFew),
+            LogPlace::Devices => 2,
         };
         let turn = number as usize * most;
         let homes = (0..setup.homes()).map(|at| (at + turn) % setup.homes());
@@ -118,8 +119,8 @@ impl State {
         }
     }
 
-    /// What waits and is older is not needed.
-    fn supersede(&mut self, record: u64, put: Put) {
+    /// Drops older data that wait for a plan.
+    fn supersede(&mut self, record: u64, put: StripWrite) {
         let ring = &mut self.ring;
         self.dirty.retain(|(older, other)| {
             let is_under = *older < record && (other.column, other.strip) == (put.column, put.strip);
@@ -130,7 +131,7 @@ impl State {
         });
     }
 
-    fn add_dirty(&mut self, record: u64, put: Put) {
+    fn add_dirty(&mut self, record: u64, put: StripWrite) {
         self.supersede(record, put);
         self.dirty.push((record, put));
         self.dirty.sort_by_key(|(record, put)| (*record, put.column, put.strip));
@@ -151,7 +152,7 @@ impl State {
                 self.ring.superseded(begun.sequence);
                 continue;
             }
-            *sure = Sure { values: 1 << put.value, by: begun.sequence };
+            *sure = AllowedValues { values: 1 << put.value, by: begun.sequence };
             match setup.defect {
                 Defect::PlannedFromMemory => continue,
                 Defect::SupersededWhileUsed => self.forget_used(begun.sequence, put),
@@ -161,8 +162,8 @@ impl State {
         }
     }
 
-    /// Planted: what a plan took is forgotten.
-    fn forget_used(&mut self, record: u64, put: Put) {
+    /// Planted defect: drops data that a plan uses.
+    fn forget_used(&mut self, record: u64, put: StripWrite) {
         for entry in self.log.iter_mut().filter(|entry| entry.begun.sequence < record) {
             if let Content::Data(puts) = &mut entry.content {
                 puts.retain(|other| (other.column, other.strip) != (put.column, put.strip));
@@ -171,11 +172,11 @@ impl State {
     }
 
     fn plan(&mut self, setup: &Setup, columns: u8, upto: u64) {
-        let taken: Vec<(u64, Put)> = self
+        let taken: Vec<(u64, StripWrite)> = self
             .dirty
             .extract_if(.., |(record, put)| *record <= upto && columns >> put.column & 1 == 1)
             .collect();
-        let mut notes: SmallVec<[Noted; 2]> = SmallVec::new();
+        let mut notes: SmallVec<[PlanPart; 2]> = SmallVec::new();
         let (mut redundancy, mut data) = (SmallVec::new(), SmallVec::new());
         for column in super::drive::bits(columns) {
             let here = || taken.iter().filter(move |(_, put)| put.column == column);
@@ -189,7 +190,7 @@ impl State {
             redundancy.extend(writes);
             let data = here().map(|(record, put)| Logged { strip: put.strip as u16, record: *record });
             let sums = setup.redundancy_drives().map(cell_of).collect();
-            notes.push(Noted { column, data: data.collect(), sums });
+            notes.push(PlanPart { column, data: data.collect(), sums });
         }
         let is_whole = notes.iter().all(|note| note.data.len() == setup.data);
         let records: Vec<u64> = taken.iter().map(|(record, _)| *record).collect();
@@ -238,7 +239,7 @@ impl State {
         }
     }
 
-    /// A whole stripe is durable.
+    /// Marks a full-stripe write as durable.
     fn sure_of_whole(&mut self, setup: &Setup) {
         let whole = setup.jobs[..self.job].iter().rev().find_map(|job| match job {
             Job::Whole(values) => Some(*values),
@@ -268,7 +269,7 @@ impl State {
         self.truth[0] = *values;
         self.loose = Some(by);
         for (sure, value) in self.sure[0].iter_mut().zip(values).take(STRIPS) {
-            *sure = Sure { values: sure.values | 1 << value, by };
+            *sure = AllowedValues { values: sure.values | 1 << value, by };
         }
         let here = (0..setup.drives()).filter(|drive| self.failed >> drive & 1 == 0);
         self.whole =
@@ -291,7 +292,7 @@ impl State {
             active.data.retain(|write| write.drive != drive);
         }
         self.whole.retain(|write| write.drive != drive);
-        if setup.place != Place::Members {
+        if setup.place != LogPlace::Members {
             return;
         }
         self.deaf = self.failed;
@@ -308,7 +309,7 @@ impl State {
     fn come_back(&mut self, setup: &Setup, drive: usize) {
         self.returns -= 1;
         self.failed &= !(1 << drive);
-        if setup.place == Place::Members {
+        if setup.place == LogPlace::Members {
             self.deaf = self.failed;
         }
         for column in 0..setup.columns {

@@ -3,10 +3,10 @@
 
 use super::defects::{DEFECTS, Defect};
 use super::walk::{Counts, explore};
-use super::{ELSEWHERE, Job, Place, Put, Setup};
+use super::{ELSEWHERE, Job, LogPlace, Setup, StripWrite};
 
-fn put(column: usize, strip: usize, value: u8) -> Put {
-    Put { column, strip, value }
+fn put(column: usize, strip: usize, value: u8) -> StripWrite {
+    StripWrite { column, strip, value }
 }
 
 /// A record of one column: strips and values.
@@ -20,7 +20,7 @@ fn setup(data: usize, redundancy: usize, jobs: &[Job]) -> Setup {
         redundancy,
         columns: 1,
         jobs: jobs.to_vec(),
-        place: Place::Members,
+        place: LogPlace::Members,
         memory: false,
         fails: 0,
         returns: 0,
@@ -36,7 +36,7 @@ fn failing(fails: u8, returns: u8, setup: Setup) -> Setup {
 }
 
 fn on_devices(device_fails: u8, setup: Setup) -> Setup {
-    Setup { place: Place::Devices, device_fails, ..setup }
+    Setup { place: LogPlace::Devices, device_fails, ..setup }
 }
 
 fn in_memory(setup: Setup) -> Setup {
@@ -47,14 +47,15 @@ fn served(setup: Setup) -> Setup {
     Setup { serves: true, ..setup }
 }
 
-/// Stories that are worth telling: every rule matters in one of them.
+/// Chosen histories: every rule matters in one of them.
 fn stories() -> Vec<Setup> {
     let mut stories = plain_stories();
     stories.extend(stories_of_more());
     stories
 }
 
-/// Of plans and crashes; the first of a device that fails, and so on, so that what is planted is found soon.
+/// Histories of plans and crashes, and the first of each other kind, so that planted defects are
+/// found early.
 fn plain_stories() -> Vec<Setup> {
     let (one, other) = (log(&[(0, 1)]), log(&[(1, 1)]));
     let (again, both) = (log(&[(0, 2)]), log(&[(0, 2), (1, 1)]));
@@ -63,12 +64,13 @@ fn plain_stories() -> Vec<Setup> {
     vec![
         Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) },
         on_devices(0, Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) }),
-        // A device that fails, a drive that comes back, a whole stripe without a record before and behind another.
+        // A device that fails, a drive that returns, a full-stripe write without a record before
+        // and after others.
         on_devices(1, setup(2, 1, std::slice::from_ref(&one))),
         failing(2, 1, setup(2, 1, std::slice::from_ref(&one))),
         setup(2, 1, &[one.clone(), whole.clone()]),
         setup(2, 1, &[whole, one.clone()]),
-        // One strip, the other one, the same again, both; what it was before.
+        // One strip, the other one, the same again, both; the previous content.
         setup(2, 1, &[one.clone(), other.clone()]),
         setup(2, 1, &[one.clone(), again.clone()]),
         setup(2, 1, &[one.clone(), both.clone()]),
@@ -83,7 +85,7 @@ fn plain_stories() -> Vec<Setup> {
     ]
 }
 
-/// Of whatever else happens beside them.
+/// Histories with further events.
 fn stories_of_more() -> Vec<Setup> {
     let (one, other) = (log(&[(0, 1)]), log(&[(1, 1)]));
     let (again, both) = (log(&[(0, 2)]), log(&[(0, 2), (1, 1)]));
@@ -93,25 +95,25 @@ fn stories_of_more() -> Vec<Setup> {
     let two = |jobs: &[Job]| Setup { columns: 2, ..setup(2, 1, jobs) };
     let wide = Job::Log(vec![put(0, 0, 1), put(1, 0, 1)]);
     vec![
-        // Memory that outlives the process.
+        // Persistent memory.
         in_memory(setup(2, 1, &[one.clone(), other.clone()])),
         in_memory(setup(2, 2, std::slice::from_ref(&both))),
-        // Drives that fail and come back.
+        // Drives that fail and return.
         failing(2, 1, on_devices(0, setup(2, 1, std::slice::from_ref(&one)))),
         failing(1, 1, setup(2, 2, std::slice::from_ref(&one))),
         failing(2, 0, setup(2, 2, std::slice::from_ref(&one))),
         failing(1, 0, setup(2, 1, &[one.clone(), both.clone()])),
-        // Whole stripes without a record, before and behind others.
+        // Full-stripe writes without a record, before and after others.
         setup(2, 1, std::slice::from_ref(&whole)),
         failing(1, 0, setup(2, 1, &[whole.clone(), one.clone()])),
         failing(1, 0, setup(3, 1, &[whole.clone(), one.clone()])),
         setup(2, 2, &[whole.clone(), one.clone()]),
-        // A record that stays dirty, so that what is behind it stays, and what is before it goes.
+        // A record that stays dirty: later records stay in the log, earlier ones do not.
         setup(2, 1, &[one.clone(), elsewhere.clone(), both.clone()]),
         setup(2, 1, &[both.clone(), elsewhere.clone(), one.clone()]),
         setup(2, 1, &[one.clone(), elsewhere.clone(), log(&[(1, 2)])]),
         setup(3, 1, &[one.clone(), elsewhere, other.clone()]),
-        // A drive that comes back while what one plan wrote counts, and another begins.
+        // A drive that returns while a plan's records count, and another plan begins.
         failing(1, 1, setup(2, 1, &[one.clone(), other.clone()])),
         // Two devices, one of which fails.
         on_devices(1, setup(2, 1, &[one.clone(), both.clone()])),
@@ -130,7 +132,7 @@ fn stories_of_more() -> Vec<Setup> {
     ]
 }
 
-/// Plans that overlap partly, and failures beside them: what takes minutes.
+/// Histories with partly overlapping plans and failures: they take minutes.
 fn long_stories() -> Vec<Setup> {
     let (one, other, both) = (log(&[(0, 1)]), log(&[(1, 1)]), log(&[(0, 2), (1, 3)]));
     let two = |redundancy, jobs: &[Job]| Setup { columns: 2, ..setup(2, redundancy, jobs) };
@@ -168,7 +170,8 @@ fn writes(data: usize) -> Vec<Vec<(usize, u8)>> {
     all
 }
 
-/// Every history of so many records; a factor does not matter, so the first value that is not zero is one.
+/// Every history of that many records; factors do not matter, so the first value that is not zero
+/// is one.
 fn histories(data: usize, records: usize) -> Vec<Vec<Job>> {
     let mut all: Vec<Vec<Vec<(usize, u8)>>> = vec![Vec::new()];
     for _ in 0..records {
@@ -185,11 +188,11 @@ fn is_all() -> bool {
     std::env::var("DESTAGE_MODEL").is_ok_and(|model| model == "all")
 }
 
-/// So many of them, evenly; forty times as many where all is asked for.
+/// An evenly spaced selection; forty times as many with `DESTAGE_MODEL=all`.
 fn some<T: Clone>(of: &[T], most: usize) -> Vec<T> {
     let most = if is_all() { most * 40 } else { most };
     let stride = of.len().div_ceil(most).max(1);
-    // A stride that has no factor in common with what repeats.
+    // A stride without a common factor with the pattern's period.
     let stride = if stride > 1 { stride | 1 } else { 1 };
     of.iter().step_by(stride).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! What can happen next while the machine runs.
+//! The possible steps of a running host computer.
 
 use super::defects::Defect;
 use super::{Active, ELSEWHERE, Job, Setup, State, drive::bits};
@@ -9,21 +9,22 @@ use write_log::Stage;
 pub(super) enum Step {
     /// The next job's record begins.
     Log,
-    /// A record is durable: which, of those in the log.
+    /// A record becomes durable: its index in the log.
     Land(usize),
-    /// A plan begins in these columns, by bit, with all data that waits there up to that record; its intent is under way.
+    /// A plan begins in these columns, by bit, with all waiting data up to that record; its intent
+    /// is under way.
     Plan {
         columns: u8,
         upto: u64,
     },
-    /// A plan, and which of its writes.
+    /// A write of a plan: the index of the plan, and of the write.
     Redundancy(usize, usize),
     Data(usize, usize),
-    /// A write is left out, and nobody knows.
+    /// A write is skipped without a record of it.
     Skip(usize, usize),
     BeginFlush,
     EndFlush,
-    /// What is retired does not count any more, durably.
+    /// The end of retired records is announced durably.
     Retire,
     BeginWhole,
     Whole(usize),
@@ -64,7 +65,7 @@ impl State {
         steps
     }
 
-    /// Whether records count, or jobs wait, though none of them is elsewhere.
+    /// Whether records count, or jobs wait, though no record is outside the model's columns.
     pub(super) fn is_stuck(&self, setup: &Setup) -> bool {
         let is_elsewhere =
             |job: &Job| matches!(job, Job::Log(puts) if puts.iter().any(|put| put.column == ELSEWHERE));
@@ -72,12 +73,12 @@ impl State {
         waits && setup.defect == Defect::None && !setup.jobs.iter().any(is_elsewhere)
     }
 
-    /// No plan waits for a flush: what is planted is about retirement alone.
+    /// No plan waits for a flush: the planted defect concerns retirement alone.
     pub(super) fn may_cheat(&self) -> bool {
         self.active.iter().all(|active| self.ring.stage(active.number) != Some(Stage::Flush))
     }
 
-    /// Nothing that counts is about its columns.
+    /// No counting record covers its columns.
     fn may_write_whole(&self, setup: &Setup) -> bool {
         let is_free = self.active.is_empty() && self.dirty.is_empty() && self.loose.is_none();
         let over_records =
@@ -152,11 +153,11 @@ impl State {
         }
     }
 
-    /// Every record is on as many drives as may be lost with that one back, and one more.
+    /// With that drive back, every record is on one drive more than may be lost.
     fn may_return(&self, setup: &Setup) -> bool {
         let left = (setup.redundancy + 1).saturating_sub(self.failed.count_ones() as usize);
         let is_on_enough = |copies: u8| (copies & !self.failed).count_ones() as usize > left;
-        let on_members = setup.place == super::Place::Members && setup.defect != Defect::ReturnedThin;
+        let on_members = setup.place == super::LogPlace::Members && setup.defect != Defect::ReturnedThin;
         !on_members || self.log.iter().all(|entry| is_on_enough(entry.copies))
     }
 }

@@ -1,6 +1,6 @@
-//! The walk through all states that a setup can come to, and through all that crashes leave of each.
+//! Walks through all states of a setup, and through all states after a crash.
 
-use super::crash::Left;
+use super::crash::CrashState;
 use super::drive::{bits, cuts};
 use super::steps::Step;
 use super::{Setup, start};
@@ -8,12 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
-/// How a state came about.
+/// The step that led to a state.
 #[derive(Clone, Copy)]
 pub(super) enum Label {
     Start,
     Step(Step),
-    /// The drives that are out, by bit; whether the power was cut.
+    /// The offline drives, by bit; whether power was cut.
     Crash(u8, bool),
     Replay(&'static str, usize),
 }
@@ -32,11 +32,11 @@ impl Label {
     }
 }
 
-/// A hash that is quick: states are many, and nobody chooses them.
+/// A fast hash: there are many states, and none comes from an attacker.
 #[derive(Clone, Copy, Default)]
-struct Quick(u64);
+struct FastHasher(u64);
 
-impl Hasher for Quick {
+impl Hasher for FastHasher {
     fn finish(&self) -> u64 {
         let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         mixed ^ mixed >> 32
@@ -64,16 +64,16 @@ impl Hasher for Quick {
     }
 }
 
-type BuildQuick = BuildHasherDefault<Quick>;
+type BuildFastHasher = BuildHasherDefault<FastHasher>;
 
-/// All states so far: from which each came, and how.
+/// All states so far, with their predecessor and step.
 pub(super) struct Walk {
-    known: HashMap<u64, (u64, Label), BuildQuick>,
-    left: VecDeque<(Left, u64)>,
+    known: HashMap<u64, (u64, Label), BuildFastHasher>,
+    left: VecDeque<(CrashState, u64)>,
     from: u64,
 }
 
-/// How many states there were.
+/// The number of states.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Counts {
     pub(super) running: usize,
@@ -95,15 +95,15 @@ impl Walk {
         is_new
     }
 
-    /// A crash has left this, or any of what a power cut may make of it.
-    pub(super) fn crashed(&mut self, left: Left, is_cut: bool, label: Label) {
+    /// Adds a state after a crash, with the effects of a power cut.
+    pub(super) fn crashed(&mut self, left: CrashState, is_cut: bool, label: Label) {
         let hash = self.hash((&left, is_cut));
         if !self.is_new(hash, label) {
             return;
         }
         let ways = if is_cut { cuts(&left.cells) } else { vec![left.cells] };
         for cells in ways {
-            let left = Left { cells, ..left.clone() };
+            let left = CrashState { cells, ..left.clone() };
             let hash = self.hash(&left);
             if self.is_new(hash, label) {
                 self.left.push_back((left, hash));
@@ -111,7 +111,7 @@ impl Walk {
         }
     }
 
-    fn story(&self, setup: &Setup, last: &Left, mut at: u64, wrong: &str) -> String {
+    fn story(&self, setup: &Setup, last: &CrashState, mut at: u64, wrong: &str) -> String {
         let mut steps = Vec::new();
         while let Some((from, label)) = self.known.get(&at)
             && *from != at
@@ -128,10 +128,10 @@ impl Walk {
     }
 }
 
-/// Goes through all states.
+/// Visits all states.
 ///
 /// # Errors
-/// The shortest way to what can go wrong.
+/// The shortest path to a failure.
 pub(super) fn explore(setup: &Setup) -> Result<Counts, String> {
     let mut walk = Walk { known: HashMap::default(), left: VecDeque::new(), from: 0 };
     let mut counts = Counts::default();

@@ -1,4 +1,4 @@
-//! What a crash leaves in the model of the journal, and whether hosts may find that.
+//! The states of the journal's model after a crash, compared with the content that hosts may find.
 
 use super::defects::Defect;
 use super::{Copy, DATA, ID, Setup, State, decode};
@@ -8,14 +8,14 @@ use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{Begun, Change, ChangeKind, Head, Patch, Record, counting, patches};
 
 impl State {
-    /// All that a crash depends on.
+    /// All state that affects a crash.
     pub(super) fn left(&self) -> impl Hash + '_ {
         let overwritten: Vec<(u64, &[usize])> =
             self.under_way.iter().map(|other| (other.copy.place, &other.to[..])).collect();
         (&self.drives, &self.allowed, &self.acknowledged, &self.loose, overwritten)
     }
 
-    /// The machine dies now, in every way it can. What is wrong afterwards.
+    /// Simulates every possible crash in this state. Returns a failure.
     pub(super) fn crash(&self, setup: &Setup) -> Option<String> {
         for gone in sets(setup) {
             let overwrites = (0..setup.drives())
@@ -34,7 +34,8 @@ impl State {
         None
     }
 
-    /// The replay without the drives `gone` dies as well, and may then have to do with others.
+    /// The replay without the drives `gone` is interrupted as well; other drives may be missing
+    /// then.
     fn crash_again(&self, setup: &Setup, gone: u32, torn: bool) -> Option<String> {
         let cut = self.cut_replay(setup, gone, torn)?;
         sets(setup).find_map(|then| {
@@ -43,7 +44,7 @@ impl State {
         })
     }
 
-    /// After a replay that did any part of what it had to; `None` where it had no record that was torn.
+    /// The state after a partial replay; `None` where it had no torn record.
     fn cut_replay(&self, setup: &Setup, gone: u32, torn: bool) -> Option<State> {
         let mut left = self.clone();
         for (drive, content) in left.drives.iter_mut().enumerate() {
@@ -81,12 +82,12 @@ impl State {
         has_torn.then_some(left)
     }
 
-    /// Whether a drive was being sent something to write over a record.
+    /// Whether a drive was being sent another record for that place.
     fn is_overwritten(&self, drive: usize, copy: &Copy) -> bool {
         self.under_way.iter().any(|other| other.copy.place == copy.place && other.to.contains(&drive))
     }
 
-    /// `torn`: nothing is left of what was being overwritten.
+    /// `torn`: records that were being overwritten are destroyed.
     fn crash_without(&self, setup: &Setup, gone: u32, torn: bool) -> Option<String> {
         let degraded = gone != 0;
         let here = |drive: usize| gone >> drive & 1 == 0;
@@ -99,7 +100,8 @@ impl State {
             Err(missing) => return Some(format!("{missing:?}")),
         };
         for column in 0..setup.columns {
-            // A whole stripe was being written, and nothing promised since: nobody else's data is in it.
+            // A full-stripe write was in progress, without a durability token since: it may be lost
+            // with a drive.
             let is_excused = |strip: &usize| degraded && self.loose[strip * setup.columns + column];
             let strips: SmallVec<[usize; DATA]> = (0..DATA).filter(|strip| !is_excused(strip)).collect();
             if strips.is_empty() {
@@ -148,7 +150,7 @@ impl State {
             let data = decode(&cells)?;
             for (strip, value) in strips.iter().map(|strip| (*strip, data[*strip])) {
                 let cell = strip * setup.columns + column;
-                // The last way is that all that was sent is there: a kill.
+                // The last case keeps all writes that were sent: a kill.
                 let from = if way + 1 == ways { self.acknowledged[cell] } else { 0 };
                 let allowed = &self.allowed[cell][from..];
                 if !allowed.contains(&value) {
@@ -162,7 +164,8 @@ impl State {
     }
 }
 
-/// Every set of drives that may be out, as bits: with the one that is missing, and no more than may be lost.
+/// Every set of offline drives, as bits: including the missing one, within the level's fault
+/// tolerance.
 fn sets(setup: &Setup) -> impl Iterator<Item = u32> {
     let (missing, parity) = (setup.missing.map_or(0, |drive| 1 << drive), setup.parity as u32);
     (0_u32..1 << setup.drives()).filter(move |gone| gone & missing == missing && gone.count_ones() <= parity)

@@ -1,50 +1,50 @@
-//! What is planted into the model of the journal: each has to be found.
+//! Planted defects of the journal's model: each must be detected.
 
-/// What is planted.
+/// The planted defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Defect {
     None,
-    /// A record is on as many drives as may be lost.
+    /// A record is on only as many drives as may be lost.
     OneCopyTooFew,
-    /// Writes begin when the first copy of their record is there.
+    /// Writes begin after the first copy of their record.
     WritesBeginEarly,
     /// Records are retired without a flush.
     RetiredUnflushed,
-    /// Records are retired that were settled only when the flush ended.
+    /// The flush retires records that were settled only when it ended.
     SettledTooLate,
     /// A record does not carry the last parity strip.
     ParityForgotten,
     /// A record carries redundancy only.
     DataForgotten,
-    /// A whole stripe is written without revoking what was said of it.
+    /// A full-stripe write does not revoke earlier records.
     NotRevoked,
-    /// What hosts rely on is revoked without a flush.
+    /// Records that hosts rely on are revoked without a flush.
     PromiseRevoked,
-    /// One drive's write is not kept although records say something of the stripe.
+    /// A write to one drive has no record although records cover the stripe.
     SingleNotKept,
-    /// Others' columns are not locked, nor one's own.
+    /// Neither the write's own columns are locked, nor those of other writes.
     Unlocked,
-    /// The next record says that the one before it is retired.
+    /// The next record announces its predecessor as retired.
     TailTooHigh,
-    /// A record that failed is not known to count although some drive may have it.
+    /// A failed record does not count, although some drive may have it.
     FailedForgotten,
-    /// A record begins while one that failed counts.
+    /// A record begins while a failed one counts.
     BegunAfterFailed,
-    /// When a record is durable, the writes of those that are under way beside it begin as well.
+    /// When a record is durable, the writes of concurrent records begin as well.
     AnsweredTogether,
-    /// A record says that those under way beside it are durable.
+    /// A record announces concurrent records as durable.
     FirmTooHigh,
-    /// Records are retired although one before them is under way.
+    /// Records are retired although an earlier one is under way.
     RetiredBesideUnderWay,
-    /// The places of what a record says is retired are used again before that record is durable.
+    /// The places of retired records are reused before the announcing record is durable.
     FreedEarly,
-    /// A notice that failed is followed by one in the other place.
+    /// A failed notice is followed by one in the other place.
     NoticeElsewhere,
-    /// A record promises something of a stripe that was written as a whole, and not flushed since.
+    /// A record gives a durability token for a stripe of a full-stripe write without a flush since.
     WholeUnflushed,
-    /// A flush is said to cover whole stripes that were written while it ran.
+    /// A flush counts for full-stripe writes that were done during it.
     WholeFlushedTooLate,
-    /// A replay carries a record out that is on few drives.
+    /// A replay applies a record with too few copies.
     CarriedOutTorn,
 }
 

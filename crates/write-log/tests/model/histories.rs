@@ -1,19 +1,19 @@
-//! Histories for the model of the journal, and the walk through all states that each can come to.
+//! Histories for the model of the journal, and the walk through all states of each.
 
 use super::defects::{DEFECTS, Defect};
 use super::{Job, Setup, start};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-/// Goes through all states. How many there are.
+/// Visits all states; returns their number.
 ///
 /// # Errors
-/// What can go wrong.
+/// A failure.
 fn explore(setup: &Setup) -> Result<usize, String> {
     let first = start(setup);
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut known: HashSet<u64> = HashSet::from([hasher.hash_one(&first)]);
-    // Many states differ in what no crash leaves.
+    // Many states differ only in details without effect on a crash.
     let mut crashed: HashSet<u64> = HashSet::new();
     let mut open = vec![first];
     while let Some(state) = open.pop() {
@@ -35,12 +35,12 @@ fn block(strip: usize, column: usize, value: u8) -> Job {
     Job::Block { strip, column, value, durable: true }
 }
 
-/// The same without a promise that it survives a power cut.
+/// The same without FUA: it may be lost in a power cut.
 fn cached(strip: usize, column: usize, value: u8) -> Job {
     Job::Block { strip, column, value, durable: false }
 }
 
-/// Histories that are worth going through, for one parity strip or two.
+/// Chosen histories, for one parity strip or two.
 fn setups(parity: usize) -> Vec<Setup> {
     let setup = |columns, missing, one: &[Job], other: &[Job]| Setup {
         parity,
@@ -61,35 +61,36 @@ fn setups(parity: usize) -> Vec<Setup> {
     vec![
         // Two strips of one column: one after the other, in either order.
         twice(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)])),
-        // Two columns at the same time, in records of their own or in one.
+        // Two columns concurrently, in separate records or in one.
         twice(coarse(setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]))),
         setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]),
-        // A drive is out: of the strip that is written, of the other one, of parity.
+        // A drive is offline: of the written strip, of the other one, of parity.
         twice(setup(1, Some(0), &[block(0, 0, 3)], &[block(1, 0, 1)])),
         twice(setup(1, Some(1), &[block(0, 0, 3)], &[block(1, 0, 1)])),
         setup(1, Some(2), &[block(0, 0, 3)], &[block(1, 0, 1)]),
-        // Places that are used again while others are under way.
+        // Places that are reused while other records are under way.
         twice(tight(2, setup(1, None, &[block(0, 0, 3), block(0, 0, 0), block(0, 0, 3)], &[]))),
-        // A record that failed, and a host that goes on: the same block again, the other strip.
+        // A record that fails, and a host that continues: the same block again, the other strip.
         failing(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[])),
         failing(setup(1, Some(1), &[block(0, 0, 3), block(0, 0, 0)], &[])),
         Setup { coarse: parity > 1, ..failing(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)])) },
-        // The same beside another record that goes on.
+        // The same with a concurrent record that continues.
         failing(coarse(setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]))),
-        // A notice that failed after a record, and what was said before of a stripe that was written whole since.
+        // A notice that fails after a record, and earlier records of a stripe that has been written
+        // whole since.
         Setup { failures: 2, ..coarse(setup(1, None, &[cached(0, 0, 3), whole, block(0, 0, 0)], &[])) },
-        // What was written alone goes on after what was kept.
+        // A write without a record after writes with a record.
         setup(1, Some(0), &[block(1, 0, 3), block(0, 0, 3)], &[]),
-        // A whole stripe over blocks that were kept, and blocks over it.
+        // A full-stripe write over logged blocks, and blocks over it.
         setup(1, None, &[block(0, 0, 3), whole], &[]),
         setup(1, None, &[cached(0, 0, 3), whole], &[]),
         setup(1, None, &[whole, block(0, 0, 2)], &[]),
         Setup { coarse: parity > 1, ..setup(1, None, &[cached(0, 0, 3), whole, block(1, 0, 1)], &[]) },
         setup(1, None, &[block(0, 0, 3), cached(1, 0, 0), whole], &[]),
-        // What is promised in it, beside what is not, and beside what another column is promised.
+        // Durable writes in it, concurrent with others, and with durable writes of another column.
         coarse(setup(1, None, &[whole, block(0, 0, 2)], &[cached(1, 0, 1)])),
         coarse(setup(2, None, &[whole, block(0, 0, 2)], &[block(1, 1, 1)])),
-        // Last what takes longest: places that are used again beside another column, ...
+        // The longest at the end: places that are reused concurrently with another column, ...
         tight(2, setup(2, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 1, 1)])),
         // ... and the same block again, while the other strip is written.
         Setup { coarse: parity > 1, ..setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 0, 1)]) },

@@ -1,13 +1,14 @@
-//! The protocol of the journal, tried in every order in which its steps can happen, with a crash after each of them.
+//! Model of the journal's protocol: every order of its steps, with a crash after each of them.
 //!
-//! The model is one stripe of two data strips and one or two parity strips, a block or two wide, and two writers. What is real are
-//! the [`StripeRing`] and the replay ([`write_log::counting`], [`write_log::patches`]); drives, locks and plans are as small as they can be: a block is an
-//! element of the field of four. After every step the machine may die: each block then holds any of the values that its drive was
-//! sent since it was flushed, or what was there before (where all hold the last, it was a kill), what a record was being written
-//! over is there or not, and any drives may be gone that the level can do without. What the replay leaves must be what hosts may
-//! find.
+//! The model is one stripe of two data strips and one or two parity strips, a block or two wide,
+//! and two writers. The real code is the [`StripeRing`] and the replay ([`write_log::counting`],
+//! [`write_log::patches`]); drives, locks and plans are minimal models: a block is an element of
+//! the field of four. A crash is possible after every step. Each block then has any value that its
+//! drive was sent since the flush, or the previous one (where all have the latest, it was a kill).
+//! A record that was being overwritten is intact or destroyed, and any drives within the fault
+//! tolerance may be missing. After the replay, hosts must find an allowed content.
 //!
-//! That it can fail is shown by planting defects into the protocol: each has to be found.
+//! Planted defects prove the model: each must be detected.
 
 mod crash;
 mod defects;
@@ -27,7 +28,7 @@ fn double(value: u8) -> u8 {
     [0, 2, 3, 1][usize::from(value)]
 }
 
-/// What a writer does, one after the other.
+/// The jobs of a writer, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Job {
     /// Writes a block of a data strip.
@@ -43,14 +44,14 @@ struct Setup {
     missing: Option<usize>,
     jobs: [Vec<Job>; 2],
     defect: Defect,
-    /// So many records or notices fail: some drives have them, and a host is told that nothing was written.
+    /// The records or notices that fail: some drives have them, and the host gets an error.
     failures: u8,
-    /// So many records fit the ring.
+    /// The records that fit the ring.
     places: u64,
-    /// A plan's writes go out together, drives are flushed at once, and copies of a record land in one order. What a crash leaves
-    /// of writes that have gone out is any part of them all the same.
+    /// A plan's writes are sent together, flushes are instantaneous, and copies of a record become
+    /// durable in one order. A crash still leaves any subset of the writes that were sent.
     coarse: bool,
-    /// The machine dies in the replay as well.
+    /// The replay is interrupted as well.
     twice: bool,
 }
 
@@ -60,13 +61,13 @@ impl Setup {
     }
 }
 
-/// A write to a drive: which, where, what.
+/// A write to a drive: drive, column, value.
 type Cell = (usize, usize, u8);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     Idle,
-    /// Its columns are held, its plan is made.
+    /// Its columns are locked, its plan is made.
     Planned {
         writes: Vec<Cell>,
         kept: Kept,
@@ -76,7 +77,7 @@ enum Phase {
         writes: Vec<Cell>,
         kept: Kept,
     },
-    /// It may write; so many writes have gone out, by bit.
+    /// Its writes may begin; the ones that were sent, by bit.
     Writing {
         writes: Vec<Cell>,
         gone: u8,
@@ -98,7 +99,7 @@ struct Writer {
     phase: Phase,
 }
 
-/// A record under way, or a notice: on which drives it still has to land.
+/// A record or notice under way: the drives that do not have it yet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct UnderWay {
     copy: Copy,
@@ -122,7 +123,7 @@ impl UnderWay {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Drive {
-    /// By column: the last durable value, and those that were sent since.
+    /// By column: the last durable value, and the values that were sent since.
     blocks: Vec<Vec<u8>>,
     journal: Vec<Copy>,
 }
@@ -130,12 +131,12 @@ struct Drive {
 /// A flush under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Flush {
-    /// Drives that it has still to reach.
+    /// The drives that it has not reached.
     drives: Vec<usize>,
-    /// What was settled when it began: the records before this one, and so many whole stripes.
+    /// The settled records and the number of full-stripe writes when it began.
     records_before: u64,
     whole_done: u8,
-    /// No whole stripe has been under way since.
+    /// Whether no full-stripe write has been under way since.
     covers_all: bool,
 }
 
@@ -147,13 +148,14 @@ struct State {
     under_way: Vec<UnderWay>,
     failures: u8,
     flush: Option<Flush>,
-    /// By strip and column: what hosts may find.
+    /// By strip and column: the values that hosts may find.
     allowed: Vec<Vec<u8>>,
-    /// Which of these was acknowledged last: nothing before it after a kill.
+    /// The index of the last acknowledged value: after a kill no earlier one may be found.
     acknowledged: Vec<usize>,
-    /// By strip and column: a whole stripe was written that no flush has covered, and nothing was promised there since.
+    /// By strip and column: a full-stripe write without a flush, and without a durable write there
+    /// since.
     loose: Vec<bool>,
-    /// So many whole stripes were written, and so many of them a flush has covered.
+    /// The full-stripe writes that are done, and those that a flush has covered.
     whole_done: u8,
     whole_flushed: u8,
 }
@@ -182,7 +184,7 @@ fn start(setup: &Setup) -> State {
     }
 }
 
-/// What a drive holds of a stripe with these data.
+/// The content of a drive for a stripe with these data.
 fn cell_of(drive: usize, data: &[u8; DATA]) -> u8 {
     match drive {
         0 | 1 => data[drive],
@@ -191,7 +193,7 @@ fn cell_of(drive: usize, data: &[u8; DATA]) -> u8 {
     }
 }
 
-/// The data of a column by what drives hold; `None` where one is gone.
+/// The data of a column from the drives' content; `None` where too many are missing.
 fn decode(cells: &[Option<u8>]) -> Option<[u8; DATA]> {
     let p = cells[2];
     let q = cells.get(3).copied().flatten();
@@ -210,17 +212,17 @@ fn decode(cells: &[Option<u8>]) -> Option<[u8; DATA]> {
 }
 
 impl State {
-    /// What a read finds now.
+    /// The data that a read returns now.
     fn seen(&self, setup: &Setup, column: usize) -> [u8; DATA] {
         let cells: Vec<Option<u8>> = (0..setup.drives())
             .map(|drive| {
                 (setup.missing != Some(drive)).then(|| *self.drives[drive].blocks[column].last().unwrap())
             })
             .collect();
-        decode(&cells).expect("no more is missing than the level can do without")
+        decode(&cells).expect("no more drives are missing than the level survives")
     }
 
-    /// The columns that a writer holds.
+    /// The columns that a writer has locked.
     fn holds(&self, setup: &Setup, writer: usize) -> Vec<usize> {
         match (&self.writers[writer].phase, setup.jobs[writer].get(self.writers[writer].job)) {
             (Phase::Idle, _) | (_, None) => Vec::new(),
@@ -277,7 +279,7 @@ impl State {
         };
     }
 
-    /// Whether a record may begin: nobody has the ring's turn.
+    /// Whether a record may begin: the ring is not locked.
     fn may_begin(&self, setup: &Setup) -> bool {
         let stands = !self.ring.has_failed() || setup.defect == Defect::BegunAfterFailed;
         stands && self.has_turn() && self.ring.place_for(BLOCK).is_some()
@@ -287,7 +289,7 @@ impl State {
         !self.under_way.iter().any(UnderWay::is_notice)
     }
 
-    /// The drives that something goes to.
+    /// The drives that get a record or notice.
     fn drives_for(&self, setup: &Setup, number: u64) -> Vec<usize> {
         let copies = setup.parity + usize::from(setup.defect != Defect::OneCopyTooFew);
         let turn = number as usize * copies;
@@ -321,7 +323,7 @@ impl State {
             let Phase::Planned { writes, kept } = self.writers[*index].phase.clone() else { continue };
             self.writers[*index].phase = Phase::Waiting { writes, kept };
         }
-        let place = self.ring.place_for(BLOCK).expect("there is room");
+        let place = self.ring.place_for(BLOCK).expect("the ring has space");
         let mut begun = self.ring.begin(place, BLOCK, &stripes);
         match setup.defect {
             Defect::TailTooHigh => begun.tail = begun.sequence,
@@ -333,7 +335,7 @@ impl State {
         self.under_way.push(UnderWay { copy: Copy { place, begun, changes }, writers, to });
     }
 
-    /// One of the drives that a record goes to has it.
+    /// One of a record's drives has it.
     fn land_copy(&mut self, setup: &Setup, index: usize, at: usize) {
         let record = &mut self.under_way[index];
         let drive = record.to.remove(at);
@@ -371,7 +373,7 @@ impl State {
         }
     }
 
-    /// The drives that it has not reached refuse it.
+    /// The remaining drives reject it.
     fn fail_record(&mut self, setup: &Setup, index: usize) {
         let record = self.under_way.remove(index);
         self.failures += 1;
@@ -394,7 +396,7 @@ impl State {
         }
     }
 
-    /// Some of a writer's writes go out, by bit; after the last it is told.
+    /// Some of a writer's writes are sent, by bit; after the last the write is acknowledged.
     fn land_writes(&mut self, setup: &Setup, writer: usize, which: u8) {
         let Phase::Writing { writes, gone, record, carries } = &mut self.writers[writer].phase else {
             return;
@@ -404,7 +406,7 @@ impl State {
                 self.drives[*drive].blocks[*column].push(*value);
             }
         }
-        // In between, what is on its way may be held up.
+        // Until then, writes under way may be delayed.
         let is_told = setup.coarse && which == 0;
         *gone |= which;
         if gone.count_ones() as usize != writes.len() || (setup.coarse && !is_told) {
@@ -414,7 +416,7 @@ impl State {
         if let Some(sequence) = record {
             self.ring.end(sequence);
         }
-        // It is acknowledged. What a record carries is durable by that.
+        // The write is acknowledged. The record makes it durable.
         match setup.jobs[writer][self.writers[writer].job] {
             Job::Block { strip, column, value, durable } => {
                 let cell = strip * setup.columns + column;
@@ -445,7 +447,7 @@ impl State {
         self.flush = Some(Flush { drives, records_before, whole_done, covers_all });
     }
 
-    /// The first record that a flush that begins now does not retire.
+    /// The first record that a flush which begins now does not retire.
     fn settled(&self, setup: &Setup) -> u64 {
         if setup.defect != Defect::RetiredBesideUnderWay {
             return self.ring.settled();
@@ -462,7 +464,8 @@ impl State {
         *phase != Phase::Idle && matches!(setup.jobs[writer][*job], Job::Whole { .. })
     }
 
-    /// Whether a writer waits for a flush before its record may begin: that promises something which stands on a whole stripe.
+    /// Whether a writer must wait for a flush before its record begins: the record gives a
+    /// durability token that relies on a full-stripe write.
     fn waits_for_flush(&self, setup: &Setup, writer: usize) -> bool {
         let Writer { job, phase } = &self.writers[writer];
         self.whole_done > self.whole_flushed
@@ -494,7 +497,7 @@ impl State {
         }
     }
 
-    /// A notice: it is as any record, and carries nothing.
+    /// A notice: a record without content.
     fn announce(&mut self, setup: &Setup) {
         let (place, begun) = self.ring.begin_notice();
         let to = self.drives_for(setup, begun.tail);
@@ -519,7 +522,7 @@ impl State {
                         Job::Block { column, .. } => !other.contains(column),
                         Job::Whole { .. } => other.is_empty(),
                     };
-                    // A whole stripe waits until nobody relies on what records say of it.
+                    // A full-stripe write waits until no host relies on records of the stripe.
                     let waits = matches!(job, Job::Whole { .. })
                         && self.ring.promises(STRIPE)
                         && !matches!(setup.defect, Defect::PromiseRevoked | Defect::NotRevoked);

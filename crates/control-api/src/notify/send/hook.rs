@@ -1,4 +1,4 @@
-//! Programs that are told of messages: JSON on standard input.
+//! Programs that receive messages as JSON on standard input.
 
 use serde_json::Value;
 use std::io::Write;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take; then it is ended.
+/// Time limit of a program; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether it has ended.
+/// Interval of the checks for its end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs a program, or all programs of a folder one after the other, in the order of their names. All have to end with 0.
+/// Runs a program, or all programs of a folder in the order of their names. All must exit with 0.
 pub(super) async fn run(path: &str, message: &Value) -> Result<(), String> {
     let (path, input) = (PathBuf::from(path), message.to_string());
     let code = message["code"].as_str().unwrap_or_default().to_owned();
@@ -21,7 +21,8 @@ pub(super) async fn run(path: &str, message: &Value) -> Result<(), String> {
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?
 }
 
-/// The program, or those of the folder: what its owner may not execute is no program. Nobody but root and this user may have written them.
+/// The program, or the executable files of the folder. Only root and this user may have write
+/// permission.
 fn programs(path: &Path) -> Result<Vec<PathBuf>, String> {
     let failed = |path: &Path, why: String| format!("{}: {why}", path.display());
     let is_folder = std::fs::metadata(path).map_err(|error| failed(path, error.to_string()))?.is_dir();
@@ -42,10 +43,10 @@ fn programs(path: &Path) -> Result<Vec<PathBuf>, String> {
             if is_folder {
                 continue;
             }
-            return Err(failed(&program, "it is no program; make it one with 'chmod u+x'".to_owned()));
+            return Err(failed(&program, "it is not executable; run 'chmod u+x'".to_owned()));
         }
         if mode & 0o022 != 0 || (meta.uid() != 0 && meta.uid() != own) {
-            let why = "others may write to it; give it to root, with 'chmod go-w'";
+            let why = "other users may write to it; run 'chown root' and 'chmod go-w'";
             return Err(failed(&program, why.to_owned()));
         }
         programs.push(program);
@@ -65,10 +66,11 @@ fn run_one(program: &Path, code: &str, input: &str) -> Result<(), String> {
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It fits into the pipe: nobody waits here. A program that does not read it need not.
+        // The message fits into the pipe, so the write does not block. The program need not read
+        // it.
         match stdin.write_all(input.as_bytes()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                tracing::warn!("{}: it was not told all: {error}", program.display());
+                tracing::warn!("{}: it did not read the whole message: {error}", program.display());
             }
             _ => {}
         }
@@ -81,11 +83,11 @@ fn wait(child: &mut Child) -> Result<(), String> {
     loop {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("it ended with {status}")),
+            Some(status) => return Err(format!("it exited with {status}")),
             None if since.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             None => {
                 child.kill().and_then(|()| child.wait().map(|_| ())).map_err(|error| error.to_string())?;
-                return Err(format!("it was ended after {} s", PATIENCE.as_secs()));
+                return Err(format!("it was killed after {} s", PATIENCE.as_secs()));
             }
         }
     }

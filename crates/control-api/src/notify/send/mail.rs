@@ -1,6 +1,6 @@
 //! Mail, by SMTP (crate `lettre`).
 
-use super::Kept;
+use super::StoredChannel;
 use ::notify::{Mail, Message, Sender, form};
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
@@ -10,16 +10,16 @@ use lettre::transport::smtp::extension::ClientId;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use std::time::Duration;
 
-/// How long each answer of the server may take.
+/// Time limit of each reply of the server.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Sends a mail. A server that knows STARTTLS is asked for it; a password is given by TLS alone.
+/// Sends a mail. STARTTLS is used if the server supports it; a password is sent over TLS only.
 pub(super) async fn mail(
-    kept: &Kept,
+    kept: &StoredChannel,
     server: &Mail,
     message: &Message,
     sender: &Sender,
@@ -40,14 +40,14 @@ pub(super) async fn mail(
         transport = transport.credentials(Credentials::new(user.clone(), secret.clone()));
     }
     transport.build().send(letter).await.map(|_| ()).map_err(|error| {
-        // What it says, and what that comes from.
+        // The error and its cause.
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         format!("{error}{}", cause.unwrap_or_default())
     })
 }
 
-/// By what the server is known: certificates of a file, or those that the machine trusts.
-fn parameters(kept: &Kept, host: &str) -> Result<TlsParameters, String> {
+/// How to verify the server: by the certificates of a file, or those that the machine trusts.
+fn parameters(kept: &StoredChannel, host: &str) -> Result<TlsParameters, String> {
     let mut builder = TlsParameters::builder(host.to_owned());
     if let Some(file) = &kept.channel.trust {
         let pem = std::fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
@@ -57,8 +57,8 @@ fn parameters(kept: &Kept, host: &str) -> Result<TlsParameters, String> {
     builder.build().map_err(told)
 }
 
-/// The mail. One that is sent twice has the same number: its readers may leave out the second.
-fn letter(kept: &Kept, message: &Message, sender: &Sender) -> Result<lettre::Message, String> {
+/// The mail. A repeated mail has the same Message-ID, so that mail programs can drop duplicates.
+fn letter(kept: &StoredChannel, message: &Message, sender: &Sender) -> Result<lettre::Message, String> {
     let event = &message.event;
     let own = |name: &'static str, value: &str| {
         HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())

@@ -1,20 +1,21 @@
-//! A message on its way: one function for each kind of channel. None takes longer than a while.
+//! Sending a message: one function per kind of channel, each with a time limit.
 
 mod hook;
 mod mail;
 mod wire;
 
-use super::post::Kept;
-use crate::deliver::{Parcel, deliver};
+use super::post::StoredChannel;
+use crate::deliver::{Delivery, deliver};
 use crate::tls;
 use ::notify::{Message, Sender, Target, form};
 
-/// Sends a message. It has arrived as far as the other side can say so.
+/// Sends a message. Success means that the other side has accepted it, as far as it can report
+/// that.
 ///
 /// # Errors
-/// Why it did not arrive.
+/// Why sending failed.
 pub(super) async fn send(
-    kept: &Kept,
+    kept: &StoredChannel,
     target: &Target,
     message: &Message,
     sender: &Sender,
@@ -32,13 +33,14 @@ pub(super) async fn send(
     }
 }
 
-/// Which certificates are trusted.
-fn trust(kept: &Kept) -> String {
+/// The trusted certificates.
+fn trust(kept: &StoredChannel) -> String {
     kept.channel.trust.clone().unwrap_or_else(tls::authorities)
 }
 
-/// With a secret, the header `X-Softroc-Signature` has the HMAC-SHA256 of the body, so that the other side knows whose it is.
-async fn webhook(kept: &Kept, url: &str, message: &Message, sender: &Sender) -> Result<(), String> {
+/// With a secret, the header `X-Softroc-Signature` has the HMAC-SHA256 of the body, so that the
+/// receiver can verify it.
+async fn webhook(kept: &StoredChannel, url: &str, message: &Message, sender: &Sender) -> Result<(), String> {
     let body = form::json(message, sender).to_string();
     let mut headers = vec![("x-softroc-code", message.event.code.clone())];
     if let Some(secret) = &kept.secret {
@@ -47,5 +49,5 @@ async fn webhook(kept: &Kept, url: &str, message: &Message, sender: &Sender) -> 
         headers.push(("x-softroc-signature", format!("sha256={}", access::hex(sum.as_ref()))));
     }
     let trust = &trust(kept);
-    deliver(Parcel { destination: url, body, headers: &headers, tls: tls::vouched_for, trust }).await
+    deliver(Delivery { destination: url, body, headers: &headers, tls: tls::vouched_for, trust }).await
 }

@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket, UnixDatagram};
 use tokio_rustls::TlsConnector;
 
-/// How long one try may take.
+/// Time limit of one attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the answer to an inform may take, and how often it is asked for within a try.
+/// Time limit of the response to an inform, and the interval of repetitions within an attempt.
 const ANSWER: Duration = Duration::from_secs(2);
 const INFORMS: u32 = 3;
 
@@ -20,13 +20,13 @@ fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What is done within a time, or is not.
+/// Runs the work within the time limit.
 async fn within(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    let late = |_| Err(format!("no answer within {} s", PATIENCE.as_secs()));
+    let late = |_| Err(format!("no response within {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(late)
 }
 
-/// A datagram to a socket of this machine.
+/// Sends a datagram to a socket of this machine.
 pub(super) async fn datagram(socket: &str, bytes: &[u8]) -> Result<(), String> {
     within(async {
         let from = UnixDatagram::unbound().map_err(told)?;
@@ -35,7 +35,7 @@ pub(super) async fn datagram(socket: &str, bytes: &[u8]) -> Result<(), String> {
     .await
 }
 
-/// A socket that sends to a host and hears from it alone.
+/// A socket that exchanges datagrams with one host only.
 async fn udp(host: &str, port: u16) -> Result<UdpSocket, String> {
     let address = tokio::net::lookup_host((host, port)).await.map_err(told)?.next();
     let address = address.ok_or_else(|| format!("{host} has no address"))?;
@@ -45,7 +45,7 @@ async fn udp(host: &str, port: u16) -> Result<UdpSocket, String> {
     Ok(socket)
 }
 
-/// A record of syslog.
+/// Sends a syslog record.
 pub(super) async fn syslog(way: &SyslogWay, trust: &str, record: &[u8]) -> Result<(), String> {
     let work = async {
         match way {
@@ -69,7 +69,8 @@ pub(super) async fn syslog(way: &SyslogWay, trust: &str, record: &[u8]) -> Resul
     within(work).await
 }
 
-/// Sends a record, and waits until the other side has taken it: it ends the connection when it has read to its end.
+/// Sends a record, and waits until the receiver has read it: it closes the connection after the
+/// end.
 async fn handed_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, record: &[u8]) -> Result<(), String> {
     stream.write_all(&form::octet_counted(record)).await.map_err(told)?;
     stream.shutdown().await.map_err(told)?;
@@ -78,14 +79,14 @@ async fn handed_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, record: &[
         match stream.read(&mut nothing).await {
             Ok(0) => return Ok(()),
             Ok(_) => {}
-            // TLS that is not ended in order has ended all the same.
+            // A TLS connection that was not closed properly has ended all the same.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(told(error)),
         }
     }
 }
 
-/// An inform, until it is answered; or a trap.
+/// Sends a trap, or an inform until its response.
 pub(super) async fn snmp(
     (host, port, is_inform): (&str, u16, bool),
     community: &str,
@@ -107,12 +108,12 @@ pub(super) async fn snmp(
                 Err(_) => continue,
             }
         }
-        Err("the receiver does not answer informs; is its community another one?".to_owned())
+        Err("no response to informs; check the community of the receiver".to_owned())
     })
     .await
 }
 
-/// Waits for the answer; what is none is passed over.
+/// Waits for the response; other datagrams are ignored.
 async fn answered(socket: &UdpSocket, request: u32) -> Result<(), String> {
     let mut datagram = [0; 4096];
     loop {

@@ -1,8 +1,9 @@
-//! The numbers of drives: which row is whose, and which place a drive has.
+//! The numbers of drives: their rows and places.
 //!
-//! **Invariants.** Drives that are there at the same time have different rows and different places, also if they have the same
-//! serial number, or say that they are in the same bay (partitions of one disk, units of one device). The drive that had the
-//! bay's number keeps it; each of the others has a slot of its own in the enclosure of drives that are in none.
+//! **Invariants.** Present drives have different rows and different places, even if they report the
+//! same serial number or the same bay (partitions of one disk, units of one device). The drive that
+//! had the bay's number keeps it; each of the others gets a slot in the enclosure of drives without
+//! an enclosure.
 
 use super::{Given, NO_ENCLOSURE, take};
 use crate::interface::DriveNumber;
@@ -21,9 +22,9 @@ pub(super) struct Enclosure {
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriveRow {
-    /// What tells it from others.
+    /// Its identity.
     identity: String,
-    /// How it was called when it was seen last.
+    /// Its name when it was last present.
     pub(super) name: String,
     pub(super) enclosure: u32,
     pub(super) slot: u32,
@@ -39,7 +40,7 @@ impl DriveRow {
     }
 }
 
-/// What a drive says of its place and of itself.
+/// The place and identity that a drive reports.
 pub(super) struct Seen<'a> {
     pub(super) name: &'a str,
     pub(super) identity: Option<String>,
@@ -48,13 +49,13 @@ pub(super) struct Seen<'a> {
     pub(super) passing: bool,
 }
 
-/// The identity of a drive that cannot be told from others but by its name.
+/// The identity of a drive that only its name identifies.
 fn by_name(name: &str) -> String {
     format!("name:{name}")
 }
 
 impl Given {
-    /// Gives numbers to the drives that there are.
+    /// Numbers the present drives.
     pub(super) fn drives(&mut self, all: &[Seen<'_>]) {
         let rows = self.rows_of(all);
         let bays: Vec<Option<(u32, u32)>> = all.iter().map(|seen| self.bay(seen)).collect();
@@ -68,7 +69,7 @@ impl Given {
             let others =
                 rows.iter().enumerate().filter(|(other, _)| *other != at && bays[*other] == Some(bay));
             let is_taken = others.map(|(_, row)| *row).any(|other| {
-                // Of two that have it, the one that was known first.
+                // Of two drives with this place, the one known first keeps it.
                 has_it(other) && (!has_it(*row) || other < *row)
             });
             match is_taken {
@@ -82,9 +83,9 @@ impl Given {
         }
     }
 
-    /// The row of each drive; those that are new get one.
+    /// The row of each drive; new drives get one.
     fn rows_of(&mut self, all: &[Seen<'_>]) -> Vec<usize> {
-        // Of drives that have one identity, each has the row that has its name, too.
+        // Of drives with one identity, each gets the row that also matches its name.
         let mut rows: Vec<Option<usize>> = all
             .iter()
             .map(|seen| {
@@ -99,7 +100,7 @@ impl Given {
             let known = match &seen.identity {
                 None => self.drive.iter().rposition(|row| row.name == seen.name),
                 Some(identity) => {
-                    // It may have been known by its name, before it could be opened.
+                    // It may have been known by its name before it could be opened.
                     let names = [identity.clone(), by_name(seen.name)];
                     names.iter().find_map(|identity| {
                         let mut of_it =
@@ -113,7 +114,7 @@ impl Given {
         rows.into_iter().flatten().collect()
     }
 
-    /// A row for a drive that has none.
+    /// Creates a row for a drive without one.
     fn new_row(&mut self, seen: &Seen<'_>) -> usize {
         let (enclosure, slot) = match self.bay(seen) {
             Some(bay) => bay,
@@ -125,7 +126,7 @@ impl Given {
         self.drive.len() - 1
     }
 
-    /// The bay that a drive says it is in, with the number of its enclosure.
+    /// The bay that a drive reports, with the number of its enclosure.
     fn bay(&mut self, seen: &Seen<'_>) -> Option<(u32, u32)> {
         let (name, bay) = (seen.enclosure.as_deref()?, seen.bay?);
         Some((self.enclosure(Some(name)), bay))
@@ -144,7 +145,7 @@ impl Given {
         number
     }
 
-    /// The row of a drive with that identity, or of what was called so when it was there.
+    /// The row of a drive with that identity, or of a missing drive with that name.
     pub(super) fn row_of(&self, identity: Option<&str>, name: &str) -> Option<usize> {
         let mut of_it =
             (0..self.drive.len()).filter(|row| Some(self.drive[*row].identity.as_str()) == identity);
@@ -153,7 +154,8 @@ impl Given {
         own.or_else(|| self.drive.iter().rposition(|row| row.name == name))
     }
 
-    /// Gives a drive the numbers of an order; its row. Its place stays where the drive itself says where it is.
+    /// Gives a drive the numbers of a command; returns its row. A place that the drive itself
+    /// reports is unchanged.
     pub(super) fn set_drive(&mut self, seen: &Seen<'_>, to: &DriveNumber) -> Option<usize> {
         let at = self.row_of(seen.identity.as_deref(), seen.name)?;
         self.drive[at].device = to.device;
@@ -180,7 +182,7 @@ impl Given {
         self.next_enclosure = self.next_enclosure.max(number.saturating_add(1));
     }
 
-    /// Drives whose rows are not named, and have a number that an order gave to another one, get new ones.
+    /// Renumbers unnamed drives whose number a command gave to another drive.
     pub(super) fn move_others(&mut self, named: &[usize]) {
         let devices: BTreeSet<u32> = named.iter().map(|row| self.drive[*row].device).collect();
         let places: BTreeSet<(u32, u32)> = named.iter().map(|row| self.drive[*row].place()).collect();
@@ -221,7 +223,7 @@ mod tests {
             given.drives(&[seen(name, Some(identity), None)]);
         }
         assert_eq!(numbers(&given), [(252, 0, 0), (252, 1, 1), (252, 2, 2)]);
-        // One that cannot be opened is known by its name, and keeps its numbers when it can be.
+        // A closed drive is known by its name, and keeps its numbers once it opens.
         given.drives(&[seen("d", None, None)]);
         given.drives(&[seen("d", Some("4"), None)]);
         given.drives(&[seen("d", None, None)]);
@@ -246,7 +248,7 @@ mod tests {
         }
         let uuid = |number: u8| Uuid([number; 16]);
         (1..=3).for_each(|at| Given::number(&mut given.volume, &mut given.next_volume, uuid(at)));
-        // Two are exchanged, and the third has to give way.
+        // Two numbers are exchanged, and the third drive has to yield.
         for (name, identity, number) in [("a", "1", 2), ("b", "2", 0)] {
             let to = DriveNumber { drive: name.into(), enclosure: 252, slot: number + 5, device: number };
             given.set_drive(&seen(name, Some(identity), None), &to);
@@ -256,7 +258,7 @@ mod tests {
         Given::set_rows(&mut given.volume, &mut given.next_volume, &[(uuid(1), 2), (uuid(2), 9)]);
         let volumes: Vec<u32> = given.volume.iter().map(|row| row.number).collect();
         assert_eq!(volumes, [2, 9, 10]);
-        // What is new gets a number that nothing has.
+        // A new drive gets an unused number.
         given.drives(&[seen("d", Some("4"), None)]);
         Given::number(&mut given.volume, &mut given.next_volume, uuid(4));
         assert_eq!(numbers(&given)[3], (252, 8, 4));
@@ -271,14 +273,14 @@ mod tests {
         let to = DriveNumber { drive: "a".into(), enclosure: 4, slot: 99, device: 6 };
         given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
         assert_eq!(numbers(&given), [(4, 7, 6), (1, 7, 1)]);
-        // A number that another enclosure has is not given twice.
+        // A number of another enclosure is not given twice.
         let to = DriveNumber { enclosure: 1, ..to };
         given.set_drive(&seen("a", Some("1"), Some(("shelf", 7))), &to);
         assert_eq!(numbers(&given)[0].0, 4);
     }
 
-    /// Two partitions of a disk, or two drives of a maker who gives all the same serial number, had the numbers of one drive:
-    /// one of them was in no list.
+    /// Two partitions of a disk, or two drives of a vendor with identical serial numbers, once
+    /// shared one drive's numbers: one of them was in no list.
     #[test]
     fn drives_that_share_a_serial_number_have_numbers_of_their_own_and_keep_them() {
         let mut given = Given::default();
@@ -292,7 +294,7 @@ mod tests {
         given.drives(&both("a", "c"));
         assert_eq!((of(&given, "a"), of(&given, "c")), (Some(0), Some(1)), "b is called c now");
         assert_eq!(given.drive.len(), 2);
-        // An order about one of them is not about the other one.
+        // A command about one of them does not affect the other one.
         let to = DriveNumber { drive: "a".into(), enclosure: 252, slot: 1, device: 1 };
         let named: Vec<usize> = given.set_drive(&seen("a", Some("1"), None), &to).into_iter().collect();
         given.move_others(&named);
@@ -304,12 +306,12 @@ mod tests {
         let mut given = Given::default();
         let in_bay = |name, bay| seen(name, Some(name), Some(("shelf", bay)));
         given.drives(&[in_bay("b", 5)]);
-        // Whichever comes first in the list: what has the bay's number keeps it.
+        // In any order of the list, the drive with the bay's number keeps it.
         for _ in 0..2 {
             given.drives(&[in_bay("a", 5), in_bay("b", 5), seen("c", Some("c"), None)]);
         }
         assert_eq!(numbers(&given), [(0, 5, 0), (252, 1, 1), (252, 0, 2)]);
-        // Two drives change places, and one that is gone holds none.
+        // Two drives exchange bays, and a missing one holds none.
         given.drives(&[in_bay("a", 5), in_bay("d", 6)]);
         given.drives(&[in_bay("a", 6), in_bay("d", 5)]);
         assert_eq!((given.drive[1].place(), given.drive[3].place()), ((0, 6), (0, 5)));

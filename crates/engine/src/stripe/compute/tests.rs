@@ -1,5 +1,5 @@
-//! Plans carried out on real buffers, with drives that are arrays of bytes: what is computed is what the parity room
-//! says it is, for every kind of computation.
+//! Executes plans on real buffers, with byte arrays as drives. The results of every kind of
+//! computation must equal those of the parity crate.
 
 use super::*;
 use crate::stripe::execute::{Host, segments};
@@ -36,7 +36,7 @@ impl Bench {
         bench
     }
 
-    /// What a strip must hold.
+    /// The expected content of a strip.
     fn content(&self, role: Role) -> Vec<u8> {
         let strip = self.geometry.strip().bytes().as_usize();
         let strips: Vec<parity::Source<'_>> = (0..self.geometry.data_strips())
@@ -53,7 +53,7 @@ impl Bench {
         content
     }
 
-    /// Carries out a plan; the host's memory comes back.
+    /// Executes a plan and returns the memory.
     fn execute(&mut self, plan: &Plan, host: Host) -> (Memory, Option<Mismatch>) {
         let mut memory = Memory::default();
         memory.admit(plan, host);
@@ -103,7 +103,7 @@ impl Bench {
         (memory, mismatch)
     }
 
-    /// Scribbles over what a drive cannot give.
+    /// Overwrites the strips of unreadable drives.
     fn spoil(&mut self, health: &Health) {
         for (n, drive) in self.drives.iter_mut().enumerate() {
             if !health.readable.contains(DriveIndex(n as u16)) {
@@ -113,7 +113,7 @@ impl Bench {
     }
 }
 
-/// Ranges inside a strip, over strips, over nearly all and over all of a stripe.
+/// Ranges within a strip, across strips, over almost all and over all of a stripe.
 fn ranges(geometry: &Geometry) -> Vec<ByteRange> {
     let all = geometry.stripe_bytes().0;
     [
@@ -129,7 +129,8 @@ fn ranges(geometry: &Geometry) -> Vec<ByteRange> {
     .to_vec()
 }
 
-/// Everything working, each drive lost, each two, and each one lost beside one with a medium error.
+/// All drives online, each drive missing, each pair missing, and each drive missing with a medium
+/// error on another.
 fn healths(geometry: &Geometry) -> Vec<Health> {
     let optimal = Health::optimal(geometry);
     let drives: Vec<DriveIndex> = geometry.drives().indexes().collect();
@@ -218,7 +219,7 @@ fn a_check_names_the_strip_and_the_columns_that_are_wrong() {
     }
 }
 
-/// P's drive has failed: Q alone still tells that something is wrong, in the columns it was asked about.
+/// P's drive has failed: Q alone detects a mismatch in the columns that were compared.
 #[test]
 fn q_alone_is_checked_too() {
     let mut bench = Bench::new(Level::Raid6, 5);
@@ -252,7 +253,8 @@ fn hollow_memory_is_passed_along_and_not_computed() {
     assert_eq!(bench.drives, before);
 }
 
-/// A payload cut at every odd place, one slice of it zeroes that nobody stores; what is cached is in two slices a strip.
+/// A payload cut at odd places, with one slice of implicit zeros; the cached data is in two slices
+/// per strip.
 #[test]
 fn payloads_and_what_is_cached_may_lie_in_several_slices() {
     let cuts: [&[usize]; 4] = [&[], &[512], &[512, 1024, 1536, 5120], &[4096, 4608]];
@@ -270,7 +272,7 @@ fn payloads_and_what_is_cached_may_lie_in_several_slices() {
             let roles = (0..geometry.data_strips()).map(|i| Cached::data(DataIndex(i), at(0, 0)).role);
             let parity = [Role::P, Role::Q].into_iter().take(geometry.parity_strips().into());
             for (which, cuts) in (0_u8..5).flat_map(|which| cuts.map(|cuts| (which, cuts))) {
-                // Nothing, the first strip, all data, parity, everything: columns 512 to 3072.
+                // No data, the first strip, all data, parity, everything: columns 512 to 3072.
                 let is_cached = |role: &Role| match role {
                     Role::Data { index, .. } => which == 1 && index.0 == 0 || which == 2 || which == 4,
                     _ => which >= 3,

@@ -1,12 +1,14 @@
-//! The log devices of a journal, or of a cache: a record is on all of them that serve.
+//! The log devices of a journal or data log: a record is on every device in service.
 //!
 //! # Invariants
-//! - A device that could not take something is out of use on this shard from then on: it is never asked again.
-//! - Nothing is answered that a device lacks before the members say that it is out: after a crash its records would be taken for all
-//!   that there are (docs/develop/design/log.md). The controller sees to that; whoever writes waits for it.
-//! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]). Until then the records of the last one count,
-//!   whether it failed or does not answer: what they promised may be nowhere else. So first no shard promises anything by them any more
-//!   ([`Devices::hold`]), then the drives are flushed, and only then the members say that it is out.
+//! - A device that failed a write is not used again by this shard.
+//! - A write that a device lacks is acknowledged only after the members record the device as
+//!   failed. Otherwise a replay would take that device's records as complete
+//!   (docs/develop/design/log.md). The controller makes the record; writers wait for it.
+//! - If no device is left, the record comes with another journal ([`Stripes::lose_journal`]). Until
+//!   then the records of the last device stay live, because they may be the only durable copy. So
+//!   all shards first stop relying on its records ([`Devices::hold`]). Then the drives are flushed,
+//!   and only then the members record the failure.
 
 use crate::attachment::LogDevice;
 use crate::messages::ReportKind;
@@ -20,17 +22,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 use units::ByteOffset;
 
-/// How a device stands with the journal.
+/// The state of a device in the journal.
 #[derive(Clone, Copy)]
 enum Standing {
     Serves,
-    /// It failed, and the controller is being told.
+    /// The device failed; a report to the controller is in progress.
     Failed,
-    /// Another shard found that it failed: nothing is promised by it here, and the members do not say so yet.
+    /// Another shard reported a failure: no write relies on the device. The members do not record
+    /// it yet.
     Held,
-    /// The members say that it is out.
+    /// The members record the device as failed.
     Out,
-    /// That could not be recorded.
+    /// The failure could not be recorded.
     Unrecorded(IoError),
 }
 
@@ -46,7 +49,7 @@ impl Device {
     }
 }
 
-/// The devices of a journal, as one shard reaches them.
+/// The log devices of a journal, attached to one shard.
 pub(crate) struct Devices {
     all: SmallVec<[Rc<Device>; 2]>,
     changed: Signal,
@@ -66,14 +69,14 @@ impl Devices {
         Ok(Rc::new(Devices { all, changed: Signal::default() }))
     }
 
-    /// Nothing is promised by a device any more, as another shard found that it failed: whoever writes waits until the members say so
-    /// ([`Devices::leave`]), or that could not be recorded ([`Devices::take_back`]).
+    /// Stops relying on a device that failed on another shard. Writers wait until the members
+    /// record the failure ([`Devices::leave`]), or the record fails ([`Devices::take_back`]).
     pub(super) fn hold(&self, device: Uuid) {
         let held = self.all.iter().filter(|other| other.id == device && other.serves());
         held.for_each(|held| held.standing.set(Standing::Held));
     }
 
-    /// That a device is out could not be recorded: it is asked as before.
+    /// Returns a device to service: its failure could not be recorded.
     pub(super) fn take_back(&self, env: &Env, device: Uuid) {
         self.end_hold(env, device, Standing::Serves);
     }
@@ -85,26 +88,26 @@ impl Devices {
         self.changed.notify(env);
     }
 
-    /// Which there are.
+    /// The identities of all devices.
     pub(super) fn ids(&self) -> impl Iterator<Item = Uuid> {
         self.all.iter().map(|device| device.id)
     }
 
-    /// How many there are that serve.
+    /// The number of devices in service.
     pub(super) fn serving(&self) -> usize {
         self.all.iter().filter(|device| device.serves()).count()
     }
 
-    /// The members say that a device is out, as another volume or shard found: it is never asked again.
+    /// Removes a device from service: the members record its failure on another volume or shard.
     pub(super) fn leave(&self, env: &Env, device: Uuid) {
         self.hold(device);
         self.end_hold(env, device, Standing::Out);
     }
 
-    /// Done when of every device that failed the members say so.
+    /// Waits until the members record all failures.
     ///
     /// # Errors
-    /// When that could not be recorded.
+    /// When a failure could not be recorded.
     async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
         let is_open =
             |device: &Rc<Device>| matches!(device.standing.get(), Standing::Failed | Standing::Held);
@@ -118,10 +121,10 @@ impl Devices {
 }
 
 impl Stripes {
-    /// Writes the same, durably, to all devices that serve.
+    /// Writes the same data, durably, to all devices in service.
     ///
     /// # Errors
-    /// When none of them has it, or that one of them lacks it could not be recorded; when one that is fine could not take it.
+    /// When no device has it; when a failure could not be recorded; when a sound device is busy.
     pub(crate) async fn write_to_devices(
         self: &Rc<Self>,
         devices: &Rc<Devices>,
@@ -129,7 +132,7 @@ impl Stripes {
         slices: &Slices,
     ) -> Result<(), IoError> {
         if devices.serving() == 0 {
-            // The last one may be taken back.
+            // The last device may return to service.
             devices.failures_are_recorded(self.shard.env()).await?;
         }
         let serving = devices.all.iter().filter(|device| device.serves());
@@ -140,7 +143,7 @@ impl Stripes {
         for (device, io) in started {
             match io.await.result {
                 Ok(_) => has_it = true,
-                // The device is fine: it serves on, and what it lacks is kept nowhere.
+                // A busy device stays in service; the write fails, so no record relies on it.
                 Err(error) if error.kind == IoErrorKind::Busy => spared = Some(error),
                 Err(error) => {
                     failure = error;
@@ -155,7 +158,7 @@ impl Stripes {
         }
     }
 
-    /// Has the controller record that a device failed, once.
+    /// Reports a device failure to the controller, once.
     fn log_device_failed(self: &Rc<Self>, devices: &Rc<Devices>, device: &Rc<Device>, error: IoError) {
         if !device.serves() {
             return;

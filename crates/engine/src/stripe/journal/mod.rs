@@ -1,48 +1,58 @@
-//! The journal: what a stripe's write changes is durable as a whole before its first byte goes to its place, so that no crash
-//! leaves a stripe whose redundancy answers for something that nobody wrote (the write hole).
+//! The journal: a stripe write is durable in a record before its first byte goes to its place. So a
+//! crash leaves no stripe whose redundancy yields data that no host wrote (the write hole).
 //!
 //! # Fault model
-//! A kill leaves any part of what was in flight. A power cut takes besides any part, sector by sector, of what no flush has
-//! covered since. Drives may be out before the crash, and fail in it or after it, as many in all as the level survives.
+//! A kill loses any part of the writes in flight. A power cut also loses any sectors not yet
+//! flushed. Drives may fail before, during and after the crash, as many in total as the level
+//! tolerates.
 //!
-//! # The protocol
-//! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
-//! 2. What the plan is about to write, data and redundancy, is a *record* ([`write_log`]) on one member more than a span may
-//!    lose, or on all devices of a log ([`devices`]). A few records are written at a time; writes that come meanwhile share the next one.
-//! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
-//! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
-//! 5. After a crash the records that count are carried out again, in order, before anything is read
-//!    (`controller::journal`).
+//! # Protocol
+//! 1. A write holds its columns of the stripe while it is planned, reads, and computes redundancy.
+//! 2. The data and redundancy to be written form a *record* ([`write_log`]). It goes to one member
+//!    more than a span may lose, or to all log devices ([`devices`]). Few records are written at a
+//!    time; new writes share the next one.
+//! 3. The plan's own writes begin when the record is durable. They need not be durable themselves.
+//! 4. A record retires when its writes are complete and the drives were flushed afterwards. The
+//!    next record's header states this.
+//! 5. After a crash, live records are replayed in order before any read (`controller::journal`).
 //!
-//! # Why that is right
-//! - A stripe's columns that a record is about are, after its replay, what they were after the plan: whatever of the plan's writes,
-//!   or of earlier ones that are not retired, was done or lost. The plan's result agrees with itself, with or without the
-//!   drives that were out. What the record says of other sectors than those a host was writing is what they hold.
-//! - The order of records of the same bytes is the order of their plans, which hold a common lock; a stripe has one shard.
-//! - Records that are under way at the same time are about different bytes, as each plan holds its columns until its writes are
-//!   done. So they may become durable in any order, and a replay may find a later one without an earlier one.
-//! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
-//!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
-//! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
-//!   flushed before a record promises anything of a stripe that was written without one ([`write_log::WholeStripes`]): what the record
-//!   says of redundancy stands on that.
-//! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
-//! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
-//!   there is no such write: it is kept as well, or revokes them first.
+//! # Correctness
+//! - A replay gives the columns of a record their content after the plan, whatever part of the
+//!   plan's or earlier unretired writes was done or lost. That content is consistent with and
+//!   without failed drives. For sectors that no host wrote, the record has their current content.
+//! - Records of the same bytes are in the order of their plans, which hold a common lock; a stripe
+//!   belongs to one shard.
+//! - Concurrent records cover different bytes, because each plan holds its columns until its writes
+//!   are done. So they may become durable in any order, and a replay may find a later one without
+//!   an earlier one.
+//! - A record that is not durable everywhere may be replayed or not: none of its writes has begun,
+//!   and none is acknowledged. A record whose write failed may be replayed after its columns are
+//!   unlocked. So no new record begins until the failed one is invalidated.
+//! - A durable (FUA) write is durable with its record. Such a record is not revoked until the
+//!   drives are flushed. The drives are also flushed before a FUA record of a stripe that was
+//!   written without a record ([`write_log::WholeStripes`]): the record's redundancy depends on
+//!   that write.
+//! - The failure of a drive that a plan omits is durable before the plan's writes begin. Otherwise
+//!   its old content would count as current after a crash.
+//! - A replay would undo a change of a stripe made *without* a record while live records cover it.
+//!   So such a change is logged as well, or first invalidates these records.
 //!
-//! # What needs no record
-//! - A write of one drive only (all others of the stripe's parts are out, or not concerned): each sector is old or new.
-//! - A whole stripe of which nothing is missing: nobody else's data is in it. Its redundancy is made to agree by the resync.
-//!   A drive that is lost before that pass leaves of *these* sectors what was being written, or anything.
-//! - What only makes redundancy anew (resync, rebuild): begun again, it comes to the same.
+//! # Writes without a record
+//! - A write to one drive only (all others of the stripe have failed or are not concerned): each
+//!   sector is old or new.
+//! - A write of a complete stripe without a missing drive: it touches no other data. The resync
+//!   makes its redundancy agree. If a drive fails before that resync, *these* sectors hold new data
+//!   or anything.
+//! - A computation of redundancy only (resync, rebuild): it is repeated with the same result.
 //!
 //! # Invariants
-//! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
-//! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
-//!   is under way needs no turn, and so ends while somebody who has it waits for that.
+//! - A writer to the journal holds no lock that a flush needs: a full ring empties itself.
+//! - Records begin one at a time, each with all waiting entries, under the ring's `turn` lock.
+//!   Notices take the lock too. A record in flight completes without the lock, so its holder may
+//!   wait for it.
 //!
-//! What is pure in this is the crate [`write_log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
-//! drives.
+//! The crate [`write_log`] has the pure part: formats, positions, order, batches. This module has
+//! the tasks, buffers and drives.
 
 mod devices;
 mod slot;
@@ -70,66 +80,67 @@ pub use write_log::ring_len;
 use write_log::{About, Change, ChangeKind, LogId, StripeRing};
 pub(crate) use writer::record_slices;
 
-/// What one write asks to be kept.
+/// The record content of one write.
 struct Entry {
     about: About,
     changes: SmallVec<[Change; 4]>,
-    /// The bytes of the changes that have some.
+    /// The bytes of the changes that carry bytes.
     bytes: SmallVec<[Slice; 4]>,
     len: u64,
-    /// Tells whoever waits for it; nothing where that is writing it.
+    /// Notifies the waiting write; `None` for the write that writes the record.
     tell: Option<Answerer<Told>>,
 }
 
-/// What somebody is told who waits for a record.
+/// Messages to a write that waits for a record.
 enum Told {
-    /// To write it.
+    /// Write the record.
     Begin,
-    /// What it came to: its number.
+    /// The result: the record's number.
     Written(Result<u64, IoError>),
 }
 
-/// What a journal lies on, as one shard reaches it.
+/// The storage of a journal, attached to one shard.
 enum Medium {
     /// The members, which may change; see [`JournalOn::Members`].
     Members { at: ByteCount, tail: TailPlace },
-    /// From that byte on of each device.
+    /// Each device, from this offset.
     Devices(ByteOffset, Rc<Devices>),
 }
 
-/// The journal of a volume, as one shard has it.
+/// The journal of a volume on one shard.
 pub(crate) struct Journal {
     id: LogId,
     medium: Medium,
     number: u32,
-    /// Where its ring begins, from the journal's beginning.
+    /// The offset of its ring in the journal.
     start: u64,
     terms: JournalTerms,
     ring: RefCell<StripeRing>,
     waiting: RefCell<VecDeque<Entry>>,
-    /// To begin a record or a notice.
+    /// The lock to begin a record or a notice.
     turn: Credits,
-    /// Whether somebody has been told to begin a record, and has not.
+    /// Whether a write has been selected to begin a record, and has not begun yet.
     is_led: Cell<bool>,
     under_way: Cell<usize>,
-    /// How many writes the last record carries.
+    /// The number of writes in the last record.
     last_batch: Cell<usize>,
     retiring: Cell<bool>,
-    /// When that was asked for last.
+    /// The time of the last retirement.
     retired_at: Cell<Instant>,
-    /// Heads of records that none uses.
+    /// Free header buffers for records.
     heads: RefCell<Vec<Buf>>,
-    /// The volume has another journal now, or none: nothing is written here any more.
+    /// The journal has been replaced or removed: nothing is written to it.
     is_closed: Cell<bool>,
-    /// A record has been settled, or retired.
+    /// Notifies that a record is complete or retired.
     changed: Signal,
 }
 
 impl Journal {
-    /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
+    /// Creates the ring of a shard. `None` if the volume needs no journal, or a shard's share is
+    /// too small.
     ///
     /// # Errors
-    /// When this shard cannot take a log device.
+    /// When this shard cannot attach a log device.
     fn new(
         env: &Env,
         place: Option<&JournalPlace>,
@@ -166,7 +177,7 @@ impl Journal {
 }
 
 impl Journal {
-    /// Whether what its records say is found after a crash, whatever happens meanwhile.
+    /// Whether a replay is certain to find its records after a crash.
     fn promises(&self) -> bool {
         let is_held = match &self.medium {
             Medium::Devices(_, devices) => devices.serving() == 0,
@@ -176,19 +187,20 @@ impl Journal {
     }
 }
 
-/// What is known of a write while it is being done: which record it relies on, or that it relies on none. It is done when this is
-/// dropped.
+/// The record of a write in progress, or the fact that it needs none. Dropping this value ends the
+/// write.
 pub(crate) struct Kept {
     volume: Rc<Stripes>,
     journal: Rc<Journal>,
     sequence: Option<u64>,
     carries: bool,
-    /// It writes a stripe that no record carries, into the drives' caches.
+    /// The stripe, if the write is a cached whole-stripe write without a record.
     whole: Option<StripeIndex>,
 }
 
 impl Kept {
-    /// How durable the writes themselves have to be, of which the host asks so much: what a record carries is durable.
+    /// The durability that the plan's writes need: `Cached` if the record carries the data,
+    /// otherwise as requested.
     pub(crate) fn durability(kept: Option<&Kept>, asked: Durability) -> Durability {
         match kept {
             Some(kept) if kept.carries => Durability::Cached,
@@ -196,7 +208,7 @@ impl Kept {
         }
     }
 
-    /// Whether the record has the content of the write, and is replayed after a crash.
+    /// Whether the record carries the write's content and a crash replays it.
     pub(crate) fn counts(&self) -> bool {
         self.carries && self.journal.promises()
     }
@@ -215,24 +227,25 @@ impl Drop for Kept {
 }
 
 impl Stripes {
-    /// Keeps what a plan is about to write, if that is needed. Done when its writes may begin.
+    /// Writes the record of a plan, if it needs one. Returns when the plan's writes may begin.
     ///
     /// # Errors
-    /// When it cannot be kept: then nothing may be written.
+    /// When the record cannot be written: then the plan must not write.
     pub(crate) async fn keep(
         self: &Rc<Self>,
         plan: &Plan,
         memory: &Memory,
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
-        // Until it is initialised, a crash leaves it as it was: zeros.
+        // After a crash, a stripe that is not initialised still reads as zeros.
         if !self.is_initialised(plan.stripe()) {
             return Ok(None);
         }
         loop {
             let Some(journal) = self.journal.now() else { return Ok(None) };
             let kept = self.keep_there(&journal, plan, memory, asked).await;
-            // Where its devices failed meanwhile, what it has counts no more: it is another one by now, or none.
+            // The journal's devices failed meanwhile: its records do not count, and another
+            // journal or none replaces it.
             if !journal.is_closed.get() {
                 return kept;
             }
@@ -246,7 +259,8 @@ impl Stripes {
         memory: &Memory,
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
-        // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
+        // A skipped drive must be recorded as failed: after a crash its old content would count as
+        // current.
         let left_out = self.left_out(plan);
         if !left_out.is_empty() {
             Box::pin(self.recorded(&left_out)).await?;
@@ -271,11 +285,11 @@ impl Stripes {
             Box::pin(self.flush_once()).await?;
         }
         let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
-            panic!("the plan of {} writes what its memory has not", plan.stripe());
+            panic!("the plan of {} writes data not in memory", plan.stripe());
         };
         if entry.len > journal.terms.most {
-            // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
-            // up before.
+            // Only a range declared lost, or a whole stripe that just lost a drive, may exceed a
+            // record. All other host writes were split before.
             let whole = (asked == Durability::Cached).then_some(plan.stripe());
             let unkept = Kept {
                 volume: self.clone(),
@@ -293,24 +307,24 @@ impl Stripes {
         plan.is_whole_stripe_write()
     }
 
-    /// A stripe has been given up as a whole, without a record.
+    /// Notes that a whole stripe was trimmed without a record.
     pub(crate) fn note_whole_stripe(&self, stripe: StripeIndex) {
         if self.journal.now().is_some() {
             self.journal.whole_stripes.note(stripe);
         }
     }
 
-    /// How many bytes of data and redundancy a write may write that can be kept as a whole; `None` if nothing is kept.
+    /// The most data and redundancy that one record carries; `None` without a journal.
     pub(crate) fn most_to_keep(&self) -> Option<ByteCount> {
         self.journal.now().map(|journal| ByteCount(journal.terms.most))
     }
 
-    /// Whether records that count say something of a stripe. Nobody else's will, as long as the caller holds it.
+    /// Whether live records cover a stripe. While the caller holds it, no other task adds one.
     pub(crate) fn is_said(&self, stripe: StripeIndex) -> bool {
         self.journal.now().is_some_and(|journal| journal.ring.borrow().says(stripe))
     }
 
-    /// The members say that a log device is out: no record goes there any more.
+    /// Stops writing records to a log device: the members record its failure.
     pub(crate) fn leave_log_device(&self, device: Uuid) {
         if let Some(journal) = self.journal.now()
             && let Medium::Devices(_, devices) = &journal.medium
@@ -319,10 +333,10 @@ impl Stripes {
         }
     }
 
-    /// Has nothing promised by the journal any more whose last device this is; the drives have what it promised when that is done.
+    /// Stops relying on records if this is the journal's last device, and flushes the drives.
     ///
     /// # Errors
-    /// When they cannot make it durable.
+    /// When the drives cannot be flushed.
     pub(crate) async fn hold_log_device(self: &Rc<Self>, device: Uuid) -> Result<(), IoError> {
         if let Some(journal) = self.journal.now()
             && let Medium::Devices(_, devices) = &journal.medium
@@ -332,7 +346,7 @@ impl Stripes {
         self.flush_once().await
     }
 
-    /// The members could not say that a device is out: the journal goes there as before.
+    /// Returns a log device to service: its failure could not be recorded.
     pub(crate) fn take_back_log_device(&self, device: Uuid) {
         if let Some(journal) = self.journal.now()
             && let Medium::Devices(_, devices) = &journal.medium
@@ -341,11 +355,11 @@ impl Stripes {
         }
     }
 
-    /// Once a write is done on the drives: what its records no longer promise to the host, who asked for so much, the drives do. The journal
-    /// was lost in the meantime, or is about to be.
+    /// Flushes the drives if a durable write relied on records of a journal that is now lost or
+    /// about to be. Called when the write is complete on the drives.
     ///
     /// # Errors
-    /// When that cannot be made durable.
+    /// When the drives cannot be flushed.
     pub(crate) async fn keep_promise(
         self: &Rc<Self>,
         kept: impl IntoIterator<Item = &Kept>,
@@ -358,7 +372,7 @@ impl Stripes {
         }
     }
 
-    /// Cuts a write to a stripe into parts of which each can be kept as a whole.
+    /// Splits a write to a stripe into parts that each fit one record.
     pub(crate) fn parts_to_keep(&self, stripe: StripeIndex, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
         match self.journal.now().filter(|_| self.is_initialised(stripe)) {
             Some(journal) => journal.terms.parts(within, self.is_well(self.region_of(stripe))),
@@ -366,7 +380,7 @@ impl Stripes {
         }
     }
 
-    /// What a request would do, journal included, in the health that each of its stripes is in.
+    /// Explains a request, with its journal records, for the given health of each stripe.
     ///
     /// # Errors
     /// Those of [`plan::explain_kept`].
@@ -387,7 +401,7 @@ impl Stripes {
     }
 }
 
-/// What is kept of a plan. `None` where the plan does not fit the memory.
+/// The record content of a plan. `None` if the plan does not fit the memory.
 fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Option<Entry> {
     let mut changes = Changes::default();
     let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();

@@ -1,15 +1,17 @@
-//! The journal of a volume, which may come and go while the volume is served.
+//! The journal of a volume. It can be added, replaced or removed while the volume is served.
 //!
-//! A write cuts itself to what the journal takes, and keeps itself there: in between the journal must stay what it is. So writes are
-//! counted that have seen it, and whoever changes it waits for them, while those that come meanwhile wait with nothing held.
+//! A write splits itself to fit the journal's record size, so the journal must not change under it.
+//! Writes that use the journal are counted. A change waits for them; new writes wait without locks.
 //!
 //! # Invariants
-//! - What was written before a journal comes is on the drives before its first record: a record says what columns become, and
-//!   its redundancy stands on what the other drives hold.
-//! - When a journal goes, no record of it counts, and the drives know. Nothing is written to its place any more.
-//! - When the devices that it lies on have failed, it is another one at once, for writes under way too: what they wait for is
-//!   written there. So it is with one that is still to come. Until all of them are done and the drives are flushed, that one does not tell all.
-//! - What the label says is the controller's business: a journal tells all only while every shard has it.
+//! - Earlier writes are on the drives before the first record of a new journal. A record's
+//!   redundancy depends on what the other drives hold.
+//! - When a journal is removed, all its records are invalidated, durably. Nothing is written to its
+//!   place afterwards.
+//! - When all devices of a journal have failed, the journal is replaced at once, also one that is
+//!   not in use yet. Running writes put their records into the new journal. It is complete only
+//!   after these writes are done and the drives are flushed.
+//! - The controller writes the label: a journal is complete only when every shard uses it.
 
 use super::{Journal, JournalPlace, Medium};
 use crate::stripe::Stripes;
@@ -21,16 +23,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use write_log::{LogId, WholeStripes};
 
-/// See the top.
+/// The current journal of a volume, and its replacement during a change.
 pub(crate) struct JournalSlot {
     now: RefCell<Option<Rc<Journal>>>,
-    /// The one that it will be when nothing of that counts any more. Its devices may fail before it has come.
+    /// The next journal. It becomes current when no record of the present one is live. Its devices
+    /// may fail before that.
     coming: RefCell<Option<Rc<Journal>>>,
-    /// How many writes go by the journal as it is.
+    /// The number of writes that use the current journal.
     writes: Cell<usize>,
     is_changing: Cell<bool>,
     changed: Signal,
-    /// Of the drives, whichever journal there was when they were written.
+    /// Whole-stripe writes of the drives, independent of the journal.
     pub(super) whole_stripes: WholeStripes,
 }
 
@@ -52,18 +55,18 @@ impl JournalSlot {
         })
     }
 
-    /// The journal, if there is one.
+    /// The current journal, if any.
     pub(super) fn now(&self) -> Option<Rc<Journal>> {
         self.now.borrow().clone()
     }
 
-    /// Whether writes wait until it is another one.
+    /// Whether writes wait for a change of the journal.
     pub(in crate::stripe) fn is_changing(&self) -> bool {
         self.is_changing.get()
     }
 }
 
-/// A write that goes by the journal as it is now, until this is dropped.
+/// Guards the journal against a change until this value is dropped.
 pub(crate) struct ByJournal(Rc<Stripes>);
 
 impl Drop for ByJournal {
@@ -77,38 +80,39 @@ impl Drop for ByJournal {
 }
 
 impl Stripes {
-    /// Has the journal stay what it is, for a write that has passed the gate.
+    /// Keeps the current journal for a write that has passed the gate.
     pub(crate) fn go_by_journal(self: &Rc<Self>) -> ByJournal {
         self.journal.writes.set(self.journal.writes.get() + 1);
         ByJournal(self.clone())
     }
 
-    /// Has the volume keep its writes there from now on, or nowhere.
+    /// Moves the journal to `place`, or removes it.
     ///
     /// # Errors
-    /// When what has been written, or that no record counts any more, cannot be made durable: the journal stays as it is.
+    /// When earlier writes or the invalidation of records cannot be made durable: the journal
+    /// stays.
     pub(crate) async fn change_journal(self: &Rc<Self>, place: Option<&JournalPlace>) -> Result<(), String> {
-        // What cannot be had is found out before anything is given up.
+        // Attach the new devices first: a failure must leave the old journal in use.
         let next = self.new_journal(place)?;
         let before = self.journal.coming.replace(next);
-        assert!(before.is_none(), "the journal is changed once at a time");
+        assert!(before.is_none(), "one journal change runs at a time");
         let exchanged = self.with_no_writes(self.exchange_journal()).await.map_err(|error| error.to_string());
         drop(self.journal.coming.take());
         exchanged
     }
 
-    /// The devices that the journal of that identity lies on have failed: if it is this one, or the one that is coming, it is that one from
-    /// now on, or none. Whether it was.
+    /// All devices of journal `lost` have failed. If it is the current or the next journal, it is
+    /// replaced by one at `place`, or by none. Returns whether it was.
     ///
     /// # Errors
-    /// When this shard cannot have it there.
+    /// When this shard cannot attach the new journal.
     pub(crate) fn lose_journal(&self, lost: Uuid, place: Option<&JournalPlace>) -> Result<bool, String> {
         let is_lost = |journal: &RefCell<Option<Rc<Journal>>>| {
             journal.borrow().as_ref().is_some_and(|journal| journal.id == LogId(lost.0))
         };
         let mut both = [&self.journal.now, &self.journal.coming].into_iter();
         let Some(place_of) = both.find(|journal| is_lost(journal)) else {
-            return Ok(false); // It was changed meanwhile.
+            return Ok(false); // The journal was changed meanwhile.
         };
         let next = self.new_journal(place)?;
         if let Some(lost) = place_of.replace(next) {
@@ -121,10 +125,10 @@ impl Stripes {
         Ok(true)
     }
 
-    /// Done when every write that went by a journal which was lost is done, and the drives know.
+    /// Waits until all writes that used a lost journal are complete, and flushes the drives.
     ///
     /// # Errors
-    /// When that cannot be made durable.
+    /// When the drives cannot be flushed.
     pub(crate) async fn settle_lost_journal(self: &Rc<Self>) -> Result<(), IoError> {
         let settle = async {
             let slot = &self.journal;
@@ -140,7 +144,7 @@ impl Stripes {
         journal.map_err(|error| error.to_string())
     }
 
-    /// Does something while writes that come wait at the gate.
+    /// Runs `work` while new writes wait at the gate.
     async fn with_no_writes<T>(&self, work: impl Future<Output = T>) -> T {
         let (slot, env) = (&self.journal, self.shard.env());
         slot.changed.wait_until(env, || !slot.is_changing.get()).await;
@@ -156,7 +160,8 @@ impl Stripes {
         let (slot, shard) = (&self.journal, &self.shard);
         loop {
             slot.changed.wait_until(shard.env(), || slot.writes.get() == 0).await;
-            // It may be lost at any time: then it is another one, which has records of those that waited for room in this one.
+            // The journal may be lost and replaced at any time. The replacement then has the
+            // records that waited for space in this one.
             let before = slot.now();
             let _turn = match &before {
                 Some(journal) => Some(journal.turn.take(1).await),
@@ -169,7 +174,7 @@ impl Stripes {
                 }
             }
             self.flush_once().await?;
-            // What mends stripes passes no gate.
+            // Repairs pass no gate.
             let is_lost = before.as_ref().is_some_and(|journal| journal.is_closed.get());
             if slot.writes.get() == 0 && !is_lost {
                 before.iter().for_each(|journal| journal.is_closed.set(true));

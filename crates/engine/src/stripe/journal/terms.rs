@@ -1,5 +1,5 @@
-//! What of a plan has to be kept, and what its record comes to: arithmetic, without tasks or drives. The engine goes by it, and
-//! `explain` tells it.
+//! What a plan must log, and the size of its record: arithmetic without tasks or drives. The engine
+//! and `explain` use it.
 
 use crate::attachment::{JournalOn, JournalPlace};
 use layout::Geometry;
@@ -9,21 +9,22 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, 
 use volume_state::{Regions, VolumeState};
 use write_log::{Batch, Change, ChangeKind, Part, Ring, ring_len};
 
-/// What has to be kept of a plan.
+/// What the journal must record for a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
-    /// What it writes.
+    /// The data and redundancy that it writes.
     All,
-    /// That what was said of its stripe does not count any more.
+    /// The revocation of earlier records of its stripe.
     Revoke,
-    /// It cannot be kept, and must not be undone either: nothing may be said of its stripe.
+    /// It cannot be logged, and a replay must not undo it: invalidate all records of its stripe
+    /// first.
     Silence,
 }
 
-/// What has to be kept of a plan. `parts`: the drives that have a part in its stripe; `stale`: drives that are recorded as
-/// stale there, although they may be current by now; `said`: whether records that count say something of the stripe;
-/// `promises`: whether a host relies on one of them.
+/// What the journal must record for a plan. `parts`: the drives with a part in its stripe; `stale`:
+/// drives recorded as stale there, even if current by now; `said`: whether live records cover the
+/// stripe; `promises`: whether a durable write relies on one of them.
 pub(super) fn need(
     plan: &Plan,
     parts: &DriveSet,
@@ -34,14 +35,16 @@ pub(super) fn need(
     match plan.request() {
         request if request.is_write() => {
             let health = plan.health();
-            // A drive that has been made current in this stripe, which is not recorded yet, is stale again after a crash:
-            // what it holds would be computed from the others, some of which were written and some not.
+            // A drive made current in this stripe, but not yet recorded, is stale again after a
+            // crash. Its content would be computed from drives of which some were written and some
+            // not.
             let current = health.readable.intersection(&health.writable).minus(stale);
             let missing = parts.minus(&current);
             let whole = plan.is_whole_stripe_write() && missing.is_empty();
             let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
             match (whole, said) {
-                // The drives may not have what a host was promised: revoked, it would be gone with the power.
+                // The drives may lack a durable write: without its record, a power cut would lose
+                // it.
                 (true, true) if promises() => Need::Silence,
                 (true, true) => Need::Revoke,
                 (true, false) => Need::Nothing,
@@ -55,7 +58,7 @@ pub(super) fn need(
     }
 }
 
-/// The changes of a record: runs that touch are one.
+/// The changes of a record; adjacent ranges are merged.
 #[derive(Default)]
 pub(super) struct Changes(pub(super) SmallVec<[Change; 4]>);
 
@@ -70,23 +73,23 @@ impl Changes {
     }
 }
 
-/// What the journal of a volume makes of plans.
+/// The journal parameters of a volume.
 #[derive(Clone, Debug)]
 pub struct JournalTerms {
     geometry: Geometry,
     sector: SectorSize,
     pub(super) ring: ByteCount,
-    /// On how many members a record is.
+    /// The number of members that hold a record.
     pub(super) copies: usize,
-    /// On how many log devices it is instead.
+    /// The number of log devices that hold a record, if on log devices.
     devices: Option<usize>,
     /// The most bytes that a record carries for one write.
     pub(super) most: u64,
 }
 
 impl JournalTerms {
-    /// Those of a journal there, of which each of so many shards has a ring. `None` where the volume needs none, or the
-    /// share of each shard is too small.
+    /// The parameters of a journal at `place`, with a ring for each shard. `None` if the volume
+    /// needs no journal, or a shard's share is too small.
     pub fn new(
         geometry: &Geometry,
         sector: SectorSize,
@@ -111,12 +114,13 @@ impl JournalTerms {
         })
     }
 
-    /// The same where records go to so many devices now.
+    /// The same parameters with another number of log devices in service.
     pub(super) fn on_devices(&self, serving: usize) -> JournalTerms {
         JournalTerms { devices: self.devices.map(|_| serving), ..self.clone() }
     }
 
-    /// Cuts a write to a stripe into parts of which each can be kept as a whole. `is_well`: nothing of the volume is missing.
+    /// Splits a write to a stripe into parts that each fit one record. `is_well`: no drive is
+    /// missing.
     pub(super) fn parts(&self, within: ByteRange, is_well: bool) -> SmallVec<[ByteRange; 1]> {
         let geometry = &self.geometry;
         if within.len == geometry.stripe_bytes() && is_well {
@@ -140,7 +144,7 @@ impl JournalTerms {
         parts
     }
 
-    /// The same for a volume of which that is known, as `explain` asks it; `without`: drives that are taken for failed besides.
+    /// The journal of a volume for `explain`. `without`: drives assumed failed in addition.
     pub fn told<'a>(
         &'a self,
         regions: &'a Regions,
@@ -150,8 +154,9 @@ impl JournalTerms {
         Told { terms: self, regions, state, without }
     }
 
-    /// What a plan's record comes to where nothing was said of its stripe before; `parts`: the drives that have a part in the
-    /// stripe; `stale`: those that are recorded as stale there; `usable`: the drives that can take records.
+    /// The record of a plan, if no live record covers its stripe. `parts`: the drives with a part
+    /// in the stripe; `stale`: drives recorded as stale there; `usable`: the drives that can take
+    /// records.
     fn recorded(&self, plan: &Plan, parts: &DriveSet, stale: &DriveSet, usable: &DriveSet) -> Recorded {
         if need(plan, parts, stale, false, || false) != Need::All {
             return Recorded::nothing(if !plan.request().is_write() {

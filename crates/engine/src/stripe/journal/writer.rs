@@ -1,4 +1,4 @@
-//! Writing records and notices to members, and having them retired.
+//! Writes records and notices to members or log devices, and retires them.
 
 use super::{Entry, Journal, Medium, Told};
 use crate::stripe::{DriveOp, DriveOps, Stripes};
@@ -9,16 +9,16 @@ use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 use write_log::{About, Batch, Begun, BodyCrc, Change, Head, MOST_SLICES, Part, StripeRing};
 
-/// What had been written when a flush began.
+/// The writes that were complete when a flush began.
 pub(crate) struct Settled {
-    /// The records before that one of the journal that there was then. There may be another one by the time the flush ends: its records
-    /// are numbered anew, and the flush says nothing of them.
+    /// The journal at that time, and the first record that was not complete. A replacement journal
+    /// numbers its records anew, and this flush does not cover them.
     records_before: Option<(Rc<Journal>, u64)>,
-    /// So many whole stripes.
+    /// The number of completed whole-stripe writes.
     whole_stripes: u64,
 }
 
-/// A record that has a number and a place.
+/// A record with a number and a place in the ring.
 struct Record {
     begun: Begun,
     place: u64,
@@ -26,7 +26,7 @@ struct Record {
 }
 
 impl Journal {
-    /// What of those that wait fits one record.
+    /// The waiting entries that fit one record.
     fn next_batch(&self) -> Batch {
         let waiting = self.waiting.borrow();
         let parts = waiting.iter().map(|entry| Part {
@@ -37,7 +37,7 @@ impl Journal {
         Batch::of(parts, self.ring.borrow().most())
     }
 
-    /// Has the next record begun by the first who waits for it, if it is time.
+    /// Selects the first waiting write to begin the next record, when it is due.
     fn go_on(&self) {
         let mut waiting = self.waiting.borrow_mut();
         let is_time = write_log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
@@ -48,7 +48,7 @@ impl Journal {
         }
     }
 
-    /// Whether its records may be lost with a member.
+    /// Whether the records are on members, and a failed member may lose them.
     fn is_on_members(&self) -> bool {
         matches!(self.medium, Medium::Members { .. })
     }
@@ -58,7 +58,7 @@ impl Journal {
         usual.unwrap_or_else(|| Buf::unpooled(len))
     }
 
-    /// Takes back the head of what was written.
+    /// Returns the header buffer of a written record.
     fn put_head(&self, head: Slice) {
         let usual = head.try_unfreeze().ok().filter(|head| head.len() == Head::len(0));
         self.heads.borrow_mut().extend(usual);
@@ -69,7 +69,7 @@ impl Journal {
         Head { id: self.id, ring: self.number, sequence, tail, firm, place: self.start + place }
     }
 
-    /// Gives a record its number, and puts together what is written.
+    /// Assigns the record's number, and assembles its slices.
     fn begin(&self, batch: &Batch, place: u64, entries: &[Entry]) -> Record {
         let stripes: SmallVec<[About; 8]> = entries.iter().map(|entry| entry.about).collect();
         let begun = self.ring.borrow_mut().begin(place, batch.len().0, &stripes);
@@ -81,7 +81,7 @@ impl Journal {
         Record { begun, place, slices }
     }
 
-    /// The drives among which copies of a record are, in the order in which they are asked.
+    /// The drives for the copies of a record, in order of preference.
     fn span(&self, volume: &Stripes, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
         let geometry = volume.geometry();
         write_log::span_of(number, self.terms.copies, geometry.drives(), geometry.drives_per_span())
@@ -89,7 +89,8 @@ impl Journal {
 }
 
 impl Stripes {
-    /// Has a write's changes kept in a record, with what others wait for. The record's number, when it is durable.
+    /// Logs a write's changes in a record, together with other waiting writes. Returns the record's
+    /// number when it is durable.
     pub(super) async fn record(
         self: &Rc<Self>,
         journal: &Rc<Journal>,
@@ -99,7 +100,7 @@ impl Stripes {
         let (tell, told) = platform::sync::answer(env);
         entry.tell = Some(tell);
         journal.waiting.borrow_mut().push_back(entry);
-        // What is ready to be written beside this goes along.
+        // Concurrent writes that are ready share the record.
         env.yield_now().await;
         journal.go_on();
         match told.await {
@@ -109,7 +110,7 @@ impl Stripes {
         }
     }
 
-    /// Writes what waits, as one record; the first of it is the caller's.
+    /// Writes the waiting entries as one record; the first entry is the caller's.
     async fn write_record(self: &Rc<Self>, journal: &Rc<Journal>) -> Result<u64, IoError> {
         let (record, entries) = self.begin_record(journal).await;
         journal.go_on();
@@ -125,7 +126,7 @@ impl Stripes {
         result
     }
 
-    /// Takes what waits, and a number and a place for it, once there is room.
+    /// Takes the waiting entries, a number and a place for the record, when the ring has space.
     async fn begin_record(self: &Rc<Self>, journal: &Journal) -> (Result<Record, IoError>, Vec<Entry>) {
         let _turn = journal.turn.take(1).await;
         let (batch, place) = loop {
@@ -165,10 +166,11 @@ impl Stripes {
         written.map(|()| begun.sequence)
     }
 
-    /// Writes the same to all log devices, or to as many members as one more than a span may lose, or to all that are left of it.
+    /// Writes the same data to all log devices, or to one member more than a span may lose, or to
+    /// all remaining members of the span.
     ///
     /// # Errors
-    /// When members that are in use cannot take it, or no log device has it.
+    /// When members in use cannot write it, or no log device has it.
     async fn write_copies(
         self: &Rc<Self>,
         journal: &Journal,
@@ -201,7 +203,8 @@ impl Stripes {
                     }
                 };
                 let (now, filling) = (self.members.get(slot), self.members.replacement(slot));
-                // A drive that is being filled may take the slot at any time: it gets the records that the slot's gets.
+                // A replacement may take the slot at any time: it gets the same records as the
+                // slot's drive.
                 if let Some(at) = filling.and_then(|filling| journal_at(journal, &filling.member, place)) {
                     ops.ask_replacement(self, slot, write(at));
                 }
@@ -226,7 +229,7 @@ impl Stripes {
         }
     }
 
-    /// Has records retired, and says so on the drives. The caller has the turn.
+    /// Retires records, and writes a notice of that to the drives. The caller holds `turn`.
     pub(super) async fn make_room(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         let is_news = journal.ring.borrow().can_announce();
         if is_news {
@@ -241,7 +244,8 @@ impl Stripes {
         }
     }
 
-    /// The same; where the devices of the journal failed meanwhile, the members say so, and what it has counts no more.
+    /// Like `make_room`. Succeeds if the journal's devices failed meanwhile: the members record
+    /// that, and its records do not count.
     pub(super) async fn make_room_unless_lost(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         match self.make_room(journal).await {
             Err(_) if journal.is_closed.get() => Ok(()),
@@ -249,7 +253,7 @@ impl Stripes {
         }
     }
 
-    /// What a flush that begins now makes certain.
+    /// The writes that a flush which begins now covers.
     pub(crate) fn settled_by_now(&self) -> Settled {
         let settled = |journal: Rc<Journal>| {
             let before = journal.ring.borrow().settled();
@@ -259,13 +263,13 @@ impl Stripes {
         Settled { records_before, whole_stripes: self.journal.whole_stripes.done() }
     }
 
-    /// All drives were flushed since that was settled.
+    /// Retires what a completed flush of all drives covers.
     pub(crate) fn note_flushed(&self, settled: Settled) {
         if let Some((journal, before)) = settled.records_before {
             let mut ring = journal.ring.borrow_mut();
             assert!(
                 before <= ring.settled(),
-                "records before {before} are retired, and {} is not settled",
+                "records before {before} retire, and record {} is not complete",
                 ring.settled()
             );
             ring.retire(before);
@@ -273,7 +277,7 @@ impl Stripes {
         self.journal.whole_stripes.flushed(settled.whole_stripes);
     }
 
-    /// Says on the drives which records count. The caller has the turn.
+    /// Writes a notice of the live records to the drives. The caller holds `turn`.
     async fn announce(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         let (place, begun) = journal.ring.borrow().begin_notice();
         let mut buf = journal.take_head(Head::len(0));
@@ -285,14 +289,14 @@ impl Stripes {
         Ok(())
     }
 
-    /// Flushes the drives: what was settled before is retired then.
+    /// Flushes the drives; this retires the completed records.
     async fn retire(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         self.flush_once().await?;
         journal.changed.notify(self.shard.env());
         Ok(())
     }
 
-    /// Has records retired in the background, before anybody has to wait for that.
+    /// Retires records in the background, before a write must wait for space.
     fn retire_in_time(self: &Rc<Self>, journal: &Rc<Journal>) {
         let is_due = {
             let ring = journal.ring.borrow();
@@ -314,26 +318,26 @@ impl Stripes {
                     journal.ring.borrow_mut().flushed(took, began.since(before));
                 }
                 Err(error) => {
-                    tracing::warn!(volume = %volume.name(), "records stay in the journal: {error}");
+                    tracing::warn!(volume = %volume.name(), "cannot retire records: {error}");
                 }
             }
             journal.retiring.set(false);
         });
     }
 
-    /// Done when no record that counts says anything of a stripe, whose columns the caller holds.
+    /// Waits until no live record covers a stripe, whose columns the caller holds.
     ///
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn silence(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
         let Some(journal) = self.journal.now() else { return Ok(()) };
-        // What is said of it from now on is about columns of others.
+        // Later records of the stripe cover other columns.
         let before = journal.ring.borrow().next();
         self.forget_records(&journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
     }
 
-    /// Done when no record of what was written before the call counts any more, where records are on members: what they are on may be
-    /// lost from now on.
+    /// Invalidates all records written before the call, if they are on members. A member may then
+    /// be removed.
     ///
     /// # Errors
     /// When that cannot be made durable.
@@ -344,7 +348,7 @@ impl Stripes {
         }
     }
 
-    /// Done when no record of what was written before the call counts any more, whatever it is on: a replay carries out none of them.
+    /// Invalidates all records written before the call, on any storage: no replay applies them.
     ///
     /// # Errors
     /// When that cannot be made durable.
@@ -355,10 +359,10 @@ impl Stripes {
         if !journal.is_on_members() {
             return Ok(());
         }
-        // What says so may lie on what may be lost, too.
+        // The latest notice may be on a member that will be removed: write another.
         let _turn = journal.turn.take(1).await;
         match journal.is_closed.get() {
-            // Its place may be another one's by now.
+            // The journal is closed: another journal may use its place.
             true => Ok(()),
             false => self.announce(&journal).await,
         }
@@ -370,14 +374,14 @@ impl Stripes {
         are_forgotten: impl Fn(&StripeRing) -> bool,
     ) -> Result<(), IoError> {
         let _turn = journal.turn.take(1).await;
-        // Somebody else may have seen to it meanwhile.
+        // Another task may have invalidated them meanwhile.
         while !journal.is_closed.get() && !are_forgotten(&journal.ring.borrow()) {
             self.make_room_unless_lost(journal).await?;
         }
         Ok(())
     }
 
-    /// A drive has left the volume that records may lie on: has them renewed on those that are left.
+    /// Invalidates records in the background after a member has left the volume.
     pub(crate) fn renew_journal_later(self: &Rc<Self>) {
         if !self.journal.now().is_some_and(|journal| journal.is_on_members()) {
             return;
@@ -387,13 +391,13 @@ impl Stripes {
         self.shard.env().spawn("renew the journal", async move {
             let _user = user;
             if let Err(error) = volume.renew_journal().await {
-                tracing::warn!(volume = %volume.name(), "records of a drive that left still count: {error}");
+                tracing::warn!(volume = %volume.name(), "cannot renew the journal: {error}");
             }
         });
     }
 }
 
-/// What is written for a record: its head, for which there is that buffer, what it carries, and zeroes to whole blocks.
+/// The slices of a record: its header in `buf`, the carried data, and zeros up to a whole block.
 pub(crate) fn record_slices(
     head: &Head,
     batch: &Batch,
@@ -418,7 +422,7 @@ pub(crate) fn record_slices(
     slices
 }
 
-/// Where a place of the ring lies on a member.
+/// The offset of a ring position on a member.
 fn journal_at(journal: &Journal, member: &Member, place: u64) -> Option<ByteOffset> {
     let Medium::Members { at, tail } = journal.medium else { return None };
     let room = Tail::at(member.info().size, tail)?.journals();

@@ -1,4 +1,5 @@
-//! What Intel's metadata say that changes whether data are valid: attributes, copies made on demand, caches, bad blocks.
+//! Intel's metadata that affect whether data are valid: attributes, copies on demand, caches, bad
+//! blocks.
 //!
 //! ```text
 //! bad block log: the last bytes of the metadata, as many as 0x48 says
@@ -16,8 +17,9 @@ const MOST_ENTRIES: u32 = 254;
 const HEAD: usize = 8;
 const ENTRY: usize = 8;
 
-/// Attributes by which data lie as they always do: levels (but for RAID 1E and copies on demand), long strips, RAID 10 on
-/// more than four drives, sizes beyond 2 TiB, the bad block log, the checksum; and one that means nothing.
+/// Attributes with the usual data layout: levels (except RAID 1E and copies on demand), long
+/// strips, RAID 10 on more than four drives, sizes beyond 2 TiB, the bad block log, the checksum;
+/// and one without a meaning.
 const KNOWN_ATTRIBUTES: u32 = 0x1
     | 0x2
     | 0x4
@@ -36,7 +38,7 @@ const NVM_CACHE: [u32; 2] = [0x0200_0000, 0x1000_0000];
 /// Bits of a volume's status: its second drive is a copy that is made on demand.
 const CLONE_BITS: u32 = 0x400 | 0x800;
 
-/// Why a volume cannot be read as it lies: a sentence.
+/// The reason why the metadata do not locate a volume's current data: a sentence.
 pub(super) fn unknown(image: &Image, volume: &Volume<'_>) -> Option<String> {
     let attributes = u32_at(&image.bytes, 0x34);
     let name = |bit: &u32| match *bit {
@@ -52,7 +54,7 @@ pub(super) fn unknown(image: &Image, volume: &Volume<'_>) -> Option<String> {
         .collect();
     if !unknown.is_empty() {
         return Some(format!(
-            "its metadata have attributes that are not known here, {}: read it with Intel's driver",
+            "its metadata have unsupported attributes, {}: read it with Intel's driver",
             unknown.join(", ")
         ));
     }
@@ -60,21 +62,20 @@ pub(super) fn unknown(image: &Image, volume: &Volume<'_>) -> Option<String> {
     if status & CLONE_BITS != 0 {
         let master = volume.bytes.get(35).copied().unwrap_or(0);
         return Some(format!(
-            "its second drive is a copy that is made on demand (status {status:#x}) and may be older: copy \
-             the data from drive \
-             {master} of the metadata alone",
+            "its second drive is a copy that is made on demand (status {status:#x}) and may be \
+             older: use drive {master} of the metadata alone",
         ));
     }
     let cache = volume.bytes.get(42).copied().unwrap_or(0);
     (cache != 0).then(|| {
         format!(
-            "it has a cache on flash memory (mode {cache}), where the newest data may be: have Intel's \
-         driver write them back"
+            "it has a cache on flash memory (mode {cache}), which may hold the newest data: let \
+             Intel's driver write them back"
         )
     })
 }
 
-/// A run of bad blocks: which disk of the table, and where on it.
+/// A run of bad blocks: the index in the table of disks, and the range on that disk.
 pub(super) type BadRun = (usize, ByteRange);
 
 /// The bad block log.
@@ -86,11 +87,11 @@ pub(super) fn bad_blocks(image: &Image) -> Result<Vec<BadRun>, String> {
     if len == 0 {
         return Ok(Vec::new());
     }
-    let damaged = |why: String| format!("its bad block log {why}; which of its blocks are bad is not known");
+    let damaged = |why: String| format!("its bad block log {why}; its bad blocks are unknown");
     let log = image.bytes.len().checked_sub(len).filter(|start| *start >= DISKS);
     let Some(log) = log.and_then(|start| image.bytes.get(start..)).filter(|_| len >= HEAD) else {
         return Err(damaged(format!(
-            "is said to have {len} bytes, of {} of all metadata",
+            "has an invalid length of {len} bytes, of {} in all",
             image.bytes.len()
         )));
     };
@@ -98,7 +99,7 @@ pub(super) fn bad_blocks(image: &Image) -> Result<Vec<BadRun>, String> {
     if u32_at(log, 0) != BAD_BLOCKS || count > MOST_ENTRIES || log.len() < HEAD + ENTRY * count as usize {
         return Err(damaged(format!(
             "of {len} bytes begins with {:#x} and has {count} entries; {BAD_BLOCKS:#x} and at most \
-             {MOST_ENTRIES} can be",
+             {MOST_ENTRIES} are valid",
             u32_at(log, 0)
         )));
     }

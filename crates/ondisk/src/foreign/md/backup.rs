@@ -1,55 +1,60 @@
-//! The file in which mdadm keeps what a reshape overwrites (`mdadm --grow --backup-file`).
+//! The file in which mdadm saves the data that a reshape overwrites (`mdadm --grow --backup-file`).
 //!
 //! ```text
-//! 0      header: 16 magic "md_backup_data-1" or "-2", 16 the array's UUID, then numbers of 64 bits, counted in sectors:
-//!        32 time   40 where data begin in the file   48 where in the volume they are from   56 how many   64 checksum (32 bits)
-//!        72 where the second stretch begins behind the first's data   80 and 88 the same of it   96 checksum (32 bits), of "-2" alone
-//! 4096   the volume's bytes, in their order: a stretch, and with "-2" another one; a stretch of no length is none
+//! 0      header: 16 magic "md_backup_data-1" or "-2", 16 the array's UUID, then 64-bit numbers,
+//!        in sectors:
+//!        32 time   40 offset of the data in the file   48 their offset in the volume   56 length
+//!        64 checksum (32 bits)
+//!        72 offset of the second stretch behind the first's data  80, 88 its volume offset, length
+//!        96 checksum (32 bits), only in "-2"
+//! 4096   the volume's bytes, in order: a stretch, and with "-2" a second one; length 0: unused
 //! ```
 //!
-//! All is little-endian. mdadm saves a stretch, writes the header, and lets the reshape go on as far as that; a stretch that the reshape has
-//! passed is taken out of the header. While a stretch is saved, nobody writes to it. There is a copy of the header, in the block before
-//! the data: in a file it is the same one.
+//! All numbers are little-endian. mdadm saves a stretch, writes the header, and lets the reshape
+//! continue to the end of the stretch; it removes a stretch from the header when the reshape has
+//! passed it. Hosts do not write to a saved stretch. The block before the data has a copy of the
+//! header; in a file both are equal.
 //!
-//! The checksums take the first byte for each byte in turn, so that they notice another length of the header, and no damage. There is none
-//! over the data. What can be held against something is: places, lengths, zeroes.
+//! mdadm's checksums repeat the first byte instead of reading all bytes, so they detect another
+//! length of the header, and no damage. The data have no checksum. The decoder can check only
+//! offsets, lengths and zeros.
 
 use super::SECTOR;
 use crate::bytes::{u32_at, u64_at};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// So much of the file's beginning is its header.
+/// The length of the header at the file's beginning.
 const HEADER: usize = 512;
-/// How far the copy of the header is before the data.
+/// The distance of the copy of the header before the data.
 const COPY: u64 = 4096;
 const FIRST_SUM: usize = 64;
 const SECOND_SUM: usize = 96;
 
-/// What a backup file says.
+/// The content of a backup file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backup {
-    /// The UUID of the array that it is of, as it is stored.
+    /// The UUID of its array, as stored.
     pub array: [u8; 16],
-    /// When the header was written, in seconds since 1970.
+    /// The time of the header, in seconds since 1970.
     pub written_unix_s: u64,
-    /// What it has: bytes of the volume, and where in the file they begin.
+    /// Saved ranges of the volume, and their offsets in the file.
     pub stretches: Vec<(ByteRange, ByteOffset)>,
 }
 
 impl Backup {
-    /// How much of a file's beginning is to be read to decode it.
+    /// The bytes from the file's beginning that decoding needs.
     pub const HEADER: ByteCount = ByteCount(HEADER as u64);
 
-    /// What the header of a file of that size says.
+    /// Decodes the header of a file of that size.
     ///
     /// # Errors
-    /// When it is none, or damaged as far as that can be noticed: a sentence without the file's name.
+    /// When it is no header, or detectably damaged: a sentence without the file's name.
     pub fn decode(header: &[u8], size: ByteCount) -> Result<Backup, String> {
         let is_double = match header.get(..16) {
             Some(b"md_backup_data-1") => false,
             Some(b"md_backup_data-2") => true,
             Some(bytes) if bytes.iter().all(|byte| *byte == 0) => {
-                return Err("is empty: mdadm has saved nothing there yet, or the reshape is done".into());
+                return Err("is empty: no data are saved yet, or the reshape is complete".into());
             }
             _ => return Err("is no backup of a reshape: it does not begin with md_backup_data".into()),
         };
@@ -60,7 +65,7 @@ impl Backup {
         if !holds_sum(FIRST_SUM) || is_double && !holds_sum(SECOND_SUM) {
             return Err(damaged());
         }
-        // Of a single backup mdadm writes where a second stretch would be.
+        // In a single backup, mdadm also writes the offset of a second stretch.
         let unused = if is_double { end..HEADER } else { SECOND_SUM + 4..HEADER };
         if header[unused].iter().any(|byte| *byte != 0) || u32_at(header, FIRST_SUM + 4) != 0 {
             return Err(damaged());
@@ -81,7 +86,7 @@ impl Backup {
             start.checked_add(*length).is_some() && at.checked_add(*length).is_some_and(|end| end <= size.0)
         };
         if !stretches.iter().all(fits) {
-            return Err("is cut off: it ends before the data that its header tells of".into());
+            return Err("is truncated: it ends before the data in its header".into());
         }
         if stretches.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
             return Err(damaged());
@@ -98,7 +103,7 @@ impl Backup {
     }
 }
 
-/// mdadm's sum, which takes the first byte as often as there are bytes.
+/// mdadm's sum, which adds the first byte once for every byte.
 fn checksum(bytes: &[u8]) -> u32 {
     let first = bytes.first().map_or(0, |first| i32::from(*first as i8) as u32);
     bytes.iter().fold(0_u32, |sum, _| (sum << 3).wrapping_add(first))

@@ -1,30 +1,30 @@
-//! The list of bad blocks of a member: sectors that hold nothing valid, and that Linux md does not read there.
+//! The list of bad blocks of a member: sectors without valid data, which Linux md does not read.
 //!
 //! ```text
-//! superblock   8 4 feature map: bit 3 says that the list is in force
+//! superblock   8 4 feature map: bit 3: the list is in force
 //!            185 1 shift: addresses and lengths count units of 2^shift sectors
 //!            186 2 length of the list, in sectors
-//!            188 4 where it begins, in sectors from the superblock on, signed
-//! list         8 bytes each: bits 63 to 10 the first sector of the drive, bits 9 to 0 how many; all ones end it
+//!            188 4 its offset, in sectors from the superblock, signed
+//! list         8 bytes each: bits 63 to 10 first sector, bits 9 to 0 count; all ones: end
 //! ```
 //!
-//! Linux writes entries in ascending order. A list that breaks these rules is damaged: nothing is known of the
-//! member's blocks, so that the member is excluded.
+//! Linux writes entries in ascending order. A list that breaks these rules is damaged: the bad
+//! blocks of the member are unknown, so the member is excluded.
 
 use super::SECTOR;
 use super::version1::BAD_BLOCKS;
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::foreign::glimpse::{Glimpse, Got};
+use crate::foreign::glimpse::{Glimpse, RangeState};
 use crate::foreign::record::MemberRecord;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The most sectors of a list: Linux reads one page, and the largest pages have 64 KiB.
 const MOST_SECTORS: u16 = 128;
-/// What a superblock with its table of roles takes.
+/// The length of a superblock with its table of roles.
 const SUPERBLOCK: u64 = 4096;
 const COUNT_BITS: u32 = 10;
 
-/// Adds to a member what its list says; excludes the member where the list cannot be used.
+/// Adds the bad blocks of its list to a member; excludes the member where the list is unusable.
 pub(super) fn note(glimpse: &Glimpse, superblock: &[u8], sector: u64, member: &mut MemberRecord) {
     if u32_at(superblock, 8) & BAD_BLOCKS == 0 {
         return;
@@ -33,10 +33,7 @@ pub(super) fn note(glimpse: &Glimpse, superblock: &[u8], sector: u64, member: &m
         Ok(bad) => member.bad = bad,
         Err(why) => {
             member.excluded.get_or_insert_with(|| {
-                format!(
-                    "{why}; which of its blocks are bad is not known: clear the list with mdadm on a \
-                 copy of the drive"
-                )
+                format!("{why}; its bad blocks are unknown: clear the list with mdadm on a copy of the drive")
             });
         }
     }
@@ -49,16 +46,16 @@ fn read(
     member: &MemberRecord,
 ) -> Result<Vec<ByteRange>, String> {
     let place = place(glimpse, superblock, sector, member)?;
-    let Got::Here(list) = glimpse.get(place) else {
+    let RangeState::Read(list) = glimpse.get(place) else {
         let at = place.start.0 / SECTOR;
         return Err(format!("its list of bad blocks at sector {at} cannot be read"));
     };
     let shift = superblock.get(185).copied().unwrap_or(0);
-    // Of a drive that was cut off, the list may name what is gone.
+    // The list of a truncated drive may name blocks beyond its end.
     entries(list, shift, glimpse.size().0.max(member.data.end().0))
 }
 
-/// Where the list is.
+/// The range of the list.
 fn place(
     glimpse: &Glimpse,
     superblock: &[u8],
@@ -66,9 +63,7 @@ fn place(
     member: &MemberRecord,
 ) -> Result<ByteRange, String> {
     let (sectors, offset) = (u16_at(superblock, 186), u32_at(superblock, 188) as i32);
-    let says = || {
-        format!("its list of bad blocks is said to have {sectors} sectors at {offset:+} from its superblock")
-    };
+    let says = || format!("its list of bad blocks has {sectors} sectors at {offset:+} from its superblock");
     if !(1..=MOST_SECTORS).contains(&sectors) {
         return Err(format!("{}, and it must have 1 to {MOST_SECTORS}", says()));
     }
@@ -81,12 +76,12 @@ fn place(
     let place = ByteRange::new(ByteOffset(start), ByteCount(len));
     let own = ByteRange::new(ByteOffset(sector * SECTOR), ByteCount(SUPERBLOCK));
     match place.overlaps(own) || place.overlaps(member.data) {
-        true => Err(format!("{}, and must lie beside its superblock and its data", says())),
+        true => Err(format!("{}, and must not overlap its superblock or its data", says())),
         false => Ok(place),
     }
 }
 
-/// What a list names, in bytes of the drive, of which so many may be named.
+/// The ranges of a list, in bytes of the drive, up to `limit`.
 fn entries(list: &[u8], shift: u8, limit: u64) -> Result<Vec<ByteRange>, String> {
     let mut bad: Vec<ByteRange> = Vec::new();
     let unit = 1_u64.checked_shl(shift.into()).and_then(|unit| unit.checked_mul(SECTOR));

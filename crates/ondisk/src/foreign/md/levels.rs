@@ -1,16 +1,16 @@
-//! Linux md's numbers for levels and layouts, as arrangements.
+//! Converts Linux md's numbers of levels and layouts to arrangements.
 
 use crate::foreign::section::{Arrangement, ZoneRule};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use units::DriveCount;
 
-/// A level and a layout in words, and where their bytes are.
+/// A level and a layout as text, and as an arrangement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Described {
     pub(super) level: String,
     pub(super) layout: String,
     pub(super) arrangement: Arrangement,
-    /// Whether there are copies or parity that could disagree.
+    /// Whether it has copies or parity that could differ from the data.
     pub(super) is_redundant: bool,
 }
 
@@ -25,8 +25,8 @@ impl Described {
     }
 }
 
-/// What level `level` with layout `layout` is on so many members. Of RAID 0 the layout is `None` where it is not
-/// recorded.
+/// Describes a level and layout on `members` members. For RAID 0 the layout is `None` where it is
+/// not recorded.
 pub(super) fn describe(level: i32, layout: Option<u32>, members: u16) -> Described {
     let number = layout.unwrap_or(0);
     match level {
@@ -43,9 +43,9 @@ pub(super) fn describe(level: i32, layout: Option<u32>, members: u16) -> Describ
             None => unknown_layout("raid6", number),
         },
         10 => raid10(number, members),
-        -4 => other("multipath", "it is several paths to one drive, not an array; read the drive itself"),
-        -5 => other("faulty", "it is one drive that Linux made to fail for tests; read the drive itself"),
-        _ => other(&format!("level {level}"), "its level is not known here"),
+        -4 => other("multipath", "it is a multipath device, not an array; use the drive itself"),
+        -5 => other("faulty", "it simulates faults of one drive for tests; use the drive itself"),
+        _ => other(&format!("level {level}"), "its level is not supported"),
     }
 }
 
@@ -54,7 +54,7 @@ fn other(level: &str, why: &str) -> Described {
 }
 
 fn unknown_layout(level: &str, number: u32) -> Described {
-    let why = format!("layout {number:#x} of {level} is not known here");
+    let why = format!("layout {number:#x} of {level} is not supported");
     Described::new(level, format!("{number:#x}"), Arrangement::Other(why))
 }
 
@@ -81,7 +81,7 @@ fn checked(shape: Shape) -> Arrangement {
 }
 
 fn parity(title: &str, level: Level, arrangement: ParityArrangement, name: &str, members: u16) -> Described {
-    // On two drives parity of one data strip is the strip itself: a mirror.
+    // On two drives, parity of one data strip equals the strip: a mirror.
     if members == 2 && level != Level::Raid6 {
         return Described::new(title, name, mirror(2));
     }
@@ -117,7 +117,8 @@ fn raid6_layout(number: u32) -> Option<(ParityArrangement, &'static str)> {
     Some((arrangement, arrangement.name()))
 }
 
-/// RAID 10: `near + far · 256 + offset · 65536 + sets · 131072`, with near times far copies.
+/// RAID 10: `near + far · 256 + offset · 65536 + sets · 131072`; the number of copies is near times
+/// far.
 fn raid10(number: u32, members: u16) -> Described {
     let (near, far) = (number & 0xFF, number >> 8 & 0xFF);
     let (is_offset, sets) = (number >> 16 & 1 == 1, number >> 17);

@@ -1,15 +1,15 @@
 //! Superblocks of Linux md, versions 0.90, 1.0, 1.1 and 1.2.
 //!
 //! ```text
-//! version  superblock at sector (the drive has N)   numbers are            data begin
-//! 0.90     (N & !127) - 128                         the writer's endian    at 0
-//! 1.0      (N - 16) & !7                            little-endian          where it says
-//! 1.1      0                                        little-endian          where it says
-//! 1.2      8                                        little-endian          where it says
+//! version  superblock at sector (of N)   numbers               data begin
+//! 0.90     (N & !127) - 128              the writer's endian   at 0
+//! 1.0      (N - 16) & !7                 little-endian         at an offset in the superblock
+//! 1.1      0                             little-endian         at an offset in the superblock
+//! 1.2      8                             little-endian         at an offset in the superblock
 //! ```
 //!
-//! Names and meanings are those of Linux's `md_p.h`. A superblock says everything about its array and which device
-//! of it this one is, so that one member is enough to know the others' places.
+//! Names and meanings follow Linux's `md_p.h`. A superblock describes the whole array and
+//! identifies its own device, so one member is enough to know the slots of all.
 
 mod backup;
 mod bad_blocks;
@@ -26,14 +26,14 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const SECTOR: u64 = 512;
 const MAGIC: u32 = 0xA92B_4EFC;
 
-/// The superblocks on a drive.
+/// Decodes the superblocks on a drive.
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = version1::read(glimpse);
     told.extend(version0::read(glimpse));
     told
 }
 
-/// A superblock that a search came across, if it can be one of a drive that ended behind it.
+/// A superblock that a search found, if its drive may have ended behind it.
 pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Option<Displaced> {
     let magic = head.first_chunk::<4>()?;
     if ![u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)].contains(&MAGIC) {
@@ -45,10 +45,10 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Optio
 pub use backup::Backup;
 pub(super) use version1::unused_in_front;
 
-/// What is cleared of a superblock: more than its fields that do not change.
+/// The bytes of a superblock that are cleared: more than its fixed fields.
 const CLEARED: u64 = 4096;
 
-/// Superblocks on a drive, sound or not.
+/// The ranges of superblocks on a drive, valid or not.
 pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
     let sectors = glimpse.size().0 / SECTOR;
     let old = (sectors & !127).checked_sub(128);
@@ -63,7 +63,8 @@ pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
     places.filter_map(superblock).collect()
 }
 
-/// The checksum of both versions: all words of 32 bits added up, then the upper half of the sum to the lower.
+/// The checksum of both versions: the sum of all 32-bit words, with its upper half added to the
+/// lower.
 fn folded(sum: u64) -> u32 {
     (sum as u32).wrapping_add((sum >> 32) as u32)
 }

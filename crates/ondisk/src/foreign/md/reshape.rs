@@ -1,23 +1,28 @@
-//! A reshape that was interrupted: up to a place the volume lies in one way, from there on in another.
+//! Interrupted reshapes of Linux md: a volume with one layout up to a position, and another layout
+//! behind it.
 //!
-//! # What decides
+//! # Rules
 //! Sources: `md_p.h`, and `raid5_make_request`, `reshape_request` and `super_1_load` of Linux.
 //!
-//! - The position counts the volume's sectors. Before it the volume lies as it is to be, from it on as it was; if the
-//!   reshape goes backwards, it is the other way round.
-//! - As it was, the data begin where the superblock says; as it is to be, so many sectors further on (`new_offset`, which
-//!   may be negative).
-//! - Where the data move by that, superblocks with a new position are durable before anything is written over what the
-//!   older position has to read, and before hosts write what was passed. So what the superblock of the least advanced member says can be
-//!   read as a whole. What the others say need not be: Linux writes all superblocks at a time, each flushing its own member, and a crash may
-//!   come between; then that member may have lost what was moved to it since the older position.
-//! - Where they do not move, and there is more or less data in each row, the same holds but for the volume's beginning, as long as what
-//!   is written lies on the rows that it was read from (the *critical section*). mdadm keeps a copy of that in a file or on a spare; the
-//!   members alone do not have it. Linux records its position before it writes over what it read since the last one, but only where the least address that it
-//!   may read lies ahead of the farthest that it may write, with a strip of margin on both sides (`readpos`, `writepos`). Before that it need not record: up to
-//!   twice as far as the rows that end together, and mdadm's copy ends with them.
-//! - Where they do not move, and there is as much data in each row, all of it is a critical section, whatever the chunk.
-//! - The volume is as large as the smaller of both: it grows when the reshape is done, and shrinks before it begins.
+//! - The position counts the volume's sectors. Before it the new layout applies, behind it the old
+//!   one; if the reshape goes backwards, the reverse.
+//! - In the old layout, the data begin at the superblock's offset; in the new one, `new_offset`
+//!   sectors further (it may be negative).
+//! - Where this moves the data, superblocks with a new position are durable before the reshape
+//!   overwrites data that the older position needs, and before hosts write to the passed part. So
+//!   the volume is complete by the position of the least advanced member. By the positions of other
+//!   members it may not be: Linux writes all superblocks at a time, each flushing its own member,
+//!   and after a crash a member may have lost data that moved to it since the older position.
+//! - Where the data offset stays and the rows have more or fewer data strips, the same holds,
+//!   except while the writes overlap the rows that were read from (the *critical section*), at the
+//!   volume's beginning. mdadm keeps a copy of that part in a file or on a spare; the members alone
+//!   do not have it. Linux records its position before it overwrites data that it read since the
+//!   last record, but only where the least address that it may read is ahead of the farthest that
+//!   it may write, with a margin of one strip on both sides (`readpos`, `writepos`). Until then it
+//!   may not record: up to twice as far as the rows that end together, where mdadm's copy ends.
+//! - Where the data offset stays and the rows have as many data strips, the whole reshape is a
+//!   critical section, whatever the chunk.
+//! - The volume has the smaller of both sizes: it grows after the reshape, and shrinks before it.
 
 use super::SECTOR;
 use super::levels::describe;
@@ -26,27 +31,27 @@ use crate::foreign::section::{Arrangement, Section};
 use layout::Geometry;
 use units::{ByteCount, ByteOffset, ByteRange, StripSize};
 
-/// How a volume lies on its members, in md's numbers.
-pub(super) struct Laid {
+/// The layout of a volume on its members, in md's numbers.
+pub(super) struct MdLayout {
     pub(super) level: i32,
     pub(super) layout: u32,
     pub(super) chunk: ByteCount,
     pub(super) members: i64,
 }
 
-/// What md says of a reshape that is under way.
-pub(super) struct Change {
-    pub(super) before: Laid,
-    pub(super) after: Laid,
+/// md's record of a reshape that is under way.
+pub(super) struct MdReshape {
+    pub(super) before: MdLayout,
+    pub(super) after: MdLayout,
     /// In sectors of the volume.
     pub(super) position: u64,
     pub(super) backwards: bool,
-    /// By how many sectors the data move on each member.
+    /// The distance that the data move on each member, in sectors.
     pub(super) shift: i64,
 }
 
-/// Has the record of a volume say that it is on its way, and where its bytes are.
-pub(super) fn note(volume: &mut VolumeRecord, change: &Change) {
+/// Adds the reshape, with its layouts, to the record of a volume.
+pub(super) fn note(volume: &mut VolumeRecord, change: &MdReshape) {
     let mut reshape = Reshape {
         position: ByteOffset(change.position.saturating_mul(SECTOR)),
         backwards: change.backwards,
@@ -68,12 +73,12 @@ pub(super) fn note(volume: &mut VolumeRecord, change: &Change) {
             Arrangement::Sections(layouts.around(here, reshape.backwards))
         }
         Ok(_) => Arrangement::Other(format!(
-            "{interrupted}, and its members alone need not have all of it, as what was moved lies over where it was moved from; \
-             name the file in which mdadm has the rest, as in 'softroc rescue DRIVE... --backup-file FILE', or let Linux md finish \
-             it on copies of the drives"
+            "{interrupted}, and its members may lack a part, since moved data overwrote their \
+             source; name mdadm's backup file of that part: 'softroc rescue DRIVE... \
+             --backup-file FILE', or let Linux md finish the reshape on copies of the drives"
         )),
         Err(why) => Arrangement::Other(format!(
-            "{interrupted}, and {why}; let Linux md finish it on copies of the drives"
+            "{interrupted}, and {why}; let Linux md finish the reshape on copies of the drives"
         )),
     };
     reshape.layouts = layouts.ok();
@@ -82,15 +87,15 @@ pub(super) fn note(volume: &mut VolumeRecord, change: &Change) {
     volume.features.push(Feature::Reshape(reshape));
 }
 
-fn words(laid: &Laid) -> String {
+fn words(laid: &MdLayout) -> String {
     let described = describe(laid.level, Some(laid.layout), u16::try_from(laid.members).unwrap_or(0));
     let layout = &described.layout;
     let space = if layout.is_empty() { "" } else { " " };
     format!("{}{space}{layout} on {} members with a strip of {}", described.level, laid.members, laid.chunk)
 }
 
-/// Both layouts, each over the bytes that both have.
-fn layouts(change: &Change, position: ByteOffset, member_size: ByteCount) -> Result<Layouts, String> {
+/// Both layouts, each over the bytes that both contain.
+fn layouts(change: &MdReshape, position: ByteOffset, member_size: ByteCount) -> Result<Layouts, String> {
     let shift = ByteOffset(change.shift.unsigned_abs().saturating_mul(SECTOR));
     let (was_at, is_at) = match change.shift < 0 {
         true => (shift, ByteOffset(0)),
@@ -105,8 +110,9 @@ fn layouts(change: &Change, position: ByteOffset, member_size: ByteCount) -> Res
     Ok(Layouts { was, is, is_critical })
 }
 
-/// Whether what was being written may lie over what it was read from. Linux compares addresses on a member: `position / before - strip` with
-/// `position / after + strip` where it goes forward, and the other way round where it goes backwards. They are equal at `even`.
+/// Whether the latest writes may overlap the rows that they were read from. Linux compares
+/// addresses on a member: `position / before - strip` with `position / after + strip` in a forward
+/// reshape, and the reverse in a backward one. They are equal at `even`.
 fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset, backwards: bool) -> bool {
     let (before, after) = (u64::from(was.data_strips()), u64::from(is.data_strips()));
     let fewer = before.abs_diff(after);
@@ -116,19 +122,20 @@ fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset, backwards: b
     let strip = was.strip().bytes().max(is.strip().bytes()).0;
     let even = (2 * before * after * strip).div_ceil(fewer);
     match backwards {
-        // The last position before that which is recorded may be a row farther, since the one after it is too near to the beginning.
+        // The last recorded position may be a row farther, since the next one is too near to the
+        // beginning.
         true => position.0 <= even + before * strip,
         false => position.0 < even,
     }
 }
 
-fn piece(laid: &Laid, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
+fn piece(laid: &MdLayout, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
     let members =
         u16::try_from(laid.members).map_err(|_| format!("it would have {} members", laid.members))?;
     let shape = match describe(laid.level, Some(laid.layout), members).arrangement {
         Arrangement::Shape(shape) if shape.level.has_parity() => shape,
         Arrangement::Other(why) => return Err(why),
-        _ => return Err("such a reshape is not known here".into()),
+        _ => return Err("this kind of reshape is not supported".into()),
     };
     let strip = StripSize::new(laid.chunk).map_err(|error| error.to_string())?;
     Section::new(shape, strip, (0..members).map(|slot| (slot, start)).collect(), member_size)
@@ -148,8 +155,9 @@ mod tests {
         shape.geometry(strip, ByteCount(1 << 30)).unwrap()
     }
 
-    /// Whether Linux, from the position on that it recorded last, writes over a row that it needs from there before it records another one: as
-    /// `reshape_request` in its raid5.c does it, by a row at a time.
+    /// Whether Linux, from its last recorded position on, overwrites a row that it needs from there
+    /// before it records another position: as `reshape_request` in its raid5.c does it, by a row at
+    /// a time.
     fn writes_over((before, after): (u64, u64), recorded: u64, backwards: bool) -> bool {
         let (mut at, safe, row) = (recorded, recorded / before, after * STRIP);
         while if backwards { at > 0 } else { at < 1000 * row } {
@@ -180,8 +188,9 @@ mod tests {
         false
     }
 
-    /// The bound was farther than where Linux begins to record, 39 strips in place of 24 from four drives to five, and what lay between was refused, with a backup and
-    /// without one.
+    /// Regression: the bound was farther than the position where Linux begins to record (39 strips
+    /// instead of 24 from four drives to five), and reshapes between were refused, with and without
+    /// a backup.
     #[test]
     fn the_critical_section_ends_where_linux_records_before_it_writes_over_anything() {
         for way in
@@ -192,7 +201,7 @@ mod tests {
                 let at = row * after * STRIP;
                 let is_critical =
                     is_critical(&with_data(before), &with_data(after), ByteOffset(at), backwards);
-                // Where it has come to the beginning it writes no more.
+                // At the beginning of the volume it writes no more.
                 let is_over = writes_over(way, at, backwards) || backwards && at == 0;
                 assert_eq!(is_critical, is_over, "{before} to {after}, {row} rows");
             }

@@ -1,7 +1,7 @@
 //! Version 0.90: 1024 words of 32 bits in the byte order of the machine that wrote them.
 
 use super::levels::describe;
-use super::reshape::{self, Change, Laid};
+use super::reshape::{self, MdLayout, MdReshape};
 use super::version1::uuid;
 use super::{MAGIC, SECTOR, folded};
 use crate::foreign::glimpse::Glimpse;
@@ -12,7 +12,7 @@ use crate::foreign::search::Displaced;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const LENGTH: u64 = 4096;
-/// The superblock lies in the last 64 KiB that are whole.
+/// The superblock lies in the last whole 64 KiB of the drive.
 const RESERVED_SECTORS: u64 = 128;
 const MOST_MEMBERS: u16 = 27;
 
@@ -20,10 +20,10 @@ const MINOR_RESHAPE: u32 = 91;
 const STATE_CLEAN: u32 = 1;
 const STATE_CLUSTERED: u32 = 1 << 5;
 const STATE_BITMAP: u32 = 1 << 8;
-/// All bits of the state that Linux has: those above, and that there were errors (2).
+/// All state bits of Linux: those above, and "there were errors" (2).
 const STATE_KNOWN: u32 = STATE_CLEAN | 2 | STATE_CLUSTERED | STATE_BITMAP;
 
-/// Where the descriptions of devices begin, this device's own, and how long each is, in words.
+/// The offsets of the descriptors of all devices and of this device, and their length, in words.
 const DEVICES: usize = 128;
 const THIS_DEVICE: usize = 992;
 const DEVICE_WORDS: usize = 32;
@@ -32,7 +32,7 @@ const ACTIVE: u32 = 2;
 const SYNC: u32 = 4;
 const REMOVED: u32 = 8;
 
-/// The superblock of this version on a drive.
+/// Decodes the superblock of this version on a drive.
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = Told::default();
     let sectors = (glimpse.size().0 / SECTOR) & !(RESERVED_SECTORS - 1);
@@ -49,7 +49,7 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
-/// The superblock at a place that a search came to, if one may be there and its data end before it.
+/// The superblock where a search found it, if its data end before it.
 pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> {
     let reserved = RESERVED_SECTORS * SECTOR;
     if !at.0.is_multiple_of(reserved) {
@@ -88,7 +88,7 @@ impl Words {
         self.words.get(index).copied().unwrap_or(0)
     }
 
-    /// A number of 64 bits, in the byte order of the machine too.
+    /// A number of 64 bits, also in the byte order of the machine.
     fn pair(&self, index: usize) -> u64 {
         let (first, second) = (u64::from(self.at(index)), u64::from(self.at(index + 1)));
         if self.is_big_endian { first << 32 | second } else { second << 32 | first }
@@ -101,10 +101,10 @@ fn decode(words: &Words, minor: u32, at: u64) -> Result<Record, String> {
         return Err("its checksum is wrong".into());
     }
     if minor != 90 && minor != MINOR_RESHAPE {
-        return Err("its version is not known here".into());
+        return Err("its version is not supported".into());
     }
     let slots = u16::try_from(words.at(10)).ok().filter(|slots| (1..=MOST_MEMBERS).contains(slots));
-    let slots = slots.ok_or_else(|| format!("it names {} members, which cannot be", words.at(10)))?;
+    let slots = slots.ok_or_else(|| format!("it lists {} members, which is invalid", words.at(10)))?;
     let volume = volume(words, slots, minor);
     let number = words.at(THIS_DEVICE);
     let mut device = volume.identity.clone();
@@ -125,7 +125,7 @@ fn decode(words: &Words, minor: u32, at: u64) -> Result<Record, String> {
 fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
     let level = words.at(7) as i32;
     let chunk = ByteCount(words.at(65).into());
-    // Linux's layouts of RAID 0 are not recorded in this version.
+    // This version does not record Linux's layouts of RAID 0.
     let layout = (level != 0).then(|| words.at(64));
     let described = describe(level, layout, slots);
     let state = words.at(33);
@@ -158,19 +158,19 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
     if minor == MINOR_RESHAPE {
         let delta = words.at(47) as i32;
         let members = i64::from(slots);
-        let before = Laid { level, layout: words.at(64), chunk, members: members - i64::from(delta) };
-        let after = Laid {
+        let before = MdLayout { level, layout: words.at(64), chunk, members: members - i64::from(delta) };
+        let after = MdLayout {
             level: words.at(46) as i32,
             layout: words.at(48),
             chunk: ByteCount(words.at(49).into()),
             members,
         };
-        // This version has no word for data that move.
-        let change = Change { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
+        // This version has no field for a data offset that moves.
+        let change = MdReshape { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
         reshape::note(&mut volume, &change);
     }
     if state & !STATE_KNOWN != 0 {
-        let why = format!("it has state bits {:#x}, which are not known here", state & !STATE_KNOWN);
+        let why = format!("it has unsupported state bits {:#x}", state & !STATE_KNOWN);
         volume.arrangement = crate::foreign::Arrangement::Other(why);
     }
     volume
@@ -191,7 +191,7 @@ fn identity(words: &Words) -> Identity {
     uuid(&bytes)
 }
 
-/// The role of the device that is described at `at`; `None` where it has none.
+/// The role of the device with the descriptor at `at`; `None` where it has none.
 fn role(words: &Words, at: usize, slots: u16) -> Option<Role> {
     let state = words.at(at + 4);
     if state & (FAULTY | REMOVED) != 0 {
@@ -205,7 +205,7 @@ fn role(words: &Words, at: usize, slots: u16) -> Option<Role> {
 fn entries(words: &Words, slots: u16) -> Vec<Entry> {
     let devices = (0..usize::from(MOST_MEMBERS)).map(|device| DEVICES + device * DEVICE_WORDS);
     let entry = |at: usize| {
-        // One that was never there is described by zeroes.
+        // The descriptor of a device that never existed is zero.
         let is_there = words.at(at + 1) != 0 || words.at(at + 2) != 0;
         let role = role(words, at, slots).filter(|_| is_there)?;
         Some(Entry { key: words.at(at).to_string(), role })

@@ -2,7 +2,7 @@
 
 use super::bad_blocks;
 use super::levels::describe;
-use super::reshape::{self, Change, Laid};
+use super::reshape::{self, MdLayout, MdReshape};
 use super::{MAGIC, SECTOR, folded};
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::foreign::glimpse::Glimpse;
@@ -12,12 +12,13 @@ use crate::foreign::record::{
 use crate::foreign::search::Displaced;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The superblock with its table of roles lies in one run of 4 KiB.
+/// The superblock with its table of roles fits 4 KiB.
 const LENGTH: u64 = 4096;
-/// A superblock of version 1.0 has as much behind its beginning, and up to 4 KiB more.
+/// A superblock of version 1.0 has at least this many bytes behind its beginning, and up to 4 KiB
+/// more.
 const BEHIND: u64 = 16 * SECTOR;
 const FIXED: usize = 256;
-/// As many roles as fit.
+/// The roles that fit.
 const MOST_ROLES: u32 = ((LENGTH as usize - FIXED) / 2) as u32;
 
 const BITMAP: u32 = 0x1;
@@ -26,31 +27,31 @@ const RESHAPE: u32 = 0x4;
 pub(super) const BAD_BLOCKS: u32 = 0x8;
 const REPLACEMENT: u32 = 0x10;
 const BACKWARDS: u32 = 0x20;
-/// The data move in a reshape.
+/// A reshape moves the data.
 const NEW_OFFSET: u32 = 0x40;
-/// A bitmap says what a rebuild may leave out; it comes with how far the rebuild is.
+/// A bitmap lists the parts that a rebuild may skip; it requires the progress of the rebuild.
 const RECOVERY_BITMAP: u32 = 0x80;
 const CLUSTERED: u32 = 0x100;
 const JOURNAL: u32 = 0x200;
 const PPL: u32 = 0x400;
 const MULTIPLE_PPLS: u32 = 0x800;
 const RAID0_LAYOUT: u32 = 0x1000;
-/// All bits that Linux has: those above.
+/// All bits that Linux defines: those above.
 const KNOWN: u32 = 0x1FFF;
 
 const ROLE_SPARE: u16 = 0xFFFF;
 const ROLE_FAULTY: u16 = 0xFFFE;
 const ROLE_JOURNAL: u16 = 0xFFFD;
-/// Above are roles that are no slots.
+/// Higher roles are not slots.
 const LAST_SLOT: u16 = 0xFEFF;
 
-/// How a write-intent bitmap begins.
+/// The magic number of a write-intent bitmap.
 const BITMAP_MAGIC: u32 = 0x6D74_6962;
 const BITMAP_HEAD: u64 = 256;
 
 const LEVEL_LINEAR: i32 = -1;
 
-/// The superblocks of these versions on a drive.
+/// Decodes the superblocks of these versions on a drive.
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let sectors = glimpse.size().0 / SECTOR;
     let mut places = vec![("1.2", 8), ("1.1", 0)];
@@ -60,7 +61,7 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = Told::default();
     for (version, sector) in places {
         let at = sector * SECTOR;
-        // A drive may end before the table of roles would.
+        // A drive may end before the table of roles does.
         let there = glimpse.size().0.saturating_sub(at).min(LENGTH);
         let Some(bytes) = glimpse.bytes(at, there) else { continue };
         if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != 1 {
@@ -77,7 +78,7 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
-/// The superblock of version 1.0 at a place that a search came to, if it says that it belongs there.
+/// The superblock of version 1.0 where a search found it, if it records this place as its own.
 pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> {
     let there = glimpse.size().0.saturating_sub(at.0).min(LENGTH);
     let bytes = glimpse.bytes(at.0, there)?;
@@ -86,7 +87,7 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> 
         return None;
     }
     let mut record = decode(bytes, "1.0", sector).ok()?;
-    // One of version 1.1 or 1.2 in front of its data is that of a partition, or of an image within this drive.
+    // Version 1.1 or 1.2 before its data belongs to a partition, or to an image within this drive.
     if record.member.data.end() > at {
         return None;
     }
@@ -99,8 +100,9 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> 
     })
 }
 
-/// What the array of a drive leaves unused before its data, its superblock included, which goes when it is imported. `None`
-/// where the superblock is not in front of the data, and where something is at work for which more may lie there.
+/// The ranges before the data of a drive that its array leaves unused, including the superblock,
+/// which an import removes. `None` where the superblock is not before the data, and for features
+/// that may use this space.
 pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange; 2]> {
     let (sector, bytes) = [8, 0].into_iter().find_map(|sector| {
         let bytes = glimpse.bytes(sector * SECTOR, LENGTH)?;
@@ -108,7 +110,8 @@ pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange;
         (is_one && decode(bytes, "", sector).is_ok()).then_some((sector, bytes))
     })?;
     let features = u32_at(bytes, 8);
-    // A reshape that moves the data may have begun to use what is before them; any other uses what its data use.
+    // A reshape that moves the data may already use the space before them; any other uses the space
+    // of its data only.
     let known = BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT | RESHAPE | BACKWARDS;
     if features & !known != 0 {
         return None;
@@ -119,7 +122,7 @@ pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange;
     if features & BITMAP != 0 {
         end = end.max(bitmap_end(glimpse, behind(u32_at(bytes, 96))?)?);
     }
-    // The log of bad blocks has its place as soon as the array is made.
+    // The space of the bad block log is reserved from the creation of the array.
     let bad_blocks = u64::from(u16_at(bytes, 186)) * SECTOR;
     if bad_blocks > 0 {
         end = end.max(behind(u32_at(bytes, 188))? + bad_blocks);
@@ -128,7 +131,7 @@ pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange;
     Some([superblock, ByteRange::new(ByteOffset(end), ByteCount(data.saturating_sub(end)))])
 }
 
-/// Where the bitmap ends that begins at a byte.
+/// The end of the bitmap that begins at a byte.
 fn bitmap_end(glimpse: &Glimpse, at: u64) -> Option<u64> {
     let head = glimpse.bytes(at, BITMAP_HEAD)?;
     let chunk = u64::from(u32_at(head, 52));
@@ -143,7 +146,7 @@ fn bitmap_end(glimpse: &Glimpse, at: u64) -> Option<u64> {
 fn decode(bytes: &[u8], version: &str, sector: u64) -> Result<Record, String> {
     let roles = u32_at(bytes, 220);
     if roles > MOST_ROLES || bytes.len() < FIXED + 2 * roles as usize {
-        return Err(format!("its table of {roles} roles is longer than can be"));
+        return Err(format!("its table of {roles} roles is too long"));
     }
     let used = &bytes[..FIXED + 2 * roles as usize];
     if checksum(used) != u32_at(bytes, 216) {
@@ -152,15 +155,16 @@ fn decode(bytes: &[u8], version: &str, sector: u64) -> Result<Record, String> {
     let own_place = u64_at(bytes, 144);
     if own_place != sector {
         return Err(format!(
-            "it says that it lies in sector {own_place}, not {sector}: the drive was copied, or is a partition's"
+            "by its own record it lies in sector {own_place}, not {sector}: the drive is a copy, \
+             or a partition has it"
         ));
     }
     let slots = u16::try_from(u32_at(bytes, 92)).ok().filter(|slots| (1..=LAST_SLOT).contains(slots));
-    let slots = slots.ok_or_else(|| format!("it names {} members, which cannot be", u32_at(bytes, 92)))?;
+    let slots = slots.ok_or_else(|| format!("it lists {} members, which is invalid", u32_at(bytes, 92)))?;
     Ok(Record { volume: volume(used, version, slots), member: member(used)? })
 }
 
-/// Words of the superblock without its checksum; a last half word is added as it is.
+/// The sum of the superblock's words without its checksum; a last half word is added unchanged.
 fn checksum(bytes: &[u8]) -> u32 {
     let sum: u64 = bytes
         .chunks(4)
@@ -204,7 +208,7 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
         arrangement: described.arrangement.clone(),
         strip: (!chunk.is_zero() && level != 1).then_some(chunk),
         capacity: None,
-        // Each member gives what it has.
+        // Each member contributes its own size.
         member_size: (level != 0 && level != LEVEL_LINEAR).then(|| sectors(u64_at(bytes, 80))),
         slots,
         entries: entries(bytes),
@@ -223,25 +227,27 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
     if has(RESHAPE) {
         let delta = u32_at(bytes, 112) as i32;
         let members = i64::from(slots);
-        let before = Laid { level, layout: layout.unwrap_or(0), chunk, members: members - i64::from(delta) };
-        let after = Laid {
+        let before =
+            MdLayout { level, layout: layout.unwrap_or(0), chunk, members: members - i64::from(delta) };
+        let after = MdLayout {
             level: u32_at(bytes, 100) as i32,
             layout: u32_at(bytes, 116),
             chunk: sectors(u64::from(u32_at(bytes, 120))),
             members,
         };
         let backwards = has(BACKWARDS) || delta < 0;
-        let change = Change { before, after, position: u64_at(bytes, 104), backwards, shift: shift(bytes) };
+        let change =
+            MdReshape { before, after, position: u64_at(bytes, 104), backwards, shift: shift(bytes) };
         reshape::note(&mut volume, &change);
     }
     if has(!KNOWN) {
-        let why = format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN);
+        let why = format!("it uses unsupported feature bits {:#x}", features & !KNOWN);
         volume.arrangement = crate::foreign::Arrangement::Other(why);
     }
     volume
 }
 
-/// By how many sectors a reshape moves the data on this member.
+/// The distance in sectors that a reshape moves the data on this member.
 fn shift(bytes: &[u8]) -> i64 {
     let moves = u32_at(bytes, 8) & (RESHAPE | NEW_OFFSET) == RESHAPE | NEW_OFFSET;
     if moves { i64::from(u32_at(bytes, 124) as i32) } else { 0 }
@@ -249,7 +255,7 @@ fn shift(bytes: &[u8]) -> i64 {
 
 fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
     let (start, length) = (u64_at(bytes, 128), u64_at(bytes, 136));
-    // In a reshape, all that is used before and after it.
+    // In a reshape, all space that either layout uses.
     let forward = u64::try_from(-shift(bytes)).unwrap_or(0);
     let range = start.checked_sub(forward).zip(start.checked_add(length));
     let fits = range.filter(|(_, end)| end.checked_mul(SECTOR).is_some());
@@ -276,16 +282,16 @@ fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
     })
 }
 
-/// Why the data of a member with these feature bits cannot be used.
+/// The reason why the data of a member with these feature bits are unusable.
 fn excluded(features: u32) -> Option<String> {
     if features & !KNOWN != 0 {
-        return Some(format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN));
+        return Some(format!("it uses unsupported feature bits {:#x}", features & !KNOWN));
     }
     let is_odd = features & (RECOVERY_BITMAP | RECOVERY_OFFSET) == RECOVERY_BITMAP;
     is_odd.then(|| {
         format!(
             "it has feature bit {RECOVERY_BITMAP:#x}, a rebuild by a bitmap, without \
-         {RECOVERY_OFFSET:#x}, how far that is"
+             {RECOVERY_OFFSET:#x}, its progress"
         )
     })
 }
@@ -295,7 +301,8 @@ fn role(bytes: &[u8], device: u32) -> Option<u16> {
     is_there.then(|| u16_at(bytes, FIXED + 2 * device as usize))
 }
 
-/// The devices with a role; those without may be spares or may be gone, and say so themselves.
+/// The devices with a role; a device without one may be a spare or removed, as its own superblock
+/// tells.
 fn entries(bytes: &[u8]) -> Vec<Entry> {
     let roles = (0..u32_at(bytes, 220)).filter_map(|device| {
         let role = match role(bytes, device)? {
@@ -307,7 +314,7 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
         };
         Some(Entry { key: device.to_string(), role })
     });
-    // A device that was removed leaves its number behind as faulty, as does every number beyond the last.
+    // A removed device leaves its number as faulty, and so are all numbers beyond the last.
     roles.collect()
 }
 
@@ -325,7 +332,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).chars().filter(|letter| !letter.is_control()).collect()
 }
 
-/// As mdadm prints it: four groups of eight digits.
+/// In mdadm's form: four groups of eight digits.
 pub(super) fn uuid(bytes: &[u8]) -> Identity {
     let groups: Vec<String> =
         bytes.chunks(4).map(|group| group.iter().map(|byte| format!("{byte:02x}")).collect()).collect();

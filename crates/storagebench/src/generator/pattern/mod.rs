@@ -1,12 +1,14 @@
-//! Where requests go and what they do: a load profile over an area, as a stream of (read or write, offset, length).
+//! The request pattern: a load profile over an area, as a stream of (read or write, offset,
+//! length).
 //!
 //! # Invariants
 //! - Every request lies within its component's area, and its offset from the area's start is a multiple of its
 //!   alignment.
-//! - What is random is drawn anew for every request from the worker's own numbers: the component, the kind, read
-//!   or write, random or sequential, and the place, each independent of the others.
-//! - A sequential request continues where the last request of its component (and worker, and stream) ended,
-//!   random ones included, as Iometer and fio do it; at the end of the stream's range it starts over.
+//! - Component, kind, read or write, random or sequential, and offset are drawn independently for
+//!   every request, from the worker's own random numbers.
+//! - A sequential request continues at the end of the last request of its component, worker and
+//!   stream, including random ones, as in Iometer and fio. At the end of the stream's range it
+//!   wraps around.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::random::Random;
@@ -25,13 +27,13 @@ pub(crate) struct Request {
     pub(crate) block: ByteCount,
 }
 
-/// The certain event: 2^32 out of 2^32.
+/// Probability 1: 2^32 out of 2^32.
 const ALWAYS: u64 = 1 << 32;
 
-/// One kind of request, ready to be drawn. Likelihoods are out of 2^32.
+/// One kind of request. Probabilities are in units of 2^-32.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// The likelihoods of the kinds up to and including this one.
+    /// The cumulative probability up to this kind.
     until: u64,
     place: usize,
     reads: u64,
@@ -40,16 +42,16 @@ struct Kind {
     align: u64,
 }
 
-/// Where the requests of a component go.
+/// The offsets of a component.
 #[derive(Clone, Debug)]
 struct Place {
     start: u64,
     len: u64,
-    /// Every alignment of the place's kinds divides it.
+    /// All alignments of the kinds are multiples of it.
     unit: u64,
     /// The longest request.
     block: u64,
-    /// What streams start at multiples of: every alignment and the longest request divide it.
+    /// The granularity of stream starts: a multiple of every alignment and of the longest request.
     stride: u64,
     spread: Spread,
     streams: Streams,
@@ -61,15 +63,15 @@ pub(crate) struct Pattern {
     kinds: Vec<Kind>,
     places: Vec<Place>,
     pub(crate) pace: Pace,
-    /// What all offsets and lengths are multiples of.
+    /// All offsets and lengths are multiples of it.
     pub(crate) granule: ByteCount,
 }
 
 impl Pattern {
-    /// `profile` over `area` of a target with sectors of `sector`.
+    /// The pattern of `profile` over `area` of a target with sectors of `sector`.
     ///
     /// # Errors
-    /// When it does not fit: an area smaller than a block, blocks that are not whole sectors.
+    /// When it does not fit: an area smaller than a block, or blocks that are not whole sectors.
     pub(crate) fn new(profile: &Profile, area: ByteRange, sector: ByteCount) -> Result<Pattern> {
         let load = profile.load();
         let within = load.area.resolve(area, profile.access())?;
@@ -115,7 +117,7 @@ pub(crate) fn divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The least common multiple, as far as there is one below 2^64.
+/// The least common multiple, or a saturated value if it exceeds 2^64.
 fn multiple(a: u64, b: u64) -> u64 {
     (a / divisor(a, b)).saturating_mul(b)
 }
@@ -224,7 +226,7 @@ impl Place {
         }
     }
 
-    /// Places of ranked popularity, scattered.
+    /// Offsets of ranked popularity, scattered.
     fn ranked(&self, component: &Component, sector: ByteCount, law: impl Fn(u64) -> Law) -> Spread {
         let aligns = component.kinds.iter().map(|kind| align_of(kind, sector));
         let granule = aligns.min().unwrap_or(sector.0);
@@ -306,7 +308,7 @@ fn check_sectors(profile: &Profile, kind: &RequestKind, sector: ByteCount) -> Re
     Ok(())
 }
 
-/// A sequential stream: its range and its place in it.
+/// A sequential stream: its range and its position.
 #[derive(Debug)]
 struct Lane {
     low: u64,
@@ -323,28 +325,28 @@ impl Lane {
     }
 }
 
-/// One worker's way through a pattern: its random numbers and its places in the sequential streams, which its
-/// outstanding I/Os share and which go on from one point to the next.
+/// One worker's state: its random numbers and its positions in sequential streams. Its outstanding
+/// I/Os share them, and they continue from point to point.
 #[derive(Debug)]
 pub(crate) struct Walk {
     random: RefCell<Random>,
-    /// For every place of the pattern.
+    /// For every component of the pattern.
     lanes: Vec<Vec<Lane>>,
 }
 
-/// Which of a worker's outstanding I/Os asks, so that each keeps to its streams.
+/// The identity of a worker's outstanding I/O, so that each keeps to its streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asker {
-    /// Its number among the worker's outstanding I/Os.
+    /// Its index among the worker's outstanding I/Os.
     pub(crate) number: usize,
-    /// How many there are.
+    /// The number of outstanding I/Os.
     pub(crate) of: usize,
     /// How many requests it has made.
     pub(crate) turn: usize,
 }
 
 impl Asker {
-    /// One of `count` streams: each outstanding I/O has its own, or several in turn.
+    /// Selects one of `count` streams: each outstanding I/O has its own, or alternates.
     fn lane(&self, count: usize) -> usize {
         match count {
             1 => 0,
@@ -355,8 +357,8 @@ impl Asker {
 }
 
 impl Walk {
-    /// The way of `worker` out of `workers`: without streams of its own, each worker's starts evenly spaced
-    /// over the area.
+    /// The state of `worker` out of `workers`: without explicit streams, the workers start evenly
+    /// spaced over the area.
     pub(crate) fn new(pattern: &Pattern, seed: u64, worker: u32, workers: u32) -> Walk {
         Walk {
             random: RefCell::new(Random::new(seed.wrapping_add(u64::from(worker)))),
@@ -368,7 +370,7 @@ impl Walk {
     pub(crate) fn next(&self, pattern: &Pattern, asker: &Asker, elapsed_ns: u64) -> Request {
         let random = &mut *self.random.borrow_mut();
         let kind = pattern.kind(random);
-        // What is certain takes no number.
+        // Probabilities 0 and 1 need no random number.
         let happens = |random: &mut Random, likelihood: u64| match likelihood {
             0 => false,
             ALWAYS => true,
@@ -395,7 +397,7 @@ impl Walk {
         }
     }
 
-    /// A number to make payloads differ by.
+    /// A number that distinguishes payloads.
     pub(crate) fn stamp(&self) -> u64 {
         self.random.borrow_mut().next()
     }

@@ -95,9 +95,9 @@ fn streams_keep_to_their_ranges() {
     let pattern = pattern("sequential,read,64K,streams=3x1M", 0, 4 << 20);
     let walk = Walk::new(&pattern, 1, 0, 1);
     let ask = |number, of, turn| walk.next(&pattern, &Asker { number, of, turn }, 0).offset.0 >> 16;
-    // As many outstanding as streams: each has its own.
+    // As many outstanding I/Os as streams: each has its own.
     assert_eq!([ask(0, 3, 0), ask(1, 3, 0), ask(2, 3, 0), ask(1, 3, 1)], [0, 16, 32, 17]);
-    // Fewer: each serves several in turn.
+    // Fewer: each alternates between several streams.
     assert_eq!((0..4).map(|turn| ask(0, 1, turn)).collect::<Vec<_>>(), [1, 18, 33, 2]);
     // They wrap within their megabyte.
     let last: Vec<u64> = (0..13).map(|_| ask(2, 3, 0)).collect();

@@ -1,4 +1,4 @@
-//! Sizes of requests: `bs`, `bssplit`, `bsrange`.
+//! Request sizes: `bs`, `bssplit`, `bsrange`.
 
 use super::super::Taken;
 use super::Given;
@@ -6,16 +6,16 @@ use super::job::Reader;
 use super::value::{percent, sides};
 use units::ByteCount;
 
-/// Lengths and their shares, which make 1.
+/// Lengths and their shares, with a sum of 1.
 pub(super) type Blocks = Vec<(ByteCount, f64)>;
 
-/// A range of more lengths than this becomes so many of them.
+/// A range with more lengths than this is reduced to this many.
 const MOST: u64 = 64;
 
 impl Reader<'_> {
-    /// The blocks of reads and of writes.
+    /// The block sizes of reads and of writes.
     pub(super) fn blocks(&mut self) -> Taken<[Blocks; 2]> {
-        // A split counts whatever else is said.
+        // `bssplit` overrides the other options.
         let given = match self.given("bssplit")? {
             Some(split) => Some(split),
             None => self.last_of(&["bs", "bsrange"])?,
@@ -33,7 +33,7 @@ impl Reader<'_> {
         Ok([reads, parse(sides[1])?])
     }
 
-    /// The length of a request, which SoftROC makes of whole sectors.
+    /// The length of a request, which must be whole sectors in SoftROC.
     fn block(&self, given: &Given, text: &str) -> Taken<ByteCount> {
         let bytes = self.number(given, text, "sizes such as 4k")?;
         if bytes == 0 || bytes % 512 != 0 {
@@ -49,7 +49,7 @@ impl Reader<'_> {
         Ok(ByteCount(bytes))
     }
 
-    /// `4k/60:64k/40`; those without a share have the rest in equal parts.
+    /// `4k/60:64k/40`; sizes without a share get equal parts of the rest.
     fn split(&self, given: &Given, text: &str) -> Taken<Blocks> {
         let mut blocks = Vec::new();
         for part in text.split(':') {
@@ -65,13 +65,13 @@ impl Reader<'_> {
         }
         let shares: Vec<Option<f64>> = blocks.iter().map(|(_, share)| *share).collect();
         let Some(shares) = completed(&shares) else {
-            return self.misunderstood(given, "shares that make 100 %, such as 4k/60:64k/40");
+            return self.misunderstood(given, "shares that add up to 100 %, such as 4k/60:64k/40");
         };
         let blocks = blocks.into_iter().zip(shares).map(|((size, _), share)| (size, share / 100.0));
         Ok(blocks.filter(|(_, share)| *share > 0.0).collect())
     }
 
-    /// `4k-64k`: any multiple of the smaller as often as the others, and the larger.
+    /// `4k-64k`: all multiples of the smaller size with equal shares, and the larger size.
     fn range(&mut self, given: &Given, text: &str) -> Taken<Blocks> {
         let Some((low, high)) = text.split_once(['-', ':']) else {
             return self.misunderstood(given, "a range such as 4k-64k");
@@ -84,7 +84,8 @@ impl Reader<'_> {
             self.note(
                 given,
                 format_args!(
-                    "of '{}' fio requests lengths that are no whole sectors; here they are multiples of {}",
+                    "fio requests lengths of '{}' that are no whole sectors; here they are \
+                     multiples of {}",
                     given.written,
                     ByteCount(low)
                 ),
@@ -102,7 +103,8 @@ impl Reader<'_> {
         self.note(
             given,
             format_args!(
-                "'{}' has {multiples} lengths; {MOST} of them stand for all, from {} to {}, equally often",
+                "'{}' has {multiples} lengths; {MOST} of them are used, from {} to {}, with equal \
+                 shares",
                 given.written,
                 ByteCount(low),
                 ByteCount(high)
@@ -113,7 +115,7 @@ impl Reader<'_> {
     }
 }
 
-/// Shares in percent, of which those that are not said have the rest in equal parts.
+/// Shares in percent; those without a value get equal parts of the rest.
 pub(super) fn completed(shares: &[Option<f64>]) -> Option<Vec<f64>> {
     let said: f64 = shares.iter().flatten().sum();
     let open = shares.iter().filter(|share| share.is_none()).count();

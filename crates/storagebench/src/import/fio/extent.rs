@@ -1,6 +1,6 @@
-//! Which part of the target each job uses: `offset`, `size`, `offset_increment`, `numjobs`.
+//! The part of the target that each job uses: `offset`, `size`, `offset_increment`, `numjobs`.
 //!
-//! Percentages are of the whole target, as fio has them, also behind an offset.
+//! Percentages refer to the whole target, as in fio, also after an offset.
 
 use super::super::Taken;
 use super::Given;
@@ -10,26 +10,26 @@ use crate::load::area::{Area, Edge};
 use crate::load::profile::Streams;
 use units::ByteCount;
 
-/// More jobs than this with parts of their own are refused.
+/// Jobs with more separate parts than this are refused.
 const MOST_PARTS: u32 = 64;
 
 /// The largest size.
 pub(super) const LARGEST: u64 = 64 << 50;
 
-/// So many bytes and so many percent of the target.
+/// A number of bytes plus a percentage of the target.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Length {
     bytes: u64,
     percent: f64,
 }
 
-/// The parts of the target that jobs use, each as often as the others.
+/// The parts of the target that jobs use, with equal shares.
 pub(super) struct Extent {
     pub(super) parts: Vec<Part>,
     pub(super) streams: Streams,
 }
 
-/// A part of the target; without a length it reaches to the end.
+/// A part of the target; without a length it extends to the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     start: Length,
@@ -54,7 +54,7 @@ impl Length {
 }
 
 impl Part {
-    /// It as an area; `bytes`: only so many of it.
+    /// The part as an area; `bytes` limits its length.
     pub(super) fn area(&self, bytes: Option<u64>) -> Area {
         let len = bytes.map(|bytes| Length { bytes, percent: 0.0 }).or(self.len);
         let to = len.map_or(Edge::End, |len| self.start.plus(len).edge());
@@ -63,10 +63,10 @@ impl Part {
 }
 
 impl<'a> Reader<'a> {
-    /// The parts that `jobs` equal jobs use.
+    /// The parts of `jobs` equal jobs.
     pub(super) fn extent(&mut self, jobs: u32, sequential: bool) -> Taken<Extent> {
         let start = self.length("offset")?.map_or(Length::default(), |(_, start)| start);
-        // To fio a size of 0 is all there is.
+        // fio treats a size of 0 as the whole target.
         let len = self.length("size")?.filter(|(_, len)| *len != Length::default());
         if start.percent >= 100.0 {
             let given = self.given("offset")?;
@@ -81,7 +81,14 @@ impl<'a> Reader<'a> {
             self.length("offset_increment")?.filter(|(_, step)| *step != Length::default())
         else {
             if let (Some(given), true, true) = (self.given("numjobs")?, jobs > 1, sequential) {
-                self.note(given, format_args!("fio starts its {jobs} sequential jobs at the same place; here --workers {jobs} starts them evenly spaced"));
+                self.note(
+                    given,
+                    format_args!(
+                        "fio starts its {jobs} sequential jobs at the same \
+                                               offset; here --workers {jobs} starts them evenly \
+                                               spaced"
+                    ),
+                );
             }
             return whole(part);
         };
@@ -95,13 +102,14 @@ impl<'a> Reader<'a> {
         self.parts(given, part, step, jobs)
     }
 
-    /// Sequential jobs so many bytes apart are streams.
+    /// Sequential jobs at a fixed distance are streams.
     fn streams(&mut self, given: &Given, part: Part, step: Length, jobs: u32) -> Taken<Extent> {
         let between = step.bytes.saturating_mul(u64::from(jobs - 1));
         let len = part.len.map(|len| len.plus(Length { bytes: between, percent: 0.0 }));
         if part.len.is_none_or(|len| len.bytes > step.bytes) {
             let sentence = format!(
-                "fio's jobs go on into the part of the next one behind '{}'; here each stays in its own",
+                "fio's jobs continue into the next job's part after '{}'; here each stays in its \
+                 own",
                 given.written
             );
             self.note(given, sentence);
@@ -110,14 +118,12 @@ impl<'a> Reader<'a> {
         Ok(Extent { parts: vec![Part { len, ..part }], streams })
     }
 
-    /// Every job has its own part.
+    /// A separate part for every job.
     fn parts(&mut self, given: &Given, part: Part, step: Length, jobs: u32) -> Taken<Extent> {
         if jobs > MOST_PARTS {
             return self.refuse(
                 given,
-                format_args!(
-                    "gives each of {jobs} jobs a part of its own; give numjobs= at most {MOST_PARTS}"
-                ),
+                format_args!("gives each of {jobs} jobs a separate part; give numjobs= at most {MOST_PARTS}"),
             );
         }
         let mut parts = Vec::new();

@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Engines that wait for each request before the next one, whatever `iodepth` says.
+/// Engines that keep one request outstanding for any `iodepth`.
 const SYNCHRONOUS: [&str; 26] = [
     "sync",
     "psync",
@@ -43,20 +43,20 @@ const SYNCHRONOUS: [&str; 26] = [
     "exec",
 ];
 
-/// What trims.
+/// Trim operations.
 const TRIMS: [&str; 4] = ["trim", "randtrim", "trimwrite", "randtrimwrite"];
 
-/// A job while it is read.
+/// A job during the import.
 pub(super) struct Reader<'a> {
     job: &'a Job,
     notes: Vec<String>,
-    /// What the units of its sizes are.
+    /// The unit base of its sizes.
     pub(super) base: Base,
 }
 
 /// Reads, or writes, of a job.
 struct Side {
-    /// How many of all requests, from 0 to 1.
+    /// Their share of all requests, from 0 to 1.
     share: f64,
     read_percent: f64,
     random_percent: f64,
@@ -65,7 +65,7 @@ struct Side {
     spread: Spread,
 }
 
-/// The load of `job`, and what there is to say about it.
+/// The load of `job`, and notes about it.
 pub(super) fn load(job: &Job) -> Taken<(Load, Vec<String>)> {
     let mut reader = Reader { job, notes: Vec::new(), base: Base(1024) };
     reader.base = reader.base_of()?;
@@ -99,7 +99,7 @@ pub(super) fn load(job: &Job) -> Taken<(Load, Vec<String>)> {
     Ok((load, reader.notes))
 }
 
-/// Sides with the same spread are requests of one component: its share, its spread, its kinds.
+/// Sides with the same distribution become one component: its share, its distribution, its kinds.
 fn groups(sides: &[Side]) -> Vec<(f64, Spread, Vec<RequestKind>)> {
     let kinds = |side: &Side, share: f64, read_percent: f64| -> Vec<RequestKind> {
         let kind = |(block, part): &(ByteCount, f64)| RequestKind {
@@ -120,7 +120,7 @@ fn groups(sides: &[Side]) -> Vec<(f64, Spread, Vec<RequestKind>)> {
         && reads.random_percent == writes.random_percent
         && reads.align == writes.align;
     let kinds = match is_same {
-        // The share of reads in percent: of a third it is not quite a hundred thirds.
+        // The share of reads in percent, rounded: a third is not exactly 100/3.
         true => kinds(reads, 1.0, (reads.share * 1e12).round() / 1e10),
         false => [kinds(reads, reads.share, 100.0), kinds(writes, writes.share, 0.0)].concat(),
     };
@@ -128,12 +128,12 @@ fn groups(sides: &[Side]) -> Vec<(f64, Spread, Vec<RequestKind>)> {
 }
 
 impl<'a> Reader<'a> {
-    /// The option that counts: the last one of that name.
+    /// The effective option: the last one with that name.
     pub(super) fn given(&self, key: &str) -> Taken<Option<&'a Given>> {
         self.last_of(&[key])
     }
 
-    /// The last option of these names.
+    /// The last option with one of these names.
     pub(super) fn last_of(&self, keys: &[&str]) -> Taken<Option<&'a Given>> {
         let given = self.job.options.iter().rev().find(|given| keys.contains(&&*given.key));
         match given.and_then(|given| Some((given, given.unset.as_ref()?))) {
@@ -142,22 +142,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A flag without a value, or with one that is not 0.
+    /// A flag without a value, or with a value other than 0.
     fn flag(&self, key: &str) -> Taken<bool> {
         Ok(self.given(key)?.is_some_and(|given| given.value != "0"))
     }
 
-    /// Refuses the job for an option, of which the sentence says what is wrong and what to do.
+    /// Refuses the job because of an option; the sentence has the problem and the remedy.
     pub(super) fn refuse<T>(&self, given: &Given, sentence: impl Display) -> Taken<T> {
         refused(&given.place, format_args!("{} {sentence}", as_read(given)))
     }
 
-    /// Refuses the job for what several of its options make.
+    /// Refuses the job because of a combination of its options.
     pub(super) fn refuse_job<T>(&self, sentence: impl Display) -> Taken<T> {
         refused(&self.job.place, format_args!("it {sentence}"))
     }
 
-    /// Refuses the job for an option whose value is none.
+    /// Refuses the job because of an option without a valid value.
     pub(super) fn misunderstood<T>(&self, given: &Given, expected: &str) -> Taken<T> {
         self.refuse(given, format_args!("is not understood; give {expected}"))
     }
@@ -194,14 +194,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is read and what is written, and when.
+    /// The reads and writes of the job, and their pace.
     fn sides(&mut self, jobs: u32) -> Taken<(Vec<Side>, Pace)> {
         let (random, mut read_percent) = self.direction()?;
         let blocks = self.blocks()?;
         let pace = match self.rates(read_percent, &blocks)? {
             Some(rates) => {
                 let sum = rates[0] + rates[1];
-                // The rates decide, not the mix.
+                // The rates override the mix.
                 read_percent = (rates[0] * 1e4 / sum).round() / 1e2;
                 Pace::Open { rate: sum * f64::from(jobs), arrivals: self.arrivals()? }
             }
@@ -248,14 +248,17 @@ impl<'a> Reader<'a> {
         Ok([align(reads)?, align(writes)?])
     }
 
-    /// Whether it is random, and how much it reads.
+    /// Whether the job is random, and its share of reads.
     fn direction(&mut self) -> Taken<(bool, f64)> {
         let Some(given) = self.given("rw")? else { return Ok((false, 100.0)) };
         let (kind, modifier) = given.value.split_once(':').unwrap_or((&given.value, ""));
         if !modifier.is_empty() {
             self.note(
                 given,
-                format_args!("':{modifier}' behind '{kind}' is left out: it has no counterpart here"),
+                format_args!(
+                    "':{modifier}' after '{kind}' is left out: it has no counterpart \
+                              here"
+                ),
             );
         }
         let mixed = match self.last_of(&["rwmixread", "rwmixwrite"])? {
@@ -273,18 +276,23 @@ impl<'a> Reader<'a> {
             trim if TRIMS.contains(&trim) => {
                 return self.refuse(
                     given,
-                    "trims, and SoftROC generates reads and writes only; give rw=write, or leave the job out",
+                    "trims, and SoftROC generates reads and writes only; give rw=write, or omit \
+                     the job",
                 );
             }
             _ => return self.misunderstood(given, "read, write, rw, randread, randwrite or randrw"),
         })
     }
 
-    /// Requests a second of reads and of writes, where they are limited.
+    /// The rates of reads and writes in requests per second, if limited.
     fn rates(&mut self, read_percent: f64, blocks: &[Blocks; 2]) -> Taken<Option<[f64; 2]>> {
         let given = match (self.given("rate_iops")?, self.given("rate")?) {
             (Some(iops), Some(_)) => {
-                return self.refuse(iops, "stands beside rate=, and fio takes one of the two; leave one out");
+                return self.refuse(
+                    iops,
+                    "conflicts with rate=, and fio accepts only one of them; \
+                                          omit one",
+                );
             }
             (Some(given), None) | (None, Some(given)) => given,
             (None, None) => return Ok(None),
@@ -298,7 +306,7 @@ impl<'a> Reader<'a> {
             let mean: f64 = blocks.iter().map(|(block, share)| block.0 as f64 * share).sum();
             *rate = if given.key == "rate" { number as f64 / mean } else { number as f64 };
         }
-        // What a job does not do has no rate.
+        // A rate without requests of its kind does not count.
         let used = [read_percent > 0.0, read_percent < 100.0];
         for (rate, used) in rates.iter_mut().zip(used) {
             *rate = if used { *rate } else { 0.0 };
@@ -328,7 +336,7 @@ impl<'a> Reader<'a> {
 
     fn think(&self) -> Taken<Pace> {
         let Some(given) = self.given("thinktime")? else { return Ok(Pace::BACK_TO_BACK) };
-        // Without a unit they are microseconds.
+        // A number without a unit is in microseconds.
         match time(&given.value, 1) {
             Some(think) => Ok(Pace::Closed { think, burst: self.count("thinktime_blocks", 1)? }),
             None => self.misunderstood(given, "a time such as 500 (microseconds) or 5ms"),
@@ -340,13 +348,19 @@ impl<'a> Reader<'a> {
         let engine = self.given("ioengine")?.map_or("psync", |given| &*given.value).to_ascii_lowercase();
         let each = if SYNCHRONOUS.contains(&&*engine) { 1 } else { depth };
         if let (Some(given), true) = (self.given("iodepth")?, each < depth) {
-            self.note(given, format_args!("fio's engine '{engine}' keeps one request outstanding whatever iodepth says; so does the profile"));
+            self.note(
+                given,
+                format_args!(
+                    "fio's engine '{engine}' keeps one request outstanding \
+                                           for any iodepth; so does the profile"
+                ),
+            );
         }
         let total = each.saturating_mul(jobs);
         Ladder::new(vec![total]).or_else(|error| refused(&self.job.place, error))
     }
 
-    /// How long it is measured, and how long it runs before.
+    /// The run time and the ramp.
     fn times(&mut self) -> Taken<(Option<Duration>, Option<Duration>)> {
         let seconds = |given: Option<&Given>| match given {
             None => Ok(None),
@@ -356,33 +370,42 @@ impl<'a> Reader<'a> {
             },
         };
         let given = self.given("runtime")?;
-        // Without a run time fio goes on until all is done.
+        // Without a run time fio ends with the last request.
         let runtime = seconds(given)?.filter(|time| !time.is_zero());
         let ramp = seconds(self.given("ramp_time")?)?.or(runtime.map(|_| Duration::ZERO));
         if let (Some(given), Some(_), false) = (given, runtime, self.flag("time_based")?) {
-            self.note(given, format_args!("fio ends the job before '{}' is over when all of its size is done (no time_based); here it is measured for all of that time", given.written));
+            self.note(
+                given,
+                format_args!(
+                    "fio ends the job before '{}' is over when its size is \
+                                           complete (no time_based); here it is measured for the \
+                                           whole time",
+                    given.written
+                ),
+            );
         }
         Ok((runtime, ramp))
     }
 
-    /// Notes where fio goes to other places than the profile.
+    /// Notes differences between fio's offsets and the profile's.
     fn behaviour(&mut self, sides: &[Side]) -> Taken<()> {
         let is_random = sides.iter().any(|side| side.random_percent > 0.0);
         if is_random && !self.flag("norandommap")? && self.given("random_distribution")?.is_none() {
             self.note_job(
-                "fio visits every block once before any again (no norandommap); here blocks repeat by chance",
+                "fio visits every block once before repeating any (no norandommap); here blocks \
+                 repeat by chance",
             );
         }
         if !is_random && sides.len() > 1 {
             self.note_job(
-                "fio keeps a place of its own for sequential reads and writes; here they share one",
+                "fio keeps separate positions for sequential reads and writes; here they share one",
             );
         }
         Ok(())
     }
 }
 
-/// An option as it is written, and as it is read where a variable stands for something.
+/// An option in its file form, with the expanded form if it contains a variable.
 fn as_read(given: &Given) -> String {
     match given.written.contains('$') {
         true => format!("'{}' (that is '{}={}')", given.written, given.key, given.value),

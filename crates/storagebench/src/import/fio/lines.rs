@@ -1,6 +1,7 @@
 //! The lines of a job file: sections, comments, included files, variables.
 //!
-//! `;` and `#` begin a comment anywhere. The options of an included file belong to the section that includes it.
+//! `;` and `#` begin a comment anywhere. Options of an included file belong to the including
+//! section.
 //! `${NAME}` and `$NAME` are environment variables; `$pagesize`, `$mb_memory` and `$ncpus` are replaced by numbers,
 //! and a value with one of these may calculate with it.
 
@@ -9,14 +10,14 @@ use super::{Given, Job, JobHost, METHOD, SEPARATE, SYNONYMS, TAKEN};
 use crate::error::Result;
 use std::rc::Rc;
 
-/// How deep included files may include others.
+/// The maximum nesting of included files.
 const DEEPEST: usize = 16;
-/// How many files may be included in all.
+/// The maximum number of included files.
 const MOST_FILES: usize = 32;
-/// Variables of fio that only names of files contain.
+/// fio's variables that occur only in file names.
 const FILE_NAMES: [&str; 4] = ["jobname", "jobnum", "filenum", "clientuid"];
 
-/// Where options belong.
+/// The section of options.
 #[derive(Clone, Copy, PartialEq)]
 enum Scope {
     Nothing,
@@ -24,7 +25,7 @@ enum Scope {
     Job,
 }
 
-/// A file while its lines are read.
+/// A file during the import.
 struct Lines<'a> {
     import: &'a mut Import,
     host: &'a dyn JobHost,
@@ -32,12 +33,12 @@ struct Lines<'a> {
     jobs: Vec<Job>,
     global: Vec<Rc<Given>>,
     global_refusal: Option<Refusal>,
-    /// The files that are being read, the innermost last.
+    /// The open files, innermost last.
     open: Vec<String>,
     included: usize,
 }
 
-/// Splits a file into its jobs. Notes what is left out, once for each line.
+/// Splits a file into its jobs. Notes each ignored line once.
 pub(super) fn jobs(import: &mut Import, text: &str, host: &dyn JobHost) -> Result<Vec<Job>> {
     let file = import.file.clone();
     let open = vec![plain_path(&file)];
@@ -58,7 +59,8 @@ pub(super) fn jobs(import: &mut Import, text: &str, host: &dyn JobHost) -> Resul
             _ if line.is_empty() => {}
             Some(section) => lines.section(place, section),
             None if lines.scope == Scope::Nothing => {
-                let sentence = "stands before any section; put it below [global] or a job such as [job1]";
+                let sentence = "is outside of any section; put it below [global] or a job such as \
+                                [job1]";
                 return Err(wrong(&place, format_args!("'{line}' {sentence}")));
             }
             None => lines.option(&place, line),
@@ -71,7 +73,7 @@ fn without_comment(line: &str) -> &str {
     line.split([';', '#']).next().unwrap_or(line).trim_matches(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// The path of an included file, if the line includes one.
+/// The path of an included file, if the line has one.
 fn included(line: &str) -> Option<&str> {
     let (word, path) = line.split_once(char::is_whitespace)?;
     (word.eq_ignore_ascii_case("include") && !path.trim_start().starts_with('=')).then(|| path.trim())
@@ -80,7 +82,7 @@ fn included(line: &str) -> Option<&str> {
 impl Lines<'_> {
     fn section(&mut self, place: Place, section: &str) {
         let name = section.rsplit_once(']').map_or(section, |(name, _)| name).trim();
-        // fio takes every name that begins so for the global section.
+        // fio treats every name with this prefix as the global section.
         if name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("global")) {
             self.scope = Scope::Global;
             return;
@@ -90,7 +92,7 @@ impl Lines<'_> {
         self.jobs.push(Job { place, name: name.to_owned(), options, refusal });
     }
 
-    /// An option of the current section, or a file of them.
+    /// Reads an option of the current section, or an included file.
     fn option(&mut self, place: &Place, line: &str) {
         if let Some(path) = included(line) {
             if let Err(refusal) = self.include(place, line, path) {
@@ -109,7 +111,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Refuses the current job; a refusal of the global section is one of all jobs behind it.
+    /// Refuses the current job; in the global section, all following jobs.
     fn refuse(&mut self, refusal: Refusal) {
         let refused = match (self.scope, self.jobs.last_mut()) {
             (Scope::Job, Some(job)) => &mut job.refusal,
@@ -143,8 +145,8 @@ impl Lines<'_> {
         outcome
     }
 
-    /// The name and the text of an included file. As fio does, it is looked for as it is named, then beside the file
-    /// that includes it.
+    /// The name and text of an included file. As in fio, the path is tried as given, then relative
+    /// to the including file.
     fn read(&mut self, place: &Place, line: &str, path: &str) -> Taken<(String, String)> {
         let beside = match place.file.rsplit_once('/') {
             Some((folder, _)) if !path.starts_with('/') => plain_path(&format!("{folder}/{path}")),
@@ -184,7 +186,7 @@ impl Lines<'_> {
     }
 }
 
-/// A path without `.` in it, so that a file has one name.
+/// A path without `.`, so that a file has one name.
 fn plain_path(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -197,7 +199,7 @@ fn given(place: &Place, line: &str, host: &dyn JobHost) -> Given {
     let key = key.trim().to_ascii_lowercase();
     let key = SYNONYMS.iter().find(|(other, _)| *other == key).map_or(key, |(_, key)| (*key).to_owned());
     let value = value.trim().trim_matches('"');
-    // fio calculates where one of its variables stands, without the brackets that it wants elsewhere.
+    // fio calculates values with its variables even without brackets.
     let calculates = line.contains('$') && value.contains(['*', '+', '/', '-']) && !value.starts_with('(');
     let value = match calculates && value.starts_with(|c: char| c.is_ascii_digit()) && is_formula(value) {
         true => format!("({value})"),
@@ -206,12 +208,12 @@ fn given(place: &Place, line: &str, host: &dyn JobHost) -> Given {
     Given { place: place.clone(), written: line.to_owned(), key, value, unset }
 }
 
-/// Whether a value is nothing but numbers and operators.
+/// Whether a value consists only of numbers and operators.
 fn is_formula(value: &str) -> bool {
     value.chars().all(|c| c.is_ascii_digit() || "+-*/% ()".contains(c))
 }
 
-/// Replaces variables. The second is one that is not set.
+/// Expands variables. The second value is an unset variable.
 fn expanded(text: &str, host: &dyn JobHost) -> (String, Option<String>) {
     let (mut out, mut rest, mut unset) = (String::new(), text, None);
     while let Some((before, behind)) = rest.split_once('$') {
@@ -231,7 +233,7 @@ fn expanded(text: &str, host: &dyn JobHost) -> (String, Option<String>) {
         };
         let value = match number {
             Some(number) => Some(number.to_string()),
-            // No variable has such a name.
+            // A variable cannot have such a name.
             None if name.is_empty() || name.contains(['=', '\0']) => None,
             None => host.variable(name),
         };
@@ -248,14 +250,14 @@ fn expanded(text: &str, host: &dyn JobHost) -> (String, Option<String>) {
     (out, unset)
 }
 
-/// What there is to say about a line with a variable that is not set.
+/// The note about a line with an unset variable.
 pub(super) fn unset_sentence(line: &str, name: &str) -> String {
     format!(
         "the environment variable {name} of '{line}' is not set; set it, as in '{name}=VALUE softroc bench …'"
     )
 }
 
-/// Notes that a line is left out.
+/// Notes that a line is ignored.
 fn note(import: &mut Import, given: &Given) {
     let (key, line) = (&*given.key, &given.written);
     if key == "name" {

@@ -1,16 +1,16 @@
 //! fio job files: the options that describe a load, with the meaning that fio 3 gives them.
 //!
-//! Every section but `[global]` is a job; it inherits what stands in the `[global]` sections before it, and a later
-//! value replaces an earlier one. A note names each option that is not in the table of [`TAKEN`], with what to do
-//! instead where there is something.
+//! Every section except `[global]` is a job. It inherits the options of preceding `[global]`
+//! sections; a later value replaces an earlier one. A note names each option outside of [`TAKEN`],
+//! with a replacement if there is one.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `lines` | sections, comments, included files, variables |
 //! | `value` | numbers, sizes, times, lists of values for reads and writes |
-//! | `blocks` | sizes of requests |
-//! | `spread` | where random requests go |
-//! | `extent` | which part of the target each job uses |
+//! | `blocks` | request sizes |
+//! | `spread` | the distribution of random requests |
+//! | `extent` | the part of the target that each job uses |
 //! | `job` | a job as a load |
 
 mod blocks;
@@ -25,12 +25,12 @@ use crate::error::Result;
 use crate::load::catalog::Group;
 use std::rc::Rc;
 
-/// What job files refer to outside of themselves. `()` is a host without files and variables.
+/// External references of job files. `()` is a host without files and variables.
 pub trait JobHost {
     /// The content of an included file.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     fn read(&self, path: &str) -> std::result::Result<Vec<u8>, String>;
     /// An environment variable; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
@@ -68,12 +68,12 @@ impl JobHost for () {
 #[derive(Clone, Debug)]
 struct Given {
     place: Place,
-    /// As it is written.
+    /// The option in its file form.
     written: String,
     key: String,
     /// Empty for a flag.
     value: String,
-    /// An environment variable in the value that is not set.
+    /// An unset environment variable in the value.
     unset: Option<String>,
 }
 
@@ -82,11 +82,11 @@ struct Job {
     place: Place,
     name: String,
     options: Vec<Rc<Given>>,
-    /// Why it cannot be imported, where that is known already.
+    /// The reason why it cannot be imported, if already known.
     refusal: Option<Refusal>,
 }
 
-/// The options that become part of the load profile.
+/// Options that become part of the load profile.
 const TAKEN: [&str; 27] = [
     "rw",
     "rwmixread",
@@ -120,7 +120,7 @@ const TAKEN: [&str; 27] = [
 /// Options of jobs that run after others.
 const SEPARATE: [&str; 2] = ["stonewall", "wait_for_previous"];
 
-/// Options that say how fio measures: what says the same here.
+/// Options of fio's method, with their replacement here.
 const METHOD: [(&str, &str); 14] = [
     ("io_size", "a measurement ends with its run time; use --runtime when measuring"),
     ("number_ios", "a measurement ends with its run time; use --runtime when measuring"),
@@ -135,10 +135,10 @@ const METHOD: [(&str, &str); 14] = [
     ("verify", "use --verify when measuring"),
     ("do_verify", "use --verify when measuring"),
     ("steadystate", "use --steady-state when measuring"),
-    ("refill_buffers", "no two blocks that are written are alike here"),
+    ("refill_buffers", "all written blocks differ here"),
 ];
 
-/// Other names of the same option.
+/// Synonyms of options.
 const SYNONYMS: [(&str, &str); 8] = [
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -150,11 +150,11 @@ const SYNONYMS: [(&str, &str); 8] = [
     ("io_limit", "io_size"),
 ];
 
-/// The jobs of an fio job file as a group of load profiles, and what of them is left out, read differently or
-/// refused. `host` is asked for included files and variables.
+/// Imports the jobs of an fio job file as a group of load profiles, with notes about ignored,
+/// changed and refused options. `host` provides included files and variables.
 ///
 /// # Errors
-/// When there is no job that can be imported; the sentence names file and line.
+/// When no job can be imported; the sentence has file and line.
 pub fn import_fio(file: &str, content: &[u8], host: &dyn JobHost) -> Result<(Group, Vec<String>)> {
     let mut import = Import::new(file, "jobs of an fio job file");
     let jobs = lines::jobs(&mut import, &decode::text(content), host)?;

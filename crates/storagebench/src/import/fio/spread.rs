@@ -1,4 +1,4 @@
-//! Where random requests go: `random_distribution`.
+//! The distribution of random requests: `random_distribution`.
 
 use super::super::Taken;
 use super::Given;
@@ -8,11 +8,11 @@ use super::job::Reader;
 use super::value::{Amount, percent};
 use crate::load::profile::{Skew, Zone};
 
-/// How the random requests of one direction are spread.
+/// The distribution of one direction's random requests.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Spread {
     pub(super) skew: Skew,
-    /// The bytes from the start of the job's part that requests go to, where the zones have sizes.
+    /// The bytes from the start of the job's part that zones with sizes cover.
     pub(super) bytes: Option<u64>,
 }
 
@@ -21,13 +21,13 @@ impl Spread {
 }
 
 impl Reader<'_> {
-    /// How reads and writes are spread.
+    /// The distributions of reads and of writes.
     pub(super) fn spreads(&mut self) -> Taken<[Spread; 2]> {
         let Some(given) = self.given("random_distribution")? else { return Ok([Spread::EVEN, Spread::EVEN]) };
         let mut kind = "random";
         let mut spreads = Vec::new();
         for side in given.value.split(',') {
-            // The second distribution may leave out its kind, which is the first one's.
+            // The second distribution may omit its kind, which is then the first one's.
             let (name, parameter) = side.trim().split_once(':').unwrap_or((side.trim(), ""));
             let is_kind = name.is_empty() || name.starts_with(|c: char| c.is_ascii_alphabetic());
             let parameter = if is_kind { parameter } else { side.trim() };
@@ -53,14 +53,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The parameter of a distribution. The place where popular blocks lie, which may stand behind it, is left out.
+    /// The parameter of a distribution. The optional centre after it is ignored.
     fn parameter<'b>(&mut self, given: &Given, text: &'b str) -> &'b str {
         let (parameter, centre) = text.split_once(':').unwrap_or((text, ""));
         if !centre.is_empty() {
             self.note(
                 given,
                 format_args!(
-                    "the centre '{centre}' of '{}' is left out: popular places are scattered here",
+                    "the centre '{centre}' of '{}' is left out: popular blocks are scattered here",
                     given.written
                 ),
             );
@@ -94,9 +94,10 @@ impl Reader<'_> {
         }
     }
 
-    /// `60/10:30/20:10/`: shares of the requests and of the area; those without one have the rest in equal parts.
+    /// `60/10:30/20:10/`: shares of the requests and of the area; zones without a value get equal
+    /// parts of the rest.
     fn zones(&self, given: &Given, parameter: &str) -> Taken<Vec<Zone>> {
-        let expected = "zones whose shares make 100 % each, such as zoned:60/10:30/20:10/70";
+        let expected = "zones whose shares add up to 100 % each, such as zoned:60/10:30/20:10/70";
         let mut zones = Vec::new();
         for zone in parameter.split(':') {
             let (access, span) = zone.split_once('/').unwrap_or((zone, ""));
@@ -116,7 +117,8 @@ impl Reader<'_> {
 
     /// `60/1g:40/9g`: shares of the requests, and sizes.
     fn sized_zones(&mut self, given: &Given, parameter: &str) -> Taken<Spread> {
-        let expected = "zones with sizes and shares that make 100 %, such as zoned_abs:60/1g:40/9g";
+        let expected = "zones with sizes and shares that add up to 100 %, such as \
+                        zoned_abs:60/1g:40/9g";
         let size = match self.given("size")?.and_then(|size| self.base.amount(&size.value)) {
             Some(Amount::Bytes(bytes)) if bytes > 0 => Some(bytes),
             _ => None,
@@ -127,8 +129,8 @@ impl Reader<'_> {
             let span = match (span.trim(), size) {
                 ("", Some(size)) => size.checked_sub(sum),
                 ("", None) => {
-                    let sentence =
-                        "leaves the rest to a zone without saying of what; add size=, such as size=10g";
+                    let sentence = "leaves the rest to a zone, but the job has no size; add one such as \
+                         size=10g";
                     return self.refuse(given, sentence);
                 }
                 (span, _) => self.base.number(span),
@@ -149,7 +151,8 @@ impl Reader<'_> {
             return self.misunderstood(given, expected);
         }
         if size.is_some_and(|size| sum > size) {
-            let sentence = "has zones that reach behind the size of the job, which fio refuses as well; give a larger size=, or smaller zones";
+            let sentence = "has zones beyond the size of the job, which fio refuses too; give a \
+                            larger size= or smaller zones";
             return self.refuse(given, sentence);
         }
         let percent = |(access, span): &(f64, f64)| (*access, span * 100.0 / sum as f64);
@@ -157,11 +160,10 @@ impl Reader<'_> {
         Ok(Spread { skew: Skew::Zones(zones), bytes: Some(sum) })
     }
 
-    /// Zones of some size; requests to one without any cannot be.
+    /// Rejects zones with requests but without a size.
     fn checked(&self, given: &Given, zones: Vec<(f64, f64)>) -> Taken<Vec<Zone>> {
         if zones.iter().any(|(access, span)| *access > 0.0 && *span <= 0.0) {
-            return self
-                .misunderstood(given, "zones of some size where requests go, such as zoned:60/10:40/90");
+            return self.misunderstood(given, "zones with a size above 0, such as zoned:60/10:40/90");
         }
         let zone = |(access_percent, span_percent)| Zone { access_percent, span_percent };
         Ok(zones.into_iter().map(zone).collect())

@@ -143,7 +143,8 @@ fn every_option_that_is_taken_does_something() {
     }
 }
 
-/// Constructs of real job files, as `fio --parse-only --debug=parse` and fio's logs show their meaning.
+/// Constructs of real job files; `fio --parse-only --debug=parse` and fio's logs show their
+/// meaning.
 #[test]
 fn values_mean_what_they_mean_to_fio() {
     for (options, description) in [
@@ -155,7 +156,7 @@ fn values_mean_what_they_mean_to_fio() {
         ("rw=randread\nnumjobs=$ncpus", "random, read, 4 KiB, 2 outstanding"),
         ("rw=randread\nnumjobs=$ncpus*2", "random, read, 4 KiB, 4 outstanding"),
         ("rw=read\nfilename=$jobname.$jobnum", "sequential, read, 4 KiB, 1 outstanding"),
-        // Without a comma a dash parts reads from writes.
+        // Without a comma, a dash separates reads from writes.
         ("rw=randread\nbs=4k-512k", "random, read, 4 KiB, 1 outstanding"),
         ("rw=randwrite\nbs=4k-512k", "random, write, 512 KiB, 1 outstanding"),
         ("rw=read\nioengine=sg\niodepth=8", "sequential, read, 4 KiB, 8 outstanding"),
@@ -166,11 +167,11 @@ fn values_mean_what_they_mean_to_fio() {
             "rw=randrw\nrwmixread=70\nrate_iops=700,300",
             "random, 70% read, 4 KiB, 1000/s (fixed), 1 outstanding",
         ),
-        // One rate is one of reads and one of writes, whatever the mix.
+        // A single rate applies to reads and to writes, for any mix.
         ("rw=randrw\nrwmixread=70\nrate_iops=700", "random, 50% read, 4 KiB, 1400/s (fixed), 1 outstanding"),
         ("rw=randread\nrate_iops=1k,", "random, read, 4 KiB, 1024/s (fixed), 1 outstanding"),
         ("rw=randread\nsize=50%\nio_size=10g", "random, read, 4 KiB, in 0..50%, 1 outstanding"),
-        // A size in percent is one of the whole target.
+        // A size in percent refers to the whole target.
         ("rw=randread\noffset=1g\nsize=20%", "random, read, 4 KiB, in 1G..1G+20%, 1 outstanding"),
         ("rw=randread\noffset=20%\nsize=1g", "random, read, 4 KiB, in 20%..1G+20%, 1 outstanding"),
         (
@@ -224,7 +225,7 @@ fn sizes_of_requests_are_drawn_as_fio_draws_them() {
             vec![(4096, 0.2222), (8192, 0.2222), (12_288, 0.2222), (16_384, 0.2222), (18_432, 0.1111)],
         ),
         ("rw=randrw\nbsrange=4k-8k,8k-16k", vec![(4096, 0.25), (8192, 0.5), (16_384, 0.25)]),
-        // A split counts whatever else is said.
+        // `bssplit` overrides the other options.
         ("rw=read\nbssplit=8k/100\nbs=4k", vec![(8192, 1.0)]),
         ("rw=randwrite\nbs=,8k", vec![(8192, 1.0)]),
         ("rw=randread\nbs=,8k", vec![(4096, 1.0)]),
@@ -236,7 +237,7 @@ fn sizes_of_requests_are_drawn_as_fio_draws_them() {
     let many = blocks("rw=randread\nbsrange=512:1M");
     let mean: f64 = many.iter().map(|(size, share)| *size as f64 * share).sum();
     assert_eq!((many.len(), many[0].0, many[63].0), (64, 512, 1 << 20));
-    // Of all 2048 lengths the mean is that of the first and the last.
+    // The mean of all 2048 lengths equals that of the first and the last.
     assert!((mean / (f64::from(512 + (1 << 20)) / 2.0) - 1.0).abs() < 0.01, "{mean}");
 }
 
@@ -291,7 +292,8 @@ fn sections_are_read_as_fio_reads_them() {
     assert_eq!(sizes, [4096, 65_536]);
     let (profiles, notes) = import("[r]\nrw=read\n[t]\nrw=trim\nfilename=/dev/vda\n");
     assert_eq!(profiles.len(), 1);
-    let refusal = "lab/jobs.fio:4: the job 't' is not imported: 'rw=trim' trims, and SoftROC generates reads and writes only; give rw=write, or leave the job out";
+    let refusal = "lab/jobs.fio:4: the job 't' is not imported: 'rw=trim' trims, and SoftROC \
+                   generates reads and writes only; give rw=write, or omit the job";
     assert!(notes.iter().any(|note| note == refusal), "{notes:?}");
 }
 
@@ -326,16 +328,20 @@ fn a_run_time_is_part_of_the_file_that_is_written() {
 #[test]
 fn what_is_read_differently_is_said() {
     for (options, note) in [
-        ("rw=randread", "lab/jobs.fio:1: fio visits every block once before any again"),
-        ("rw=rw", "lab/jobs.fio:1: fio keeps a place of its own"),
-        ("rw=randread:8\nnorandommap", "lab/jobs.fio:2: ':8' behind 'randread' is left out"),
-        ("rw=read\nnumjobs=4", "lab/jobs.fio:3: fio starts its 4 sequential jobs at the same place"),
+        ("rw=randread", "lab/jobs.fio:1: fio visits every block once before repeating any"),
+        ("rw=rw", "lab/jobs.fio:1: fio keeps separate positions"),
+        ("rw=randread:8\nnorandommap", "lab/jobs.fio:2: ':8' after 'randread' is left out"),
+        (
+            "rw=read\nnumjobs=4",
+            "lab/jobs.fio:3: fio starts its 4 sequential jobs at the same \
+                                offset",
+        ),
         ("rw=read\niodepth=4", "lab/jobs.fio:3: fio's engine 'psync' keeps one request outstanding"),
         ("rw=read\nrate_iops=4", "lab/jobs.fio:3: fio limits the rate of a closed loop"),
         ("rw=read\nbsrange=512-8m", "lab/jobs.fio:3: 'bsrange=512-8m' has 16384 lengths; 64 of them"),
         (
             "rw=read\nbsrange=3k-9k",
-            "lab/jobs.fio:3: of 'bsrange=3k-9k' fio requests lengths that are no whole",
+            "lab/jobs.fio:3: fio requests lengths of 'bsrange=3k-9k' that are no whole",
         ),
         ("rw=read\nruntime=5", "lab/jobs.fio:3: fio ends the job before 'runtime=5' is over"),
         (
@@ -356,15 +362,15 @@ fn what_is_read_differently_is_said() {
 fn a_wrong_file_is_named_with_its_line() {
     for (text, part) in [
         ("[global]\nrw=read\n", "lab/jobs.fio:1: there is no job in this file; add a section such as [job1]"),
-        ("rw=read\n", "lab/jobs.fio:1: 'rw=read' stands before any section; put it below [global]"),
+        ("rw=read\n", "lab/jobs.fio:1: 'rw=read' is outside of any section; put it below [global]"),
     ] {
         let error = read(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
     }
 }
 
-/// Every refusal names the line, the value, what is expected, and so what to do; the job beside it is imported.
-/// Options that are wrong, and a part of what is said of each.
+/// Every refusal has the line, the value, the expected form and the remedy; other jobs are
+/// imported. Wrong options, each with a part of its refusal.
 const WRONG: &[(&str, &str)] = &[
     ("rw=sideways", "2: the job 'j' is not imported: 'rw=sideways' is not understood; give read, write"),
     ("bs=big", "2: the job 'j' is not imported: 'bs=big' is not understood; give sizes such as 4k"),
@@ -378,7 +384,11 @@ const WRONG: &[(&str, &str)] = &[
         "rw=randrw\nrwmixread=120",
         "3: the job 'j' is not imported: 'rwmixread=120' is not understood; give a whole",
     ),
-    ("bssplit=4k/60:8k/60", "'bssplit=4k/60:8k/60' is not understood; give shares that make 100 %"),
+    (
+        "bssplit=4k/60:8k/60",
+        "'bssplit=4k/60:8k/60' is not understood; give shares that add up to \
+                             100 %",
+    ),
     ("bsrange=8k-4k", "'bsrange=8k-4k' is not understood; give a range from the smaller"),
     ("iodepth=0", "'iodepth=0' is not understood; give a whole number of at least 1"),
     ("numjobs=0", "'numjobs=0' is not understood; give a whole number of at least 1"),
@@ -392,19 +402,27 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("rw=randread\nrandom_distribution=pareto:80", "a share from 0.0001 to 0.9999, such as pareto:0.2"),
     ("rw=randread\nrandom_distribution=normal:wide", "a percentage from 0 to 100, such as normal:10"),
-    ("rw=randread\nrandom_distribution=zoned:60/10:30/90", "zones whose shares make 100 % each, such as"),
-    ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones of some size where requests go"),
+    (
+        "rw=randread\nrandom_distribution=zoned:60/10:30/90",
+        "zones whose shares add up to 100 % \
+                                                            each, such as",
+    ),
+    ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones with a size above 0"),
     (
         "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/1g:40/9g",
-        "has zones that reach behind the size of the job, which fio refuses as well; give",
+        "has zones beyond the size of the job, which fio refuses too; give",
     ),
     (
         "rw=randread\nrandom_distribution=zoned_abs:60/1g:40/",
-        "leaves the rest to a zone without saying of what; add size=",
+        "leaves the rest to a zone, but the job has no size; add",
     ),
     ("rw=randread\nrandom_distribution=zipf:steep", "an exponent from 0 to 10, such as zipf:1.1"),
     ("rw=randrw\nrate_iops=700,", "give both rates"),
-    ("rw=read\nrate_iops=700\nrate=1m", "stands beside rate=, and fio takes one of the two; leave one out"),
+    (
+        "rw=read\nrate_iops=700\nrate=1m",
+        "conflicts with rate=, and fio accepts only one of them; \
+                                         omit one",
+    ),
     ("rate_iops=1\nrate_process=even", "'rate_process=even' is not understood; give linear or poisson"),
     ("runtime=soon", "'runtime=soon' is not understood; give a time such as 60 (seconds) or 5m"),
     ("runtime=400d", "a time above 30 days cannot be measured; give one such as 60s"),
@@ -413,7 +431,7 @@ const WRONG: &[(&str, &str)] = &[
     ("kb_base=512", "'kb_base=512' is not understood; give 1000 or 1024"),
     (
         "rw=randread\nnumjobs=65\noffset_increment=1%",
-        "gives each of 65 jobs a part of its own; give numjobs= at most 64",
+        "gives each of 65 jobs a separate part; give numjobs= at most 64",
     ),
     (
         "rw=randread\nnumjobs=5\noffset_increment=25%",

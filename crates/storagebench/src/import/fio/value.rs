@@ -1,14 +1,14 @@
-//! Values of options: numbers, sizes, times, and lists of values for reads and writes.
+//! Option values: numbers, sizes, times, and separate values for reads and writes.
 //!
-//! Numbers are whole, or a calculation in brackets. Units of sizes follow `kb_base`, as fio has them: with 1024, the
-//! default, `4k` and `4kb` are 4096 and `4kib` is 4000; with 1000 it is the other way round.
+//! Numbers are whole, or a calculation in brackets. Units of sizes follow `kb_base`, as in fio:
+//! with 1024, the default, `4k` and `4kb` are 4096 and `4kib` is 4000; with 1000 it is the reverse.
 
 use std::time::Duration;
 
-/// How deep brackets may be nested.
+/// The maximum nesting of brackets.
 const DEEPEST: u32 = 32;
 
-/// A time is shorter than ten years.
+/// Times must be shorter than ten years.
 const LONGEST_US: u64 = 3650 * 86_400_000_000;
 
 /// A size, or a share of the target.
@@ -18,7 +18,7 @@ pub(super) enum Amount {
     Percent(f64),
 }
 
-/// What `k` stands for.
+/// The meaning of `k`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Base(pub(super) u64);
 
@@ -70,7 +70,7 @@ pub(super) fn percent(text: &str) -> Option<f64> {
     (number <= 100).then_some(number as f64)
 }
 
-/// A time; `unit_us` is how many microseconds a number without a unit stands for.
+/// A time; a number without a unit is in units of `unit_us` microseconds.
 pub(super) fn time(text: &str, unit_us: u64) -> Option<Duration> {
     let unit = |unit: &str| {
         Some(match unit.trim().to_ascii_lowercase().as_str() {
@@ -98,7 +98,7 @@ pub(super) fn time(text: &str, unit_us: u64) -> Option<Duration> {
     (us < LONGEST_US).then(|| Duration::from_micros(us))
 }
 
-/// The digits that a text begins with, and what is behind them.
+/// The leading digits of a text, and the rest.
 fn whole(text: &str) -> Option<(u64, &str)> {
     let (radix, digits) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (16, digits),
@@ -109,8 +109,8 @@ fn whole(text: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(digits, radix).ok()?, rest))
 }
 
-/// What stands for reads and for writes; `None` where nothing is said, so that the default counts. Without a comma a colon or a dash parts them,
-/// in values that are numbers.
+/// The values for reads and for writes; `None`: the default. In numeric values a colon or a dash
+/// also separates them, if there is no comma.
 pub(super) fn sides(text: &str, numbers: bool) -> [Option<&str>; 2] {
     let text = text.trim();
     let parting = [',', ':', '-'].into_iter().find(|c| text.contains(*c) && (*c == ',' || numbers));
@@ -220,7 +220,7 @@ impl Calculation<'_> {
 mod tests {
     use super::*;
 
-    /// As `fio --parse-only --debug=parse` shows them.
+    /// As shown by `fio --parse-only --debug=parse`.
     #[test]
     fn numbers_are_what_fio_reads() {
         for (text, base, value) in [

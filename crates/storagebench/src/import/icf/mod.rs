@@ -1,16 +1,17 @@
 //! Iometer configurations (`.icf`): access specifications, how long they run, and how many requests are outstanding.
 //!
-//! A text of sections; a line that begins with an apostrophe says what the lines behind it mean. An access
-//! specification has a line with its name and default assignment, and a line of eight numbers for each kind of
-//! request: size, % of size, % reads, % random, delay, burst, align, reply. Requests draw a kind by its share, and
-//! reads and randomness independently; a sequential request goes on where the last one ended. `align` is in bytes, 0
-//! for sectors. After `burst` requests a worker pauses for `delay` milliseconds. `reply` concerns network workers.
+//! The file consists of sections; a line that begins with an apostrophe describes the lines after
+//! it. An access specification has a line with its name and default assignment, and a line of eight
+//! numbers for each kind of request: size, % of size, % reads, % random, delay, burst, align,
+//! reply. Requests draw a kind by its share, and reads and randomness independently; a sequential
+//! request continues at the end of the last one. `align` is in bytes, 0 for sectors. After `burst`
+//! requests a worker pauses for `delay` milliseconds. `reply` concerns network workers.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `spec` | access specifications |
 //! | `setup` | run time, ramp, queue depths |
-//! | `workers` | which worker runs which specification, where, with how many outstanding I/Os |
+//! | `workers` | the specifications of each worker, its targets and its outstanding I/Os |
 
 mod setup;
 mod spec;
@@ -23,7 +24,7 @@ use setup::Setup;
 use spec::Spec;
 use workers::Worker;
 
-/// A file as far as it was read.
+/// A partially read file.
 #[derive(Default)]
 struct Config {
     setup: Setup,
@@ -31,11 +32,11 @@ struct Config {
     workers: Vec<Worker>,
 }
 
-/// The access specifications of an Iometer configuration as a group of load profiles, and what of the file is left
-/// out, read differently or refused.
+/// Imports the access specifications of an Iometer configuration as a group of load profiles, with
+/// notes about ignored, changed and refused parts.
 ///
 /// # Errors
-/// When it has no specification that can be imported; the sentence names file and line.
+/// When no specification can be imported; the sentence has file and line.
 pub fn import_icf(file: &str, content: &[u8]) -> Result<(Group, Vec<String>)> {
     let mut import = Import::new(file, "access specifications of an Iometer configuration");
     let config = read(&mut import, &decode::text(content))?;
@@ -91,13 +92,14 @@ fn spec_line(specs: &mut Vec<Spec>, import: &mut Import, place: &Place, key: &st
             Ok(())
         }
         None => {
-            let sentence = "stands before any access specification; expected a line 'Access specification name,default assignment above it";
+            let sentence = "is outside of any access specification; expected a line 'Access \
+                            specification name,default assignment above it";
             Err(wrong(place, format_args!("'{line}' {sentence}")))
         }
     }
 }
 
-/// Notes what of a section is left out.
+/// Notes the ignored parts of a section.
 fn note_section(import: &mut Import, place: &Place, section: &str) {
     let sentence = match section {
         "access specifications" => return,

@@ -1,29 +1,29 @@
-//! The test setup: run time, ramp-up time, and the queue depths of a test that goes through them.
+//! The test setup: run time, ramp-up time, and the queue depths of a test that cycles through them.
 
 use super::super::{Import, Place};
 use std::time::Duration;
 
-/// More depths than this are no ladder.
+/// More queue depths than this are rejected.
 const MOST_DEPTHS: usize = 256;
 
-/// What the section says.
+/// The content of the section.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) runtime: Option<Duration>,
     pub(super) ramp: Option<Duration>,
-    /// Queue depths and where they stand, whether the test goes through them or not.
+    /// Queue depths with their line, even if the test does not cycle through them.
     cycling: Option<(Place, Vec<u32>)>,
     cycles: bool,
 }
 
 impl Setup {
-    /// The queue depths that the test goes through.
+    /// The queue depths through which the test cycles.
     pub(super) fn depths(&self) -> Option<(&Place, &[u32])> {
         let (place, depths) = self.cycling.as_ref().filter(|_| self.cycles)?;
         Some((place, depths))
     }
 
-    /// A line behind the comment `key`.
+    /// Reads a line after the comment `key`.
     pub(super) fn line(&mut self, import: &mut Import, place: &Place, key: &str, line: &str) {
         if key.starts_with("hours") || key == "run time" {
             match run_time(line) {
@@ -52,13 +52,20 @@ impl Setup {
         }
     }
 
-    /// Files of old versions have a number for the test type.
+    /// Old versions have a number for the test type.
     fn test_type(&mut self, import: &mut Import, place: &Place, line: &str) {
         let name = line.to_ascii_uppercase();
         self.cycles = name.starts_with("CYCLE_OUTSTANDING_IOS") || ["6", "7"].contains(&&*name);
         let is_all = ["NORMAL", "CYCLE_OUTSTANDING_IOS", "0", "6"].contains(&&*name);
         if !is_all {
-            import.note(place, format_args!("the test type '{line}' goes through workers or targets, which is left out; measure with --workers 1, 2 and so on, or name several targets"));
+            import.note(
+                place,
+                format_args!(
+                    "the test type '{line}' cycles through workers or \
+                                             targets, which is left out; measure with --workers \
+                                             1, 2 and so on, or name several targets"
+                ),
+            );
         }
     }
 }
@@ -72,7 +79,7 @@ fn run_time(line: &str) -> Option<Duration> {
     Some(Duration::from_secs(sum))
 }
 
-/// `1  32  2  EXPONENTIAL`: from 1 to 32, each twice the one before.
+/// `1  32  2  EXPONENTIAL`: from 1 to 32, each twice the previous one.
 fn depths(line: &str) -> Option<Vec<u32>> {
     let parts: Vec<&str> = line.split_whitespace().collect();
     let [start, end, step, kind] = parts[..] else { return None };

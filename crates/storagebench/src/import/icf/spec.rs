@@ -10,7 +10,7 @@ use units::ByteCount;
 /// The longest pause.
 const LONGEST_DELAY_MS: u64 = 86_400_000;
 
-/// A specification as far as it was read.
+/// A partially read specification.
 pub(super) struct Spec {
     pub(super) place: Place,
     pub(super) name: String,
@@ -27,7 +27,7 @@ impl Spec {
         Spec { place, name, kinds: Vec::new(), pauses: Vec::new(), sum: 0, refusal: None }
     }
 
-    /// A kind of request. A line that is none refuses the specification.
+    /// Reads a kind of request. An invalid line refuses the specification.
     pub(super) fn line(&mut self, import: &mut Import, place: &Place, text: &str) {
         if let Err(refusal) = self.kind(import, place, text) {
             self.refusal.get_or_insert(refusal);
@@ -54,7 +54,7 @@ impl Spec {
         if size == 0 {
             return refused(
                 place,
-                "its size is 0 bytes, so that it is idle; leave it out, or give a size such as 4096",
+                "its size is 0 bytes, which makes it idle; omit it, or give a size such as 4096",
             );
         }
         if !size.is_multiple_of(512) {
@@ -90,7 +90,7 @@ impl Spec {
         Ok(())
     }
 
-    /// What its workers do, for as long as the file says.
+    /// The load of the workers, with the file's times.
     pub(super) fn load(&self, import: &mut Import, config: &Config) -> Taken<Load> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
@@ -98,7 +98,11 @@ impl Spec {
         if self.sum != 100 {
             return refused(
                 &self.place,
-                format_args!("the shares of its kinds of requests make {} %; they must make 100 %", self.sum),
+                format_args!(
+                    "the shares of its kinds of requests add up to {} %; they must add \
+                              up to 100 %",
+                    self.sum
+                ),
             );
         }
         let run = workers::run_of(&self.name, &self.place, import, config)?;
@@ -126,7 +130,8 @@ impl Spec {
             import.note(
                 &self.place,
                 format_args!(
-                    "the kinds of requests of '{}' have different delays or bursts, which are left out; give one to all of them",
+                    "the kinds of requests of '{}' have different delays or bursts, which are \
+                     left out; give all of them the same",
                     self.name
                 ),
             );

@@ -2,7 +2,7 @@ use super::*;
 use crate::load::profile::Profile;
 use std::time::Duration;
 
-/// As Iometer 1.1.0 writes it, shortened.
+/// Abbreviated output of Iometer 1.1.0.
 const ICF: &str = "Version 1.1.0 \n\
     'TEST SETUP ====================================================================\n\
     'Test Description\n\t\n\
@@ -73,8 +73,8 @@ fn what_is_imported_is_a_catalogs_file() {
     assert_eq!((profile.read_percent(), profile.load().runtime), (80, Some(Duration::from_secs(630))));
 }
 
-/// Files as they are found: in the code page of Windows, in UTF-16, with a byte order mark, with CRLF, and with a
-/// specification that is idle.
+/// Real file variants: in a Windows code page, in UTF-16, with a byte order mark, with CRLF, and
+/// with an idle specification.
 #[test]
 fn real_files_are_read() {
     let names = ["512-b-100-read-0-random", "4-kib-50-read-100-random", "64-kib-0-read-0-random"];
@@ -87,14 +87,15 @@ fn real_files_are_read() {
         let (group, _) = import_icf("real.icf", content).unwrap();
         let profiles: Vec<Profile> = group.profiles();
         assert_eq!(profiles.iter().map(Profile::name).collect::<Vec<_>>(), names, "{file}");
-        // A worker without a number of outstanding I/Os has one.
+        // A worker without a number of outstanding I/Os uses one.
         let second = "random, 50% read, 4 KiB, 1 outstanding, for 60s";
         assert_eq!(profiles[1].description(), second, "{file}");
         assert_eq!(profiles[1].load().ramp, Some(Duration::ZERO), "{file}");
     }
     let (group, notes) = import_icf("idle.icf", include_bytes!("samples/idle.icf")).unwrap();
     assert_eq!(group.profiles()[0].description(), "random, 67% read, 8 KiB");
-    let refusal = "idle.icf:6: the access specification 'Idle' is not imported: its size is 0 bytes, so that it is idle; leave it out, or give a size such as 4096";
+    let refusal = "idle.icf:6: the access specification 'Idle' is not imported: its size is 0 \
+                   bytes, which makes it idle; omit it, or give a size such as 4096";
     assert!(notes.iter().any(|note| note == refusal), "{notes:?}");
 }
 
@@ -154,7 +155,7 @@ fn what_cannot_be_taken_of_the_setup_is_said() {
         (
             "NORMAL",
             "CYCLE_WORKERS",
-            "test.icf:16: the test type 'CYCLE_WORKERS' goes through workers or targets",
+            "test.icf:16: the test type 'CYCLE_WORKERS' cycles through workers or targets",
         ),
         ("\t16,", "\tfew,", "'few,DISABLED,1' begins with no number of outstanding I/Os; 1 is taken"),
         ("\t2097152,0", "\tall", "'all' is no part of a disk and is left out; expected"),
@@ -170,7 +171,8 @@ fn a_wrong_specification_is_refused_alone() {
         (
             "\t512,10,80",
             "\t512,11,80",
-            "test.icf:24: the access specification 'File Server (Intel)' is not imported: the shares of its kinds of requests make 101 %; they must make 100 %",
+            "test.icf:24: the access specification 'File Server (Intel)' is not imported: the \
+             shares of its kinds of requests add up to 101 %; they must add up to 100 %",
         ),
         (
             "\t512,10,80",

@@ -1,7 +1,7 @@
-//! Workers: which specifications they run, on which targets, where, and with how many outstanding I/Os.
+//! Workers: their specifications, targets, areas and outstanding I/Os.
 //!
-//! Iometer keeps so many requests outstanding for each worker on each of its targets. Here the number is that of one
-//! target, over all its workers.
+//! Iometer counts outstanding requests per worker and target. Here the number is per target, over
+//! all its workers.
 
 use super::super::{Import, Place, Taken, refused};
 use super::Config;
@@ -9,30 +9,30 @@ use crate::load::area::{Area, Edge};
 use crate::load::ladder::Ladder;
 use std::collections::BTreeMap;
 
-/// More parts of a disk than this are refused.
+/// Specifications with more parts of a disk than this are refused.
 const MOST_PARTS: usize = 64;
 
-/// A worker as far as it was read.
+/// A partially read worker.
 pub(super) struct Worker {
     name: String,
     /// Network workers have no disk.
     is_disk: bool,
     depth: Option<u32>,
-    /// The first sector and the number of sectors; 0: all to the end.
+    /// The first sector and the number of sectors; 0: to the end.
     part: (u64, u64),
     specs: Vec<String>,
     targets: Vec<String>,
 }
 
-/// How a specification is run.
+/// The conditions under which a specification runs.
 #[derive(Default)]
 pub(super) struct Run {
     pub(super) outstanding: Option<Ladder>,
-    /// The parts of the target and how many requests go to each; none: all of it.
+    /// The parts of the target with the number of requests for each; none: the whole target.
     pub(super) parts: Vec<(Area, f64)>,
 }
 
-/// A line of the manager list behind the comment `key`.
+/// Reads a line of the manager list after the comment `key`.
 pub(super) fn line(workers: &mut Vec<Worker>, import: &mut Import, place: &Place, key: &str, line: &str) {
     if key == "worker" {
         let name = line.to_owned();
@@ -42,7 +42,7 @@ pub(super) fn line(workers: &mut Vec<Worker>, import: &mut Import, place: &Place
     }
     let first = || line.split(',').next().unwrap_or(line).trim();
     let Some(worker) = workers.last_mut() else {
-        // Old files have the settings of all workers before the first.
+        // Old files have the settings of all workers before the first worker.
         if key.starts_with("number of outstanding ios") {
             let hint = format!("use --outstanding {} when measuring", first());
             import.note(place, format_args!("'{line}' belongs to no worker and is left out; {hint}"));
@@ -72,7 +72,7 @@ pub(super) fn line(workers: &mut Vec<Worker>, import: &mut Import, place: &Place
     }
 }
 
-/// How the specification of that name is run.
+/// The conditions under which the specification with that name runs.
 pub(super) fn run_of(name: &str, place: &Place, import: &mut Import, config: &Config) -> Taken<Run> {
     let disks: Vec<&Worker> = config.workers.iter().filter(|worker| worker.is_disk).collect();
     let assigned = |worker: &&Worker| worker.specs.iter().any(|spec| spec == name);
@@ -101,7 +101,14 @@ pub(super) fn run_of(name: &str, place: &Place, import: &mut Import, config: &Co
         import.note(place, format_args!("the targets of '{name}' have different numbers of outstanding I/Os; the largest, {depth}, is taken"));
     }
     if count > 1 {
-        import.note(place, format_args!("{count} workers run '{name}' on one target; use --workers {count} when measuring, so that each has a sequential stream of its own"));
+        import.note(
+            place,
+            format_args!(
+                "{count} workers run '{name}' on one target; use \
+                                         --workers {count} when measuring for separate sequential \
+                                         streams"
+            ),
+        );
     }
     let outstanding = match config.setup.depths() {
         Some((place, depths)) => {
@@ -117,7 +124,7 @@ fn ladder(place: &Place, depths: &[u32]) -> Taken<Ladder> {
     Ladder::new(depths.to_vec()).or_else(|error| refused(place, error))
 }
 
-/// The parts of the target that workers use, by how many outstanding I/Os they have there.
+/// The parts of the target that workers use, weighted by their outstanding I/Os.
 fn parts(place: &Place, workers: &[&Worker]) -> Taken<Vec<(Area, f64)>> {
     let mut parts = BTreeMap::<(u64, u64), f64>::new();
     for worker in workers {

@@ -1,7 +1,7 @@
-//! The catalog of load profiles: what is built in, and what users add.
+//! The catalog of load profiles: built-in profiles, and files that users add.
 //!
-//! The built-in profiles are the TOML files in `catalog/workloads/` of this project, which are part of the
-//! program; a user's file has the same form (`docs/plan/profiles.md`).
+//! The built-in profiles are this project's TOML files in `catalog/workloads/`. A user's file has
+//! the same form (`docs/plan/profiles.md`).
 
 mod read;
 mod write;
@@ -11,7 +11,7 @@ use crate::load::profile::{Profile, wrong};
 use crate::load::profile::{options, parse_access_text, parse_inline};
 use std::sync::OnceLock;
 
-/// The files that are part of the program, in the order in which lists show them.
+/// The built-in files, in the order of lists.
 const BUILTIN: [(&str, &str); 6] = [
     ("catalog/workloads/standard.toml", include_str!("../../../../../catalog/workloads/standard.toml")),
     (
@@ -24,29 +24,29 @@ const BUILTIN: [(&str, &str); 6] = [
     ("catalog/workloads/basic.toml", include_str!("../../../../../catalog/workloads/basic.toml")),
 ];
 
-/// One workload of a catalog: a profile, or a family of profiles that differ in one thing.
+/// One workload of a catalog: a profile, or a family of profiles that differ in one parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Other names it answers to.
+    /// Other names of it.
     pub aliases: Vec<String>,
-    /// What it stands for, in a line.
+    /// A description in a line.
     pub prose: String,
-    /// Where its definition comes from.
+    /// The source of its definition.
     pub source: String,
-    /// One, or the members of a family in their order.
+    /// The profile, or the members of a family in order.
     pub profiles: Vec<Profile>,
 }
 
-/// Workloads that belong together: one file of a catalog.
+/// A group of workloads: one file of a catalog.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// Its name, which stands for all its profiles.
+    /// Its name, which selects all its profiles.
     pub name: String,
-    /// What they have in common, in a line.
+    /// A description in a line.
     pub prose: String,
-    /// In the order of the file.
+    /// In file order.
     pub entries: Vec<Entry>,
 }
 
@@ -79,7 +79,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// What is part of the program.
+    /// The built-in catalog.
     pub fn builtin() -> &'static Catalog {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
         CATALOG.get_or_init(|| {
@@ -91,17 +91,17 @@ impl Catalog {
         })
     }
 
-    /// Adds the workloads of a TOML file. `file` is how it was named.
+    /// Adds the workloads of a TOML file. `file` is its name in errors.
     ///
     /// # Errors
-    /// When it cannot be understood: the sentence names the file, the line and the key. When a name is taken:
-    /// a profile keeps its meaning.
+    /// A sentence with the file, the line and the key, when the file is invalid. Also when a name
+    /// is taken: a profile never changes its meaning.
     pub fn read(&mut self, file: &str, text: &str) -> Result<()> {
         let group = read::group(file, text)?;
         self.add(file, group)
     }
 
-    /// Adds a group. `origin` is where it comes from, for sentences.
+    /// Adds a group. `origin` is its source, for errors.
     ///
     /// # Errors
     /// When a name is taken.
@@ -128,12 +128,12 @@ impl Catalog {
         })
     }
 
-    /// All there is, in the order in which lists show it.
+    /// All groups, in the order of lists.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The profiles of a group; none if there is no such group.
+    /// The profiles of a group; empty if the group does not exist.
     pub fn group(&self, name: &str) -> Vec<Profile> {
         self.groups.iter().filter(|group| group.name == name).flat_map(Group::profiles).collect()
     }
@@ -151,11 +151,11 @@ impl Catalog {
         entries().flat_map(|entry| &entry.profiles).filter(|profile| is(profile.name())).cloned().collect()
     }
 
-    /// What `text` names: a profile, a family, a group, or one described in a line
-    /// (`random,67%read,8K`); any of them changed by options (`database,rate=5000/s`).
+    /// The profiles that `text` selects: a profile, a family, a group, or an inline form
+    /// (`random,67%read,8K`); each optionally with options (`database,rate=5000/s`).
     ///
     /// # Errors
-    /// When it names nothing or cannot be understood.
+    /// When the text is unknown or invalid.
     pub fn select(&self, text: &str) -> Result<Vec<Profile>> {
         let plain = text.trim().to_ascii_lowercase();
         let parts: Vec<&str> = plain.split(',').map(str::trim).collect();
@@ -185,14 +185,14 @@ impl Catalog {
 }
 
 impl Group {
-    /// All its profiles, in the order of the file.
+    /// All its profiles, in file order.
     pub fn profiles(&self) -> Vec<Profile> {
         self.entries.iter().flat_map(|entry| entry.profiles.clone()).collect()
     }
 }
 
 impl Entry {
-    /// Every name it answers to, those of its profiles included.
+    /// All its names, including those of its profiles.
     fn names(&self) -> impl Iterator<Item = &str> {
         let own = std::iter::once(&self.name).chain(&self.aliases).map(String::as_str);
         let members = self.profiles.iter().map(Profile::name).filter(|name| *name != self.name);
@@ -207,7 +207,7 @@ fn taken(origin: &str, name: &str) -> Error {
     )
 }
 
-/// The options that may stand behind any profile: key, what its value looks like, and what it does.
+/// The options of any profile: key, example value, description.
 pub fn profile_options() -> Vec<[&'static str; 3]> {
     options().iter().map(|option| [option.key, option.value, option.prose]).collect()
 }

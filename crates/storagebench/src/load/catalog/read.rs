@@ -1,4 +1,4 @@
-//! Reads a catalog's file. Every error names the file, the line and the key.
+//! Reads a catalog file. Every error has the file, the line and the key.
 
 use super::{Entry, Group};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,9 +13,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use units::ByteCount;
 
-/// Keys of a component besides the options of the inline form.
+/// Keys of a component in addition to the options of the inline form.
 const REQUEST_KEYS: [&str; 6] = ["access", "random", "read", "block", "blocks", "requests"];
-/// Keys of a workload besides those of its only component.
+/// Keys of a workload in addition to those of its only component.
 const WORKLOAD_KEYS: [&str; 9] =
     ["name", "aliases", "prose", "source", "component", "outstanding", "runtime", "ramp", "sweep"];
 
@@ -33,12 +33,12 @@ impl File<'_> {
     }
 }
 
-/// A table of the file, and which of its keys were asked for: the others are mistakes.
+/// A table of the file, and the keys that were read: the other keys are mistakes.
 struct Section<'a> {
     file: &'a File<'a>,
     table: &'a DeTable<'a>,
     span: Range<usize>,
-    /// A key that a sweep sets.
+    /// A key with values from a sweep.
     swept: Option<(&'a str, &'a Spanned<DeValue<'a>>)>,
     asked: RefCell<Vec<&'static str>>,
 }
@@ -75,7 +75,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text without which there is no entry.
+    /// A required text.
     fn needed_text(&self, key: &'static str, such_as: &str) -> Result<String> {
         self.text(key)?.ok_or_else(|| self.missing(key, such_as))
     }
@@ -111,7 +111,7 @@ impl<'a> Section<'a> {
         array.into_iter().map(section).collect()
     }
 
-    /// Fails for the first key that nobody asked for.
+    /// Fails for the first key that was not read.
     fn finish(&self) -> Result<()> {
         let asked = self.asked.borrow();
         match self.table.iter().find(|(key, _)| !asked.contains(&key.get_ref().as_ref())) {
@@ -133,7 +133,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value as it may stand in the inline form; `None` for lists and tables.
+/// A value in its inline form; `None` for lists and tables.
 fn scalar(value: Value<'_>) -> Option<String> {
     match value.get_ref() {
         DeValue::String(text) => Some(text.to_string()),
@@ -217,7 +217,7 @@ fn name(section: &Section<'_>) -> Result<String> {
     ))
 }
 
-/// `sweep = { block = ["4K", "8K"] }`: which key takes which values.
+/// `sweep = { block = ["4K", "8K"] }`: a key with its values.
 fn sweep<'a>(section: &Section<'a>) -> Result<Option<(&'a str, Vec<Value<'a>>)>> {
     let Some(value) = section.get("sweep") else { return Ok(None) };
     let wrong = || {
@@ -277,7 +277,7 @@ fn time(section: &Section<'_>, key: &'static str) -> Result<Option<Duration>> {
 
 fn components(section: &Section<'_>, parts: &[Section<'_>]) -> Result<Vec<Component>> {
     if let Some(key) = REQUEST_KEYS.iter().find(|key| section.get(key).is_some()) {
-        let sentence = "stands beside components; move it into one of them";
+        let sentence = "is not allowed next to components; move it into one of them";
         return Err(section.file.error(section.span.clone(), format_args!("the key '{key}' {sentence}")));
     }
     let mut components = Vec::new();
@@ -300,13 +300,16 @@ fn components(section: &Section<'_>, parts: &[Section<'_>]) -> Result<Vec<Compon
     }
     let sum: f64 = components.iter().map(|component| component.share).sum();
     if (sum - 100.0).abs() > 0.01 {
-        let sentence = format_args!("the key 'share': the components' shares make {sum}% instead of 100%");
+        let sentence = format_args!(
+            "the key 'share': the components' shares add up to {sum}% \
+                                     instead of 100%"
+        );
         return Err(section.file.error(section.span.clone(), sentence));
     }
     Ok(components)
 }
 
-/// The options of the inline form, under the same names.
+/// The options of the inline form, with the same names.
 fn set_options(section: &Section<'_>, load: &mut Load) -> Result<()> {
     for option in options() {
         let Some(value) = section.get(option.key) else { continue };
@@ -366,7 +369,7 @@ fn kinds(section: &Section<'_>) -> Result<Vec<RequestKind>> {
     }
 }
 
-/// A line of `requests`; what it does not say, the component says.
+/// A line of `requests`; the component provides missing values.
 fn request(line: &Section<'_>, random: Option<f64>, read: Option<f64>) -> Result<RequestKind> {
     let share = line.percent("share")?.ok_or_else(|| line.missing("share", "share = 10"))?;
     let block = line.needed_text("block", "block = \"4K\"")?;
@@ -396,7 +399,7 @@ fn random_percent(section: &Section<'_>) -> Result<Option<f64>> {
     let percent = section.percent("random")?;
     let Some(value) = section.get("access") else { return Ok(percent) };
     if percent.is_some() {
-        return Err(section.error(value, "access", "stands beside 'random'; give one of the two"));
+        return Err(section.error(value, "access", "conflicts with 'random'; give one of the two"));
     }
     let access = scalar(value).and_then(|text| parse_access_text(&text));
     access.map(Some).ok_or_else(|| {
@@ -432,9 +435,14 @@ fn block_shares(section: &Section<'_>, value: Value<'_>) -> Result<Vec<(ByteCoun
 
 fn check_sum(section: &Section<'_>, key: &'static str, sum: f64) -> Result<()> {
     match section.get(key) {
-        Some(value) if (sum - 100.0).abs() > 0.01 => {
-            Err(section.error(value, key, format_args!("the shares make {sum}% instead of 100%")))
-        }
+        Some(value) if (sum - 100.0).abs() > 0.01 => Err(section.error(
+            value,
+            key,
+            format_args!(
+                "the shares add up to {sum}% instead of \
+                                                        100%"
+            ),
+        )),
         _ => Ok(()),
     }
 }

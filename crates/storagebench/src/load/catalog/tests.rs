@@ -125,7 +125,7 @@ fn what_is_written_is_read_back_as_the_same() {
     }
 }
 
-/// What stands in a workload, and what the refusal says.
+/// Wrong workloads, each with a part of its error.
 const MISTAKES: &[(&str, &str)] = &[
     (
         "access = \"random\"\nread = 167\nblock = \"8K\"",
@@ -138,7 +138,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "access = \"random\"\nread = 67\nblocks = { \"4K\" = 50, \"8K\" = 40 }",
-        "mine.toml:9: the key 'blocks': the shares make 90%",
+        "mine.toml:9: the key 'blocks': the shares add up to 90%",
     ),
     ("access = \"random\"\nraed = 67\nblock = \"8K\"", "the key 'read' is missing"),
     (
@@ -168,15 +168,15 @@ const MISTAKES: &[(&str, &str)] = &[
     ("access = \"random\"\nread = 67\nblock = \"8K\nx", "mine.toml:10: this is not TOML: key with no value"),
     (
         "random = 5\naccess = \"random\"\nread = 67\nblock = \"8K\"",
-        "mine.toml:8: the key 'access': stands beside 'random'",
+        "mine.toml:8: the key 'access': conflicts with 'random'",
     ),
     (
         "read = 67\n[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \"4K\"",
-        "the key 'read' stands beside components",
+        "the key 'read' is not allowed next to components",
     ),
     (
         "[[workload.component]]\nshare = 90\naccess = \"random\"\nread = 1\nblock = \"4K\"",
-        "the components' shares make 90% instead of 100%",
+        "the components' shares add up to 90% instead of 100%",
     ),
     (
         "[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \"4K\"\nrate = 5",

@@ -1,4 +1,4 @@
-//! Writes workloads as a catalog's file.
+//! Writes workloads as a catalog file.
 
 use super::Group;
 use crate::load::area::short_size;
@@ -6,7 +6,7 @@ use crate::load::profile::{Access, Align, Component, Pace, Profile, RequestKind,
 use std::fmt::{self, Write as _};
 
 impl Group {
-    /// The group as a file that [`Catalog::read`](super::Catalog::read) takes.
+    /// The group as a file that [`Catalog::read`](super::Catalog::read) accepts.
     pub fn to_toml(&self) -> String {
         let mut text = format!("group = {}\nprose = {}\n", quoted(&self.name), quoted(&self.prose));
         for entry in &self.entries {
@@ -19,7 +19,7 @@ impl Group {
 }
 
 impl Profile {
-    /// The profile as it stands in a catalog's file.
+    /// The profile in the form of a catalog file.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         workload(&mut text, self).expect("a text takes whatever is written to it");
@@ -27,7 +27,7 @@ impl Profile {
     }
 }
 
-/// A share in percent, without the noise of the arithmetic.
+/// A share in percent, rounded.
 fn percent(share: f64) -> f64 {
     (share * 1e10).round() / 1e8
 }
@@ -51,7 +51,7 @@ fn quoted(text: &str) -> String {
 
 fn workload(text: &mut String, profile: &Profile) -> fmt::Result {
     let load = profile.load();
-    // Members of a family may have capitals (`1K`), which names in a file may not; both are found by either.
+    // Members of a family may have capitals (`1K`), names in a file may not; lookups ignore case.
     let name = quoted(&profile.name().to_ascii_lowercase());
     writeln!(text, "\n[[workload]]\nname = {name}\nprose = {}", quoted(profile.prose()))?;
     writeln!(text, "source = {}", quoted(profile.source()))?;

@@ -1,4 +1,4 @@
-//! Profiles in a line: `random,67%read,8K`, a name, and options behind either.
+//! Inline profiles: `random,67%read,8K`, or a name, with options after either.
 
 use super::{
     Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams, Zone,
@@ -11,14 +11,14 @@ use units::ByteCount;
 /// An option of the inline form.
 pub(crate) struct InlineOption {
     pub(crate) key: &'static str,
-    /// What its value looks like.
+    /// An example value.
     pub(crate) value: &'static str,
-    /// What it does, in a line.
+    /// A description in a line.
     pub(crate) prose: &'static str,
     set: fn(&mut Load, &str) -> Option<()>,
 }
 
-/// The options, in the order in which they are explained.
+/// The options, in the order of their documentation.
 pub(crate) fn options() -> &'static [InlineOption] {
     &OPTIONS
 }
@@ -27,7 +27,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "align",
         value: "4K, sector or block",
-        prose: "what offsets are multiples of",
+        prose: "alignment of offsets",
         set: |load, value| {
             let align = Align::parse(value)?;
             each_kind(load, |kind| kind.align = align)
@@ -45,7 +45,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "pareto",
         value: "0.2",
-        prose: "random requests by a power law: of the places this share gets all but this share of the requests",
+        prose: "power law: this share of the blocks gets all but this share of the random requests",
         set: |load, value| {
             let skew = Skew::Pareto { share: value.parse().ok()? };
             each_component(load, |component| component.skew = skew.clone())
@@ -54,7 +54,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "normal",
         value: "10%",
-        prose: "random requests by a bell curve that is so much wider than that of twelve even draws",
+        prose: "bell curve of random requests: twelve uniform draws, widened by this percentage",
         set: |load, value| {
             let skew = Skew::Normal { deviation_percent: parse_percent(value)? };
             each_component(load, |component| component.skew = skew.clone())
@@ -63,7 +63,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "hot",
         value: "90%:4G",
-        prose: "a share of the random requests goes to so much of the area (a size or a percentage)",
+        prose: "share of the random requests to a hot spot (a size or a percentage of the area)",
         set: |load, value| {
             let (share, size) = value.split_once(':')?;
             let access_percent = parse_percent(share)?;
@@ -74,7 +74,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "moves",
         value: "10s",
-        prose: "the hot spot moves on by its size after so long",
+        prose: "interval at which the hot spot moves by its size",
         set: |load, value| {
             let time = parse_time(value)?;
             load.components.iter_mut().try_for_each(|component| match &mut component.skew {
@@ -89,7 +89,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "zones",
         value: "50/5:30/15:20/80",
-        prose: "shares of the random requests and of the area, zone by zone",
+        prose: "zones: shares of the random requests and of the area",
         set: |load, value| {
             let zones = value.split(':').map(parse_zone).collect::<Option<Vec<Zone>>>()?;
             each_component(load, |component| component.skew = Skew::Zones(zones.clone()))
@@ -98,7 +98,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "streams",
         value: "8 or 8x2G",
-        prose: "sequential streams at the same time, and how far apart",
+        prose: "number of sequential streams, and their distance",
         set: |load, value| {
             let (count, apart) = match value.split_once('x') {
                 Some((count, apart)) => (count, Some(apart.parse().ok()?)),
@@ -111,7 +111,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "rate",
         value: "5000/s",
-        prose: "open loop: so many requests are due a second, and latencies count from then",
+        prose: "open loop at this rate; latencies count from the due time",
         set: |load, value| {
             let rate = value.strip_suffix("/s").unwrap_or(value).parse().ok()?;
             let arrivals = match load.pace {
@@ -125,7 +125,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "arrivals",
         value: "poisson or fixed",
-        prose: "whether requests of an open loop come at random or evenly",
+        prose: "arrivals of an open loop: random or at equal intervals",
         set: |load, value| {
             let (Pace::Open { rate, .. }, Some(arrivals)) = (load.pace, parse_arrivals(value)) else {
                 return None;
@@ -137,7 +137,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "think",
         value: "5ms or 5ms:4",
-        prose: "each outstanding I/O pauses after every request, or after so many",
+        prose: "pause of each outstanding I/O after every request, or every Nth",
         set: |load, value| {
             let (time, burst) = value.split_once(':').unwrap_or((value, "1"));
             load.pace = Pace::Closed { think: parse_time(time)?, burst: burst.parse().ok()? };
@@ -147,7 +147,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "compressible",
         value: "50%",
-        prose: "how much of what is written compresses away",
+        prose: "compressible share of written data",
         set: |load, value| {
             load.compressible_percent = parse_percent(value)?;
             Some(())
@@ -156,7 +156,7 @@ const OPTIONS: [InlineOption; 13] = [
     InlineOption {
         key: "area",
         value: "0..10%",
-        prose: "where, within the measured area",
+        prose: "part of the measured area",
         set: |load, value| {
             load.area = value.parse().ok()?;
             Some(())
@@ -188,7 +188,7 @@ fn parse_zone(text: &str) -> Option<Zone> {
     Some(Zone { access_percent: parse_percent(access)?, span_percent: parse_percent(span)? })
 }
 
-/// Changes `load` by options such as `rate=5000/s`. `whole` is what the user wrote.
+/// Applies options such as `rate=5000/s` to `load`. `whole` is the user's text.
 fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
     let mut before: Vec<&'static str> = Vec::new();
     for text in given {
@@ -214,13 +214,14 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
         before.push(option.key);
         if let Some(why) = in_vain(option.key, load) {
             return Err(wrong(format!(
-                "in the load profile '{whole}', '{text}' changes nothing, for {why}; leave it out, or choose another profile"
+                "in the load profile '{whole}', '{text}' has no effect, since {why}; omit it, or \
+                 choose another profile"
             )));
         }
         (option.set)(load, value).ok_or_else(|| {
             let after = match option.key {
-                "moves" => " behind hot=",
-                "arrivals" => " behind rate=",
+                "moves" => " after hot=",
+                "arrivals" => " after rate=",
                 _ => "",
             };
             wrong(format!(
@@ -232,26 +233,26 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a profile has no room for both options.
+/// Whether both options exclude each other.
 fn exclude(one: &str, other: &str) -> bool {
     const SAME_THING: [&[&str]; 2] = [&["zipf", "pareto", "normal", "hot", "zones"], &["rate", "think"]];
     one == other || SAME_THING.iter().any(|keys| keys.contains(&one) && keys.contains(&other))
 }
 
-/// Why an option would do nothing for this load.
+/// The reason why an option has no effect on this load.
 fn in_vain(key: &str, load: &Load) -> Option<&'static str> {
     let all = |test: fn(&RequestKind) -> bool| load.components.iter().flat_map(|one| &one.kinds).all(test);
     match key {
         "zipf" | "pareto" | "normal" | "hot" | "zones" => {
-            all(|kind| kind.random_percent <= 0.0).then_some("none of it is random")
+            all(|kind| kind.random_percent <= 0.0).then_some("no request is random")
         }
-        "streams" => all(|kind| kind.random_percent >= 100.0).then_some("none of it is sequential"),
+        "streams" => all(|kind| kind.random_percent >= 100.0).then_some("no request is sequential"),
         "compressible" => all(|kind| kind.read_percent >= 100.0).then_some("it writes nothing"),
         _ => None,
     }
 }
 
-/// Changes `load` by one option, as in a catalog's file. The value's expected form, if it is not understood.
+/// Applies one option, as in a catalog file. Returns the expected form of an invalid value.
 pub(crate) fn set_option(
     load: &mut Load,
     option: &InlineOption,
@@ -260,7 +261,7 @@ pub(crate) fn set_option(
     (option.set)(load, value).ok_or_else(|| option.value.to_owned())
 }
 
-/// How many of a hundred requests are random, if that is what `text` says.
+/// The percentage of random requests, if `text` is one.
 pub(crate) fn parse_access(text: &str) -> Option<f64> {
     match text {
         "random" | "rand" => Some(100.0),
@@ -269,7 +270,7 @@ pub(crate) fn parse_access(text: &str) -> Option<f64> {
     }
 }
 
-/// `67%read`, `33%write`, `read`, `write`: how many of a hundred requests read.
+/// `67%read`, `33%write`, `read`, `write`: the percentage of reads.
 fn parse_share(whole: &str, text: &str) -> Result<f64> {
     let wrong = || {
         wrong(format!(
@@ -295,7 +296,8 @@ fn parse_blocks(whole: &str, text: &str) -> Result<Vec<(ByteCount, f64)>> {
         let (block, share) = part.split_once('/').unwrap_or((part, "100"));
         let share = parse_percent(share).ok_or_else(|| {
             wrong(format!(
-                "in the load profile '{whole}', '{share}' is not a share of the blocks; expected percentages that make 100, such as 4K/60:64K/40"
+                "in the load profile '{whole}', '{share}' is not a share of the blocks; expected \
+                 percentages that add up to 100, such as 4K/60:64K/40"
             ))
         })?;
         let block = block
@@ -308,13 +310,14 @@ fn parse_blocks(whole: &str, text: &str) -> Result<Vec<(ByteCount, f64)>> {
     let sum: f64 = blocks.iter().map(|(_, share)| share).sum();
     if (sum - 100.0).abs() > 1e-6 {
         return Err(wrong(format!(
-            "in the load profile '{whole}', the shares of the blocks make {sum}% instead of 100%; give each its share, such as 4K/60:64K/40"
+            "in the load profile '{whole}', the shares of the blocks add up to {sum}% instead of \
+             100%; give each its share, such as 4K/60:64K/40"
         )));
     }
     Ok(blocks)
 }
 
-/// `ACCESS,SHARE,BLOCK` with options behind; the parts are in lower case, `parts[0]` is an access.
+/// `ACCESS,SHARE,BLOCK` with options; the parts are in lower case, `parts[0]` is an access.
 pub(crate) fn parse(whole: &str, random_percent: f64, parts: &[&str]) -> Result<Profile> {
     let [_, share, block, given @ ..] = parts else {
         return Err(wrong(format!(
@@ -351,7 +354,7 @@ pub(crate) fn parse(whole: &str, random_percent: f64, parts: &[&str]) -> Result<
 }
 
 impl Profile {
-    /// The same changed by options, which become part of its name.
+    /// The profile with options, which become part of its name.
     pub(crate) fn with_options(&self, whole: &str, given: &[&str]) -> Result<Profile> {
         let mut load = self.load.clone();
         parse_options(&mut load, whole, given)?;

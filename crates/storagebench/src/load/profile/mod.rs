@@ -1,4 +1,4 @@
-//! Load profiles: what requests look like, where they go, and when they come.
+//! Load profiles: requests, their offsets, and their timing.
 
 mod inline;
 mod text;
@@ -16,7 +16,7 @@ use units::ByteCount;
 pub(crate) use inline::{options, parse as parse_inline, parse_access as parse_access_text, set_option};
 pub(crate) use text::{parse_percent, parse_time, time_text};
 
-/// Where the next request goes.
+/// The order of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -38,123 +38,124 @@ impl fmt::Display for Access {
     }
 }
 
-/// What a request does.
+/// The direction of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
 }
 
-/// What offsets are multiples of, counted from the start of the area.
+/// The alignment of offsets, relative to the start of the area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Align {
-    /// The block itself: blocks never overlap in part, and none is torn over two strips.
+    /// The block size: blocks never overlap partially, and never span two strips.
     #[default]
     Block,
     /// The target's sector.
     Sector,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(ByteCount),
 }
 
 /// A size, or a part of the area.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Extent {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(ByteCount),
-    /// So many percent of the area.
+    /// A percentage of the area.
     Percent(f64),
 }
 
-/// A part of the area and how many of the random requests go to it.
+/// A part of the area, and its share of random requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zone {
-    /// How many of a hundred random requests.
+    /// The percentage of random requests.
     pub access_percent: f64,
-    /// How many percent of the area; zones follow one another from its start.
+    /// The percentage of the area; zones are consecutive from its start.
     pub span_percent: f64,
 }
 
-/// How evenly random requests are spread.
+/// The distribution of random requests.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Skew {
-    /// Each place as likely as the other.
+    /// Uniform.
     #[default]
     Uniform,
-    /// The place of rank *k* with a likelihood proportional to *k*^-`theta`; the ranks are scattered over the
-    /// area, the same way for all workers.
+    /// The block of rank *k* with a probability proportional to *k*^-`theta`. Ranks are scattered
+    /// over the area, identically for all workers.
     Zipf {
-        /// The exponent: 0 is uniform, about 1 is what web pages and files see.
+        /// The exponent: 0 is uniform; about 1 is typical of web pages and files.
         theta: f64,
     },
-    /// A power law, as fio's `pareto`: the share `share` of the places gets 1 - `share` of the requests. The places
-    /// are scattered as Zipf's are.
+    /// A power law, as fio's `pareto`: the share `share` of the blocks gets 1 - `share` of the
+    /// requests. Blocks are scattered as for Zipf.
     Pareto {
-        /// Between 0 and 1: 0.2 is "80 percent of the requests go to 20 percent of the places".
+        /// Between 0 and 1: 0.2 is "80 percent of the requests go to 20 percent of the blocks".
         share: f64,
     },
-    /// A bell curve, as fio's `normal`: the mean of twelve even draws, to which an even one is added. The places are
-    /// scattered as Zipf's are.
+    /// A bell curve, as fio's `normal`: the mean of twelve uniform draws plus another uniform draw.
+    /// Blocks are scattered as for Zipf.
     Normal {
-        /// How many percent of the area the added draw covers, at most 50.
+        /// The percentage of the area that the additional draw covers, at most 50.
         deviation_percent: f64,
     },
-    /// A share of the requests goes to a small part, the others to all the rest.
+    /// A share of the requests goes to a small part, the others to the rest.
     HotSpot {
-        /// How many of a hundred random requests go to the hot spot.
+        /// The percentage of random requests to the hot spot.
         access_percent: f64,
-        /// How large it is.
+        /// Its size.
         size: Extent,
-        /// After this time it moves on by its own size; `None`: it stays at the start of the area.
+        /// The interval at which it moves by its size; `None`: it stays at the start of the area.
         moves_every: Option<Duration>,
     },
-    /// Zones of stated popularity.
+    /// Zones with given shares.
     Zones(Vec<Zone>),
 }
 
-/// Sequential streams at the same time.
+/// Simultaneous sequential streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Streams {
-    /// How many in all; 0: one for each worker, evenly spaced.
+    /// The total number; 0: one for each worker, evenly spaced.
     pub count: u32,
-    /// How far apart they start, each staying in its own range; `None`: evenly over the area.
+    /// The distance of their starts, each with a separate range; `None`: evenly over the area.
     pub apart: Option<ByteCount>,
 }
 
 /// One kind of request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RequestKind {
-    /// Which part of its component's requests, relative to the other kinds' shares.
+    /// Its weight among the component's requests, relative to the other kinds.
     pub share: f64,
-    /// How long they are.
+    /// The length of a request.
     pub block: ByteCount,
-    /// How many of a hundred read.
+    /// The percentage of reads.
     pub read_percent: f64,
-    /// How many of a hundred are random; the others continue where the component's last request ended.
+    /// The percentage of random requests; the others continue at the end of the component's last
+    /// request.
     pub random_percent: f64,
-    /// What their offsets are multiples of.
+    /// The alignment of offsets.
     pub align: Align,
 }
 
-/// Requests that share an area and a place in it.
+/// Requests that share an area and a sequential position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Component {
-    /// Which part of all requests, relative to the other components' shares.
+    /// Its weight among all requests, relative to the other components.
     pub share: f64,
-    /// Where, within the profile's area.
+    /// Its part of the profile's area.
     pub area: Area,
-    /// How evenly random requests are spread over it.
+    /// The distribution of random requests over it.
     pub skew: Skew,
     /// Its sequential streams.
     pub streams: Streams,
-    /// What is requested; at least one kind.
+    /// The kinds of requests; at least one.
     pub kinds: Vec<RequestKind>,
 }
 
 impl Component {
-    /// Requests of one kind, spread evenly over all of the area.
+    /// Requests of these kinds, uniform over the whole area.
     pub fn of(kinds: Vec<RequestKind>) -> Component {
         Component { share: 1.0, area: Area::ALL, skew: Skew::Uniform, streams: Streams::default(), kinds }
     }
@@ -163,16 +164,16 @@ impl Component {
 /// One block size of a mixed workload.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BlockShare {
-    /// How long such requests are.
+    /// The length of such requests.
     pub bytes: u64,
-    /// Which part of all requests, from 0 to 1.
+    /// Their share of all requests, from 0 to 1.
     pub share: f64,
 }
 
-/// When requests of an open loop arrive.
+/// The arrivals of an open loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrivals {
-    /// Independently of each other, as those of many users: gaps are exponentially distributed.
+    /// Independent, as those of many users: exponentially distributed gaps.
     Poisson,
     /// At equal intervals.
     Fixed,
@@ -187,47 +188,48 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// When the next request starts.
+/// The start of the next request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// When one returns: as many are outstanding as the ladder says, but for think time.
+    /// When one completes: the number of outstanding I/Os is that of the ladder, except during
+    /// think time.
     Closed {
-        /// How long each outstanding I/O pauses after a burst.
+        /// The pause of each outstanding I/O after a burst.
         think: Duration,
-        /// How many requests it makes between two pauses.
+        /// The number of requests between two pauses.
         burst: u32,
     },
-    /// When its time has come, whether others have returned or not; the ladder's highest rung bounds how many
-    /// are outstanding. Latencies count from the time at which a request was due.
+    /// At its due time, independently of completions; the ladder's highest number limits the
+    /// outstanding I/Os. Latencies count from the due time.
     Open {
         /// Requests a second.
         rate: f64,
-        /// How they are spread over the second.
+        /// The distribution of arrivals.
         arrivals: Arrivals,
     },
 }
 
 impl Pace {
-    /// One request after the other, without a pause.
+    /// One request after another, without a pause.
     pub const BACK_TO_BACK: Pace = Pace::Closed { think: Duration::ZERO, burst: 1 };
 }
 
-/// What a profile asks of a target.
+/// The load of a profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// What is requested; at least one component.
+    /// The requests; at least one component.
     pub components: Vec<Component>,
-    /// When.
+    /// The timing.
     pub pace: Pace,
-    /// Where, within the measured area.
+    /// The part of the measured area.
     pub area: Area,
-    /// How much of what is written compresses away.
+    /// The compressible share of written data.
     pub compressible_percent: f64,
-    /// The numbers of outstanding I/Os that belong to the profile's definition, if any do.
+    /// The numbers of outstanding I/Os, if they are part of the profile's definition.
     pub outstanding: Option<Ladder>,
-    /// How long each point is measured, if the profile's definition says so.
+    /// The run time of each point, if it is part of the profile's definition.
     pub runtime: Option<Duration>,
-    /// How long each point runs before it is measured, if the profile's definition says so.
+    /// The ramp of each point, if it is part of the profile's definition.
     pub ramp: Option<Duration>,
 }
 
@@ -246,7 +248,7 @@ impl Load {
     }
 }
 
-/// A load profile: a [`Load`] with a name. It comes out of the [`Catalog`] or is described in a line:
+/// A load profile: a [`Load`] with a name. It is part of the [`Catalog`] or has an inline form:
 ///
 /// ```
 /// use storagebench::Profile;
@@ -268,17 +270,17 @@ pub struct Profile {
 const MAX_BLOCK: ByteCount = ByteCount(16 << 20);
 /// The longest run time and the longest ramp.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-/// The most sequential streams of a component.
+/// The maximum number of sequential streams of a component.
 const MAX_STREAMS: u32 = 4096;
 
 impl Profile {
-    /// A profile of that name.
+    /// A profile with that name.
     ///
     /// # Errors
-    /// When the load cannot be: a share that is none, a block no request can have, no component.
+    /// When the load is impossible: an invalid share or block size, or no component.
     pub fn new(name: impl Into<String>, mut load: Load) -> Result<Profile> {
         check(&load).map_err(wrong)?;
-        // Shares are relative: from here on they add up to 1.
+        // Shares are relative: normalise them to a sum of 1.
         let all: f64 = load.components.iter().map(|component| component.share).sum();
         for component in &mut load.components {
             component.share /= all;
@@ -288,7 +290,7 @@ impl Profile {
         Ok(Profile { name: name.into(), prose: String::new(), source: String::new(), load })
     }
 
-    /// The same with a line about what it stands for, and where its definition comes from.
+    /// The profile with a description in a line and the source of its definition.
     #[must_use]
     pub fn described(mut self, prose: impl Into<String>, source: impl Into<String>) -> Profile {
         self.prose = prose.into();
@@ -296,21 +298,21 @@ impl Profile {
         self
     }
 
-    /// The same without numbers of outstanding I/Os of its own: the ladder of the settings counts.
+    /// The profile without its own numbers of outstanding I/Os: the settings' ladder applies.
     #[must_use]
     pub fn on_any_ladder(mut self) -> Profile {
         self.load.outstanding = None;
         self
     }
 
-    /// The same without a run time of its own: that of the settings counts.
+    /// The profile without its own run time: the settings' run time applies.
     #[must_use]
     pub fn for_any_time(mut self) -> Profile {
         self.load.runtime = None;
         self
     }
 
-    /// The same without a ramp of its own: that of the settings counts.
+    /// The profile without its own ramp: the settings' ramp applies.
     #[must_use]
     pub fn after_any_ramp(mut self) -> Profile {
         self.load.ramp = None;
@@ -327,17 +329,17 @@ impl Profile {
         &self.name
     }
 
-    /// What it stands for, in a line; empty for an inline profile.
+    /// A description in a line; empty for an inline profile.
     pub fn prose(&self) -> &str {
         &self.prose
     }
 
-    /// Where its definition comes from; empty for an inline profile.
+    /// The source of its definition; empty for an inline profile.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// What it asks of a target.
+    /// Its load.
     pub fn load(&self) -> &Load {
         &self.load
     }
@@ -350,7 +352,7 @@ impl Profile {
         kinds.filter(|(share, _)| *share > 0.0).collect()
     }
 
-    /// Where requests go.
+    /// The order of its requests.
     pub fn access(&self) -> Access {
         let kinds = self.kinds();
         if kinds.iter().all(|(_, kind)| kind.random_percent >= 100.0) {
@@ -362,7 +364,7 @@ impl Profile {
         }
     }
 
-    /// How many of a hundred requests read, to the nearest whole number.
+    /// The percentage of reads, rounded.
     pub fn read_percent(&self) -> u8 {
         self.average(|kind| kind.read_percent).round() as u8
     }
@@ -371,7 +373,7 @@ impl Profile {
         self.kinds().iter().map(|(share, kind)| share * value(kind)).sum()
     }
 
-    /// The length of every request; `None` when they are of several lengths.
+    /// The length of every request; `None` if lengths differ.
     pub fn block(&self) -> Option<ByteCount> {
         let largest = self.largest_block();
         self.kinds().iter().all(|(_, kind)| kind.block == largest).then_some(largest)
@@ -387,7 +389,7 @@ impl Profile {
         self.average(|kind| kind.block.0 as f64)
     }
 
-    /// The lengths of requests, shortest first, and the share of each.
+    /// The lengths of requests, shortest first, with the share of each.
     pub fn blocks(&self) -> Vec<BlockShare> {
         let mut blocks: Vec<BlockShare> = Vec::new();
         for (share, kind) in self.kinds() {
@@ -410,8 +412,8 @@ impl Profile {
         self.kinds().iter().any(|(_, kind)| kind.read_percent < 100.0)
     }
 
-    /// At how many outstanding I/Os it is measured when the settings say `ladder`. A profile with numbers of
-    /// its own keeps to them; an open loop is one point, bounded by the highest rung.
+    /// The numbers of outstanding I/Os for the settings' `ladder`. A profile's own numbers take
+    /// precedence; an open loop is one point, limited by the highest number.
     pub fn rungs(&self, ladder: &Ladder) -> Vec<u32> {
         let ladder = self.load.outstanding.as_ref().unwrap_or(ladder);
         match self.load.pace {
@@ -447,7 +449,7 @@ pub(crate) fn wrong(context: String) -> Error {
     Error::new(ErrorKind::BadProfile, context)
 }
 
-/// Whether a load can be generated; a sentence if not.
+/// Rejects loads that cannot be generated, with a sentence.
 fn check(load: &Load) -> std::result::Result<(), String> {
     let compressible = load.compressible_percent;
     if !(0.0..=100.0).contains(&compressible) {
@@ -480,7 +482,7 @@ fn check(load: &Load) -> std::result::Result<(), String> {
     load.components.iter().try_for_each(check_component)
 }
 
-/// Their sum, if they can be shares.
+/// Their sum, if they are valid shares.
 fn shares(shares: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let sum: f64 = shares.clone().sum();
     (sum > 0.0 && sum.is_finite() && shares.into_iter().all(|share| share >= 0.0)).then_some(sum)
@@ -559,7 +561,7 @@ fn check_zones(zones: &[Zone]) -> std::result::Result<(), String> {
     {
         if !sum.is_some_and(|sum| (sum - 100.0).abs() < 1e-6) {
             return Err(format!(
-                "the zones' shares of the {what} add up to {}%; they must make 100%",
+                "the zones' shares of the {what} add up to {}%; expected 100%",
                 sum.unwrap_or_default()
             ));
         }

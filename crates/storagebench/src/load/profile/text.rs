@@ -1,4 +1,4 @@
-//! Profiles in words: the description, and the small values of their text forms.
+//! Profiles in words: the description, and the text forms of small values.
 
 use super::{Access, Align, Extent, Pace, Profile, Skew};
 use crate::load::area::short_size;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use units::ByteCount;
 
 impl Profile {
-    /// What it does, in a line: `random, 67% read, 8 KiB`.
+    /// The load in a line: `random, 67% read, 8 KiB`.
     pub fn description(&self) -> String {
         let mut text = format!("{}, {}, {}", self.access_text(), self.read_text(), self.block_text());
         let component = &self.load.components[0];
@@ -104,7 +104,7 @@ fn skew_text(skew: &Skew) -> String {
 }
 
 impl Extent {
-    /// As it is written: `4G`, `10%`.
+    /// The input form: `4G`, `10%`.
     pub(crate) fn text(self) -> String {
         match self {
             Extent::Bytes(size) => short_size(size),
@@ -121,7 +121,7 @@ impl Extent {
 }
 
 impl Align {
-    /// As it is written: `block`, `sector`, `4K`.
+    /// The input form: `block`, `sector`, `4K`.
     pub(crate) fn text(self) -> String {
         match self {
             Align::Block => "block".to_owned(),
@@ -162,7 +162,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     (ns < 1e18).then(|| Duration::from_nanos(ns.round() as u64))
 }
 
-/// As [`parse_time`] reads it.
+/// The form that [`parse_time`] reads.
 pub(crate) fn time_text(time: Duration) -> String {
     let us = time.as_nanos() as f64 / 1e3;
     match us {

@@ -1,41 +1,45 @@
-//! Counting: what completes inside the window, how long it took, and how evenly it came.
+//! The meter: completions inside the window, their latencies, and their distribution over time.
 //!
-//! The window is cut into *slices* of equal time. A slice keeps everything that completed in it, its histogram
-//! included, so that the window may begin later than was thought (when a target had to become steady first), end
-//! later (when the figures were not sure enough yet) or earlier (when the run was cut short), and so that the
-//! spread between slices says how sure each figure is, percentiles too.
+//! The window consists of *slices* of equal time. A slice stores its completions and their
+//! histogram. The window can therefore start later than planned (until a target is steady), end
+//! later (until intervals are narrow enough) or earlier (after an early end). The spread between
+//! slices gives the precision of each figure, including percentiles.
 //!
 //! # Invariants
-//! - An I/O counts if it *completes* at or after the window's start and before its end, wherever it was
-//!   started. As many that began before the window are counted as are cut off by its end, so a long latency
-//!   is as likely to be seen as a short one; counting only I/Os that lie whole inside would favour the short.
+//! - An I/O counts if it *completes* at or after the window's start and before its end,
+//!   independently of its start. On average as many I/Os from before the window count as are cut
+//!   off at its end, so long and short latencies have equal chances. Counting only I/Os entirely
+//!   inside would favour short ones.
 //! - Every completion in the window is in exactly one slice, and in one histogram of it (read or write).
-//! - The window's end is moved only while it lies ahead, or back to where a run was cancelled or failed, and then
-//!   never before the last completion it counted.
-//! - There are at most [`MOST_SLICES`] slices: when there would be more, each two become one of twice the length.
+//! - The window's end moves only while it is in the future, or back to a cancellation or failure,
+//!   and then never before the last counted completion.
+//! - There are at most [`MOST_SLICES`] slices: beyond that, each two become one of twice the
+//!   length.
 //!
-//! Cost: a completion is recorded once, in the histogram of the current slice (about 10 ns); closing a slice takes
-//! some twenty microseconds, [`SLICES`] times a run, and less when it holds few requests: the first [`FEW`] latencies
-//! of a slice are kept as they are, so that a histogram of ten thousand empty bins is not gone through for them.
+//! Cost: a completion is recorded once, in the histogram of the current slice (about 10 ns).
+//! Closing a slice takes about twenty microseconds, [`SLICES`] times per run, and less with few
+//! requests: the first [`FEW`] latencies of a slice are stored individually, which avoids a pass
+//! over a histogram of ten thousand empty bins.
 
 use crate::load::profile::Operation;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 
-/// Into how many slices the planned run time is cut.
+/// The number of slices of the planned run time.
 pub(crate) const SLICES: u64 = 120;
-/// How many slices are kept apart.
+/// The maximum number of slices.
 const MOST_SLICES: usize = 480;
 
-/// How many latencies of a slice are kept as they are before its histogram is used.
+/// The number of latencies of a slice that are stored individually before its histogram is used.
 const FEW: usize = 256;
 
-/// Latencies above an hour count as one: the time limit of a request is far below.
+/// Longer latencies count as one hour: the time limit of a request is far below.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Latencies are kept to a thousandth.
+/// The resolution of latencies is a thousandth.
 const DIGITS: u8 = 3;
 
-/// An empty histogram of latencies in nanoseconds; all have the same bounds, so that they add exactly.
+/// An empty histogram of latencies in nanoseconds; all have the same bounds, so that sums are
+/// exact.
 pub(crate) fn histogram<T: hdrhistogram::Counter>() -> Histogram<T> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
         .expect("the bounds and digits are constants that a histogram takes")
@@ -61,8 +65,8 @@ impl Count {
     }
 }
 
-/// Reads or writes of a closed slice: the counts, and the histogram as the bins that hold something (a latency of
-/// each, and how many there were), in ascending order.
+/// Reads or writes of a closed slice: the counts, and the histogram as its non-empty bins (latency
+/// and count), in ascending order.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     pub(crate) count: Count,
@@ -70,7 +74,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Puts a later part behind this one, as if they had been one.
+    /// Appends a later part.
     fn join(&mut self, later: &Part) {
         self.count.add(&later.count);
         let mut joined = Vec::with_capacity(self.bins.len().max(later.bins.len()));
@@ -90,8 +94,8 @@ impl Part {
         self.bins = joined;
     }
 
-    /// A percentile as the upper end of its bin, which for the last may be above the maximum; `None` when nothing
-    /// completed.
+    /// A percentile as the upper end of its bin, which may exceed the maximum for the last one;
+    /// `None` without completions.
     pub(crate) fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let wanted = ((quantile * self.count.ios as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -102,13 +106,13 @@ impl Part {
         bin.map(|(value, _)| (*value).min(self.count.latency_max_ns))
     }
 
-    /// How many took no longer than `latency_ns`, to the precision of a bin.
+    /// The number of requests up to `latency_ns`, to the precision of a bin.
     pub(crate) fn at_most(&self, latency_ns: u64) -> u64 {
         self.bins.iter().take_while(|(value, _)| *value <= latency_ns).map(|(_, count)| count).sum()
     }
 }
 
-/// What completed within one slice.
+/// The completions of one slice.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Slice {
     pub(crate) read: Part,
@@ -135,7 +139,7 @@ impl Slice {
         both
     }
 
-    /// Requests that completed.
+    /// Completed requests.
     pub(crate) fn ios(&self) -> u64 {
         self.read.count.ios + self.write.count.ios
     }
@@ -173,17 +177,18 @@ impl Direction {
         both
     }
 
-    /// A percentile as the upper end of its bin, which for the last may be above the maximum.
+    /// A percentile as the upper end of its bin, which may exceed the maximum for the last one.
     pub(crate) fn quantile_ns(&self, quantile: f64) -> u64 {
         self.latencies_ns.value_at_quantile(quantile).min(self.count.latency_max_ns)
     }
 }
 
-/// A slice being filled. Its histogram is emptied for every slice, so its counters are short (they saturate).
+/// The current slice. Its histogram is cleared for every slice, so its counters are small (they
+/// saturate).
 struct Recorder {
     /// The first [`FEW`] latencies.
     few_ns: Vec<u64>,
-    /// Those after them.
+    /// The later latencies.
     latencies_ns: Histogram<u32>,
     count: Count,
 }
@@ -206,7 +211,7 @@ impl Recorder {
         self.count.latency_max_ns = self.count.latency_max_ns.max(latency_ns);
     }
 
-    /// The bins that hold something, in ascending order, if these are all the latencies there are.
+    /// The non-empty bins in ascending order, if all latencies are stored individually.
     fn few_bins(&mut self) -> Vec<(u64, u64)> {
         self.few_ns.sort_unstable();
         let mut bins: Vec<(u64, u64)> = Vec::with_capacity(self.few_ns.len());
@@ -235,7 +240,7 @@ impl Recorder {
         Part { count: std::mem::take(&mut self.count), bins }
     }
 
-    /// Calls `with` for latencies and how many there were of each.
+    /// Calls `with` for each latency with its count.
     fn each(&self, mut with: impl FnMut(u64, u64)) {
         self.few_ns.iter().for_each(|latency_ns| with(*latency_ns, 1));
         if self.count.ios > FEW as u64 {
@@ -248,13 +253,13 @@ impl Recorder {
 struct Counts {
     read: Recorder,
     write: Recorder,
-    /// The closed slices, from the window's start on.
+    /// The closed slices, from the window's start.
     slices: Vec<Slice>,
     slice_ns: u64,
     slice_end_ns: u64,
 }
 
-/// What a point came to.
+/// The result of a point.
 pub(crate) struct Reading {
     pub(crate) read: Direction,
     pub(crate) write: Direction,
@@ -264,13 +269,13 @@ pub(crate) struct Reading {
     pub(crate) slice_ns: u64,
 }
 
-/// How many latencies there were between the powers of two: `bins[i]` from 2^i ns to below 2^(i+1) ns.
+/// The histogram of latencies by powers of two: `bins[i]` from 2^i ns to below 2^(i+1) ns.
 pub type LatencyShape = [u64; 42];
 
-/// A look at a meter while it counts.
+/// A progress reading of a meter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Look {
-    /// Completions since the last look, those of the ramp too.
+    /// Completions since the previous reading, including the ramp.
     pub(crate) ios: u64,
     pub(crate) bytes: u64,
     pub(crate) latency_sum_ns: u64,
@@ -280,7 +285,7 @@ pub(crate) struct Look {
     pub(crate) shape: LatencyShape,
 }
 
-/// The meter of one point. Times are the world's, in nanoseconds.
+/// The meter of one point. Times are in nanoseconds of the environment's clock.
 pub(crate) struct Meter {
     window_start_ns: Cell<u64>,
     window_end_ns: Cell<u64>,
@@ -308,37 +313,37 @@ impl Meter {
         }
     }
 
-    /// When the window began.
+    /// The start of the window.
     pub(crate) fn window_start_ns(&self) -> u64 {
         self.window_start_ns.get()
     }
 
-    /// When it is over.
+    /// The end of the window.
     pub(crate) fn window_end_ns(&self) -> u64 {
         self.window_end_ns.get()
     }
 
-    /// How long a slice is now.
+    /// The current length of a slice.
     pub(crate) fn slice_ns(&self) -> u64 {
         self.counts.borrow().slice_ns
     }
 
-    /// Moves the end, which must still lie ahead, to later.
+    /// Moves the end, which must be in the future, to a later time.
     pub(crate) fn extend(&self, end_ns: u64) {
         self.window_end_ns.set(self.window_end_ns.get().max(end_ns));
     }
 
-    /// Ends the window now, if it is not over yet.
+    /// Ends the window now, if it is not over.
     pub(crate) fn stop(&self, now_ns: u64) {
         self.window_end_ns.set(self.window_end_ns.get().min(now_ns));
     }
 
-    /// When a request last completed, before the window or in it.
+    /// The time of the last completion, before or in the window.
     pub(crate) fn last_completion_ns(&self) -> u64 {
         self.last_completion_ns.get()
     }
 
-    /// Takes note of a completion.
+    /// Records a completion.
     #[inline]
     pub(crate) fn complete(&self, now_ns: u64, latency_ns: u64, operation: Operation, bytes: u64) {
         let mut recent = self.recent.get();
@@ -355,7 +360,7 @@ impl Meter {
         counts.recorder(operation).record(latency_ns, bytes);
     }
 
-    /// Takes note of a failure.
+    /// Records a failure.
     pub(crate) fn fail(&self, now_ns: u64, operation: Operation) {
         if (self.window_start_ns.get()..self.window_end_ns.get()).contains(&now_ns) {
             let counts = &mut *self.counts.borrow_mut();
@@ -364,7 +369,7 @@ impl Meter {
         }
     }
 
-    /// What completed since this was last asked, and what there is of the window.
+    /// Completions since the previous reading, and the state of the window.
     pub(crate) fn look(&self) -> Look {
         let counts = self.counts.borrow();
         let closed = |slice: &Slice| slice.read.count.errors + slice.write.count.errors;
@@ -384,14 +389,14 @@ impl Meter {
         Look { ios, bytes, latency_sum_ns, errors, shape }
     }
 
-    /// Does something with the slices that are closed by `now_ns`.
+    /// Passes the slices closed by `now_ns` to a function.
     pub(crate) fn with_slices<T>(&self, now_ns: u64, use_them: impl FnOnce(&[Slice]) -> T) -> T {
         let counts = &mut *self.counts.borrow_mut();
         counts.close_slices(now_ns.min(self.window_end_ns.get()));
         use_them(&counts.slices)
     }
 
-    /// Moves the window's start behind its first `gone` slices, which are closed.
+    /// Moves the window's start past its first `gone` slices, which are closed.
     pub(crate) fn forget(&self, gone: usize) {
         let counts = &mut *self.counts.borrow_mut();
         let gone = gone.min(counts.slices.len());
@@ -399,7 +404,7 @@ impl Meter {
         self.window_start_ns.set(self.window_start_ns.get() + gone as u64 * counts.slice_ns);
     }
 
-    /// The reading, once nothing is in flight any more.
+    /// The result, when no request is in flight.
     pub(crate) fn finish(&self) -> Reading {
         let end_ns = self.window_end_ns.get();
         let counts = &mut *self.counts.borrow_mut();
@@ -407,7 +412,7 @@ impl Meter {
         let duration_ns = end_ns.saturating_sub(self.window_start_ns.get());
         let mut slices = std::mem::take(&mut counts.slices);
         let (mut read, mut write) = (Direction::new(), Direction::new());
-        // When the end was moved back, what came after it is not counted, but for failures: they are why it was.
+        // After an early end, later completions do not count, but failures do: they caused it.
         let after = slices.split_off(slices.len().min((duration_ns / counts.slice_ns) as usize));
         let mut last = Slice { read: counts.read.take(), write: counts.write.take() };
         let last_start_ns = counts.slice_end_ns - counts.slice_ns;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A window of 3 µs from 1 µs on, in thirty slices.
+/// A window of 3 µs from 1 µs, in thirty slices.
 fn meter() -> Meter {
     Meter::new(1000, 4000, 100)
 }
@@ -116,7 +116,7 @@ fn a_window_may_be_extended_and_its_beginning_forgotten() {
 fn what_completes_after_a_stop_at_a_slices_boundary_is_not_counted_but_failures_are() {
     let meter = meter();
     meter.complete(1999, 1, Operation::Read, 1);
-    // Nobody has looked at the clock since 2000, when the window is to end.
+    // No clock reading since 2000, when the window is to end.
     meter.complete(2005, 1, Operation::Read, 1);
     meter.fail(2105, Operation::Read);
     meter.complete(2205, 1, Operation::Read, 1);

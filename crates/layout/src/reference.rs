@@ -1,23 +1,18 @@
-//! Prints `docs/operate/levels.md` from the table of levels:
-//! `cargo run -p layout --example levels > docs/operate/levels.md`.
+//! The reference of all levels as text: limits, fault tolerance, and figures of the layouts.
 
-use layout::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
+use crate::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
 use std::fmt::Write as _;
 use units::{DriveCount, StripSize};
 
-fn main() {
-    print!("{}", document());
-}
-
 /// A layout to show, and how many rows of it.
 pub struct Figure {
-    /// The layout, on members of just so many rows that what is far is near enough to be shown.
+    /// The layout, with few rows, so that far copies are visible.
     pub geometry: Geometry,
-    /// How many rows.
+    /// The number of rows.
     pub rows: u64,
 }
 
-/// The figures of a level: its arrangements, or those that make the others plain.
+/// The figures of a level: all its layouts, or enough of them to explain the others.
 pub fn figures(level: Level) -> Vec<Figure> {
     use ParityArrangement as P;
     let plain = |drives| Shape::new(level, DriveCount(drives));
@@ -51,21 +46,20 @@ pub fn figures(level: Level) -> Vec<Figure> {
         Level::Raid60 => vec![(plain(8), 4)],
     };
     let figure = |(shape, rows): (Shape, u64)| {
-        let member = StripSize::MIN.bytes() * rows;
-        let geometry = shape.geometry(StripSize::MIN, member);
-        Figure { geometry: geometry.unwrap_or_else(|error| panic!("{error}")), rows }
+        let geometry = shape.geometry(StripSize::MIN, StripSize::MIN.bytes() * rows).ok()?;
+        Some(Figure { geometry, rows })
     };
-    shapes.into_iter().map(figure).collect()
+    shapes.into_iter().filter_map(figure).collect()
 }
 
-/// A figure under what it is of, without the strip, which does not matter.
+/// A figure with its title, without the strip size, which is irrelevant.
 pub fn figure_text(figure: &Figure) -> String {
     let title = figure.geometry.to_string().replace(", 4 KiB strip", "");
     format!("{title}\n{}", picture(&figure.geometry, figure.rows))
 }
 
-/// The whole document.
-pub fn document() -> String {
+/// The reference: a table of all levels, an example, and figures of each layout, in Markdown.
+pub fn reference() -> String {
     let mut text = String::from(HEAD);
     for row in Level::ALL.map(Level::row) {
         table_line(&mut text, row);
@@ -197,6 +191,4 @@ const LEGEND: &str = "\
 The figures show the first rows of the drives. A number is a data strip, in the order of the bytes
 of the volume. A prime marks a further copy. P and Q are parity, S is a spare strip. A bar separates
 spans.
-
-`cargo run -p layout --example levels > docs/operate/levels.md` generates this page.
 ";
