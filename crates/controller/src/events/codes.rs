@@ -74,8 +74,8 @@ event_codes! {
         "An account was added, changed or removed; the cause names the account that did it, and \
         the source.";
     AccessLocked "access.account-locked" Warning
-        "An account was locked temporarily for one source after several wrong passwords in a row. \
-        It still works from other sources.";
+        "An account was locked temporarily for one source address after several wrong passwords in \
+        a row. It still works from other addresses.";
     AccessSession "access.session-opened" Info "An account signed in.";
 
     ProtectionOptimal "protection.optimal" Info

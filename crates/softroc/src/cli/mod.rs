@@ -211,7 +211,7 @@ pub enum Command {
     /// storcli64, storcli, perccli64 or perccli, the word storcli is not needed. 'softroc storcli
     /// help' lists the commands.
     Storcli(Storcli),
-    /// Show the version, the capabilities of this machine, and the running controller.
+    /// Show the version, the kernel features in use, and the running controller.
     Info(Output),
     /// Write man pages and completions for shells, for packages.
     #[command(hide = true)]
