@@ -236,7 +236,7 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
     std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     controller.start();
     until("it is write-back", || {
-        controller.softroc(&["volume", "show", "v"]).ok().contains("write-mode")
+        controller.softroc(&["volume", "show", "v"]).ok().contains("cache     write-back,")
             && std::fs::read_dir(&base).is_ok_and(|mut folders| folders.next().is_some())
     });
     let own = std::fs::read_dir(&base).expect("it is there").flatten().next().expect("one of its own").path();

@@ -556,6 +556,6 @@ mod tests {
             cautions[1],
             "'b' differs from 'a' in run time (30 s and 5 s), kernel (6.1.0 and 6.12.0)."
         );
-        assert!(cautions[2].starts_with("1 row of 'b' with notes"));
+        assert!(cautions[2].starts_with("1 row of 'b' with warnings"));
     }
 }
