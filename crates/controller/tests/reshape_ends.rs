@@ -367,3 +367,35 @@ fn a_log_that_is_removed_while_a_move_is_taken_back_stays_removed() {
         }
     }
 }
+
+/// A volume was half-way from RAID 5 to RAID 0 when a drive failed: it is lost, and the labels still
+/// have it in service. `drive rescan` took it from the shards. The half in RAID 5 then acknowledged
+/// writes without it, which no label recorded, and after a crash they were gone (`torture --seed
+/// 968437021`).
+#[test]
+fn a_lost_drive_is_not_taken_from_a_volume_by_a_rescan() {
+    let way = Way { from: "raid5", drives: &["a", "b", "c"], to: "raid0", add: &[] };
+    let (mut bench, bytes, moved, _) = halfway(way, &[]);
+    let still_old = moved / STRIP + 8..bytes / STRIP;
+    bench.sim.drive("b").unwrap().vanish();
+    for strip in still_old.clone() {
+        drop(bench.try_write("data", strip * STRIP, byte(strip), STRIP));
+    }
+    bench.wait(5);
+    bench.sim.drive("b").unwrap().come_back();
+    let rescan = Command::DriveRescan { drive: "b".into(), was_bytes: None };
+    let rescanned = bench.ask(rescan);
+    let is_acknowledged =
+        |strip: &u64| matches!(bench.try_write("data", strip * STRIP, 200, STRIP), Ok(Ok(())));
+    let acknowledged: Vec<u64> = still_old.filter(is_acknowledged).collect();
+    end(&mut bench, End::Killed);
+    bench.boot(&[]);
+    if !bench.show("data").state.serves() {
+        bench.start_accepting("data");
+    }
+    for strip in acknowledged {
+        bench.expect("data", strip * STRIP, 200, STRIP);
+    }
+    let why = rescanned.expect_err("it is in service by the labels").message;
+    assert!(why.contains("softroc volume start data"), "{why}");
+}

@@ -51,6 +51,10 @@ impl Lifecycle {
         match &place {
             Some((array, slot)) => {
                 let _turn = array.metadata_turn().await;
+                // A lost drive is in service by the labels: no write that skipped it counts.
+                if let Some(why) = array.lost().get(slot) {
+                    return Err(Error::new(ErrorKind::WrongState, why.clone()));
+                }
                 self.reopen_member(array, *slot, &drive).await
             }
             None => self.reopen(&drive, was.map(ByteCount)).await,

@@ -245,7 +245,8 @@ impl Lifecycle {
     }
 
     /// Takes a removed drive from a volume's shards. The drive's quiesced flag is set when all
-    /// outstanding I/O has returned.
+    /// outstanding I/O has returned. A drive that the volume needs stays in service: no write that
+    /// skipped it may be acknowledged.
     pub(super) fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
         let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
         if !volume.is_on(slot) {
@@ -255,7 +256,7 @@ impl Lifecycle {
         let change = Change::Drive {
             slot: out,
             stale: volume.own_regions(&array.missed(slot)),
-            in_service: array.in_service(volume).without(out),
+            in_service: array.in_service(volume),
         };
         volume.note_swap(slot);
         let told = self.arrays.send_change(id, &change, None);
