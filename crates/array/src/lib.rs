@@ -13,7 +13,7 @@
 //! [`platform::Env`]. A benchmark must not import the simulation, and predictions must use the
 //! array that is benchmarked.
 //!
-//! | module | what it contains |
+//! | module | contents |
 //! | --- | --- |
 //! | `target` | [`ArrayTarget`]: parses and checks `array:LEVEL,drives=…` |
 //! | `assemble` | [`assemble`]: drives, a shape and [`Choices`] become a volume on this shard |

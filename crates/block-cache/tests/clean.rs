@@ -35,7 +35,7 @@ fn blocks(number: u64, range: ByteRange) -> Blocks {
     Blocks(vec![number; (range.len.0 / BLOCK) as usize])
 }
 
-/// A host read that caches its data. Returns whether all of it was cached.
+/// A host read that caches its data. Returns whether the complete range was cached before.
 fn read(clean: &mut Clean<Blocks>, stripe: u64, range: ByteRange) -> bool {
     let found: u64 = clean.ask(line(stripe), range, true).iter().map(|(part, _)| part.len.0).sum();
     if found == range.len.0 {

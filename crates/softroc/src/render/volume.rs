@@ -1,4 +1,5 @@
-//! Volumes as text: the list, the result of a command, the short view for a terminal, the complete view.
+//! Volumes as text: the list, the result of a command, the short view for a terminal, and the
+//! complete view.
 
 use super::{date, disks, drive_table, facts, hosts, provisional_mark, reshape, with_notes};
 use crate::output::table;
