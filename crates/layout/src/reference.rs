@@ -2,7 +2,10 @@
 
 use crate::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
 use std::fmt::Write as _;
-use units::{DriveCount, StripSize};
+use units::{DriveCount, StripSize, wrapped};
+
+/// The widest line.
+const WIDTH: usize = 100;
 
 /// A layout to show, and how many rows of it.
 pub struct Figure {
@@ -73,7 +76,8 @@ pub fn reference() -> String {
     for level in Level::ALL {
         let row = level.row();
         let about = format!("{}.{}", first_upper(row.summary), choices(row));
-        let _ = writeln!(text, "\n### {} (`{}`)\n\n{}\n", row.title, row.name, wrapped(&about));
+        let about = wrapped(&about, WIDTH).join("\n");
+        let _ = writeln!(text, "\n### {} (`{}`)\n\n{about}\n", row.title, row.name);
         text.push_str("```text\n");
         let figures: Vec<String> = figures(level).iter().map(figure_text).collect();
         text.push_str(&figures.join("\n"));
@@ -94,24 +98,6 @@ fn choices(row: &LevelRow) -> String {
         names if names.is_empty() => String::new(),
         names => format!(" Values of `--layout`: {} (default), {}.", names[0], names[1..].join(", ")),
     }
-}
-
-/// The text in lines of at most 100 columns.
-fn wrapped(text: &str) -> String {
-    let mut lines = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let width = word.chars().count();
-        let (gap, start) = match column {
-            0 => ("", 0),
-            _ if column + 1 + width > 100 => ("\n", 0),
-            _ => (" ", column + 1),
-        };
-        lines.push_str(gap);
-        lines.push_str(word);
-        column = start + width;
-    }
-    lines
 }
 
 fn range(from: impl ToString, to: impl ToString) -> String {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+pub use units::wrapped;
 use units::{printable, printable_lines};
 
 /// A table with a header and without vertical lines, within the terminal's width; the columns named
@@ -38,21 +39,6 @@ pub fn table_within(headers: &[&str], rows: &[Vec<String>], numeric: &[bool], wi
 /// The columns of the terminal. `None`: standard output is no terminal, and lines are not wrapped.
 pub fn width() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
-}
-
-/// Text in lines of at most `width` columns, broken between words. A longer word has a line of its own.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Whether JSON was printed already: an error must not print a second object.
@@ -195,13 +181,6 @@ mod tests {
         log.write_all(b"WARN plain\n").unwrap();
         let expected = "INFO drive a\\u001b[2J\\r\\nERROR forged \\u202egnp\\u009b1m\nWARN plain\n";
         assert_eq!(String::from_utf8(log.0).unwrap(), expected);
-    }
-
-    #[test]
-    fn text_is_wrapped_between_words() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("a /a/long/path b", 4), ["a", "/a/long/path", "b"]);
-        assert_eq!(wrapped("", 4), [""]);
     }
 
     #[test]

@@ -23,5 +23,5 @@ pub use bytes::{ByteCount, ByteOffset, ByteRange};
 pub use drives::{DriveCount, DriveIndex, DriveSet, MAX_DRIVES};
 pub use printable::{is_unprintable, printable, printable_lines};
 pub use sizes::{SectorSize, StripSize, StripeCount, StripeIndex};
-pub use text::{ParseSizeError, both_capacities, counted, decimal_capacity};
+pub use text::{ParseSizeError, both_capacities, counted, decimal_capacity, wrapped};
 pub use time::utc;
