@@ -101,6 +101,20 @@ fn a_check_of_the_state_says_with_its_exit_code_whether_all_is_well() {
 }
 
 #[test]
+fn times_are_local_for_people_and_seconds_for_programs() {
+    let controller = Controller::new("zone");
+    let said = |zone: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
+        let output = command.args(["events", "--state", &controller.state()]).args(more).env("TZ", zone);
+        String::from_utf8(output.output().expect("softroc runs").stdout).expect("text")
+    };
+    let (here, there) = (said("UTC", &[]), said("HERE-5:30", &[]));
+    assert!(here.contains(" UTC ") && there.contains(" +05:30 "), "{here}\n{there}");
+    let programs = ["--json"];
+    assert_eq!(said("UTC", &programs), said("HERE-5:30", &programs));
+}
+
+#[test]
 fn a_followed_check_that_finds_a_difference_ends_with_1_and_after_the_repair_with_0() {
     let mut controller = Controller::new("differs");
     let drives = controller.volume("v", "raid1", 2);

@@ -17,6 +17,8 @@ pub mod watch;
 
 use crate::output::{self, table};
 use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Reply, Severity, TaskInfo};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::borrow::Cow;
 use units::{ByteCount, both_capacities, counted, decimal_capacity, printable};
@@ -281,20 +283,20 @@ pub fn events(events: &[Event]) -> String {
     lines.join("\n")
 }
 
-/// A date in UTC: `2026-11-20 12:34:56Z`. (Days to civil dates: Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms".)
+/// A time in the local zone (`TZ`, or the system's): `2026-11-20 13:14:56 +01:00`. Without an offset:
+/// `2026-11-20 12:14:56 UTC`.
 pub fn date(unix_s: u64) -> String {
-    let (days, rest) = (unix_s / 86_400, unix_s % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+    date_in(unix_s, TimeZone::system())
+}
+
+fn date_in(unix_s: u64, zone: TimeZone) -> String {
+    // A time after the year 9999, from another machine, has no local form.
+    let Some(time) = i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok()) else {
+        return units::utc(unix_s);
+    };
+    let time = time.to_zoned_datetime(zone);
+    let form = if time.offset().is_zero() { "%F %T UTC" } else { "%F %T %:z" };
+    time.strftime(form).to_string()
 }
 
 #[cfg(test)]
@@ -310,14 +312,17 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (unix_s, text) in [
-            (0, "1970-01-01 00:00:00Z"),
-            (951_782_400, "2000-02-29 00:00:00Z"),
-            (1_795_176_896, "2026-11-20 12:14:56Z"),
-            (4_107_542_399, "2100-02-28 23:59:59Z"),
+    fn dates_are_local_and_name_their_zone() {
+        let winter = 1_795_176_896;
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        for (unix_s, zone, text) in [
+            (0, &TimeZone::UTC, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, &TimeZone::UTC, "2000-02-29 00:00:00 UTC"),
+            (winter, &berlin, "2026-11-20 13:14:56 +01:00"),
+            (winter - 180 * 86_400, &berlin, "2026-05-24 14:14:56 +02:00"),
+            (253_402_300_800, &berlin, "10000-01-01T00:00:00Z"),
         ] {
-            assert_eq!(date(unix_s), text);
+            assert_eq!(date_in(unix_s, zone.clone()), text);
         }
     }
 }

@@ -10,7 +10,7 @@ mod scrub;
 use crate::cli::Support;
 use crate::control::{Control, within};
 use crate::failure::{Failure, Outcome};
-use crate::{output, render};
+use crate::output;
 use archive::File;
 use control_api::client::Place;
 use control_api::{AccessReply, NotifyReply};
@@ -113,7 +113,7 @@ pub fn run(control: &Control, support: &Support) -> Outcome {
 }
 
 fn default_name(now: u64) -> PathBuf {
-    let date: String = render::date(now).chars().filter(char::is_ascii_digit).collect();
+    let date: String = units::utc(now).chars().filter(char::is_ascii_digit).collect();
     let (day, time) = date.split_at(8.min(date.len()));
     PathBuf::from(format!("softroc-support-{}-{day}-{time}.tar.gz", crate::machine::host()))
 }
@@ -291,7 +291,7 @@ fn list(folder: &Path) -> String {
 fn line(entry: &std::fs::DirEntry) -> Option<String> {
     let metadata = entry.metadata().ok()?;
     let (name, mode) = (entry.file_name(), metadata.permissions().mode());
-    let changed = render::date(u64::try_from(metadata.mtime()).unwrap_or(0));
+    let changed = units::utc(u64::try_from(metadata.mtime()).unwrap_or(0));
     Some(format!("{} {mode:o} {} {} {changed}", name.to_string_lossy(), metadata.uid(), metadata.len()))
 }
 
@@ -307,7 +307,7 @@ fn readme(files: &[File], now: u64, silent: Option<&Failure>) -> String {
          the host.\n\n{}\n",
         env!("CARGO_PKG_VERSION"),
         crate::machine::host(),
-        render::date(now),
+        units::utc(now),
         scrub::LEFT_OUT,
         names.join("\n")
     )
