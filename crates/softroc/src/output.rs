@@ -17,6 +17,49 @@ pub fn table(headers: &[&str], rows: &[Vec<String>], numeric: &[bool]) -> String
     table_within(headers, rows, numeric, width())
 }
 
+/// The least width of a name that is shortened in a table.
+const SHORTEST: usize = 14;
+
+/// A table whose rows never wrap within `width` columns: the columns of `optional` are left out, in
+/// this order, until it fits, and then the names in the first column lose their start.
+pub fn table_of_lines(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    numeric: &[bool],
+    (optional, width): (&[&str], Option<u16>),
+) -> String {
+    let cells = |at: usize| rows.iter().map(move |row| row[at].chars().count());
+    let widths: Vec<usize> = (0..headers.len())
+        .map(|at| cells(at).chain([headers[at].chars().count()]).max().unwrap_or(0))
+        .collect();
+    // A column has a space on both sides; the last one is trimmed.
+    let others = |kept: &[usize]| kept.iter().skip(1).map(|at| widths[*at] + 2).sum::<usize>() + 1;
+    let width = width.map_or(usize::MAX, usize::from);
+    let mut kept: Vec<usize> = (0..headers.len()).collect();
+    for name in optional {
+        if widths[0].min(SHORTEST) + others(&kept) > width {
+            kept.retain(|at| headers[*at] != *name);
+        }
+    }
+    let most = width.saturating_sub(others(&kept)).max(1);
+    let row = |row: &Vec<String>| {
+        let cell = |at: &usize| if *at == 0 { without_start(&row[0], most) } else { row[*at].clone() };
+        kept.iter().map(cell).collect::<Vec<String>>()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    let headers: Vec<&str> = kept.iter().map(|at| headers[*at]).collect();
+    let numeric: Vec<bool> = kept.iter().map(|at| numeric[*at]).collect();
+    table_within(&headers, &rows, &numeric, None)
+}
+
+/// The end of a name in at most `most` characters: the end of a path tells drives apart.
+fn without_start(name: &str, most: usize) -> String {
+    match name.chars().count().checked_sub(most) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => format!("…{}", name.chars().skip(more + 1).collect::<String>()),
+    }
+}
+
 /// The same with cells that are wrapped to a width.
 pub fn table_within(headers: &[&str], rows: &[Vec<String>], numeric: &[bool], width: Option<u16>) -> String {
     let mut table = Table::new();

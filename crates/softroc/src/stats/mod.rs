@@ -13,7 +13,7 @@ use crate::control::{Control, named};
 use crate::failure::{Failure, Outcome};
 use crate::{output, signals};
 use controller::{Command, HealthReport, MetricsInfo, Reply};
-use rates::{DriveRates, Rates};
+use rates::{DriveRates, Rates, VolumeRates};
 use screen::Screen;
 use serde::Serialize;
 use std::sync::Arc;
@@ -59,7 +59,10 @@ pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcom
                     drives: None,
                 },
             ),
-            false => output::print(&view::volumes(&rates.volumes)),
+            false => {
+                let volumes: Vec<&VolumeRates> = rates.volumes.iter().collect();
+                output::print(&view::volumes(&volumes, output::width()))
+            },
         }
     })
 }
@@ -97,7 +100,7 @@ pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome
                 sampling,
                 &RatesJson { stats: "drives", seconds: rates.seconds, volumes: None, drives: Some(&drives) },
             ),
-            false => output::print(&view::drives(&drives)),
+            false => output::print(&view::drives(&drives, output::width())),
         }
     })
 }
@@ -108,7 +111,7 @@ struct RatesJson<'r> {
     stats: &'static str,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    volumes: Option<&'r [rates::VolumeRates]>,
+    volumes: Option<&'r [VolumeRates]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drives: Option<&'r [&'r DriveRates]>,
 }
@@ -200,7 +203,9 @@ pub fn top(control: &Control, top: &Top) -> Outcome {
             control,
             sampling,
             |_| Ok(()),
-            |rates, _| output::print(&view::top(health(control).ok().as_ref(), &metrics(control)?, &rates)),
+            |rates, _| {
+                output::print(&view::top(health(control).ok().as_ref(), &metrics(control)?, &rates, None))
+            },
         ),
     }
 }
@@ -228,7 +233,7 @@ fn on_screen(control: &Control, sampling: &Sampling, screen: &Screen, first: Met
             Ok(after) => {
                 if let Ok(rates) = Rates::between(&before, &after) {
                     let health = health(control).ok();
-                    screen.show(&view::top(health.as_ref(), &after, &rates))?;
+                    screen.show(&view::top(health.as_ref(), &after, &rates, Some(screen::page())))?;
                     left = left.map(|left| left - 1);
                 }
                 before = after;

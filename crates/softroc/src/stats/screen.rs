@@ -1,5 +1,6 @@
 //! The alternate screen of a terminal, restored afterwards.
 
+use super::view::Page;
 use crate::failure::{Failure, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -43,11 +44,11 @@ impl Screen {
 
     /// Shows as much of a text as fits.
     pub fn show(&self, text: &str) -> Outcome {
-        let (rows, columns) = size();
+        let Page { rows, columns } = page();
         let mut page = String::from("\x1b[H");
         // Filtered: only this module sends control sequences.
         for line in printable_lines(text).lines().take(rows) {
-            page.extend(line.chars().take(columns));
+            page.extend(line.chars().take(columns.into()));
             page.push_str("\x1b[K\r\n");
         }
         // The last line end would scroll the screen.
@@ -89,11 +90,13 @@ impl Drop for Screen {
     }
 }
 
-/// Rows and columns.
-fn size() -> (usize, usize) {
+/// The size of the terminal.
+pub fn page() -> Page {
     match tcgetwinsize(stdout()) {
-        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
-        _ => (24, 80),
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
+            Page { rows: size.ws_row.into(), columns: size.ws_col }
+        }
+        _ => Page { rows: 24, columns: 80 },
     }
 }
 
