@@ -18,11 +18,11 @@ pub struct Remote {
     #[arg(long, global = true, value_name = "TOKEN", env = "SOFTROC_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 
-    /// The SHA-256 fingerprint of the remote certificate, as 'softroc serve --manage' prints it.
+    /// The fingerprint (SHA-256) of the remote certificate, as 'softroc serve --manage' prints it.
     #[arg(long, global = true, value_name = "SHA256", env = "SOFTROC_FINGERPRINT")]
     pub fingerprint: Option<String>,
 
-    /// CA certificates that verify the remote controller, instead of a fingerprint.
+    /// CA certificates instead of a fingerprint.
     #[arg(long, global = true, value_name = "FILE", env = "SOFTROC_CA")]
     pub ca: Option<PathBuf>,
 }

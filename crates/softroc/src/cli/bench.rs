@@ -133,7 +133,7 @@ pub struct BenchMerge {
 /// Where results are written.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Files {
-    /// Print the result rows as JSON instead of the table.
+    /// Print the result rows as JSON.
     #[arg(long)]
     pub json: bool,
 
@@ -145,7 +145,7 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
-    /// Write the result rows in the CSV format of Iometer 1.1; - is standard output.
+    /// Write the result rows as CSV of Iometer 1.1; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub iometer: Option<PathBuf>,
 
@@ -196,7 +196,7 @@ pub struct BenchRun {
     #[arg(long, value_name = "AREA", default_value = "all")]
     pub area: Area,
 
-    /// Create a test file of this size if a target does not exist, and fill it before the measurement.
+    /// Create and fill a test file of this size, if a target does not exist.
     #[arg(long, value_name = "SIZE")]
     pub create: Option<ByteCount>,
 
@@ -220,18 +220,21 @@ pub struct BenchRun {
     #[arg(long, value_name = "TIME", value_parser = parse_ramp)]
     pub ramp: Option<std::time::Duration>,
 
-    /// Measure longer than --runtime until the 95 % confidence intervals of the rate and the mean latency are within
-    /// plus or minus this share; none: never measure longer [default: none for profiles with a run time of their own,
+    /// Measure until the result is exact to this share: longer than --runtime, until the 95 %
+    /// confidence intervals of the rate and the mean latency are within plus or minus this share;
+    /// none: never measure longer [default: none for profiles with a run time of their own,
     /// otherwise 2%].
     #[arg(long, value_name = "PERCENT", value_parser = parse_confidence)]
     pub confidence: Option<Confidence>,
 
-    /// The longest measuring time at each number of outstanding I/Os [default: four times the run time].
+    /// The longest measuring time of a point: of each number of outstanding I/Os [default: four
+    /// times the run time].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_runtime: Option<std::time::Duration>,
 
-    /// Measure in rounds of this length until five consecutive rounds are steady: they differ by at most 20 % and
-    /// drift by at most 10 %. At most 25 rounds; the result is that of the five.
+    /// Measure rounds of this length until it is steady, which means that five consecutive rounds
+    /// are: they differ by at most 20 % and drift by at most 10 %. At most 25 rounds; the result is
+    /// that of the five.
     #[arg(long, value_name = "ROUND", num_args = 0..=1, default_missing_value = "60s", require_equals = true,
         value_parser = parse_duration, conflicts_with_all = ["runtime", "max_runtime"])]
     pub steady_state: Option<std::time::Duration>,

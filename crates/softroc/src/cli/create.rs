@@ -26,7 +26,8 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "VOLUME", conflicts_with = "drives")]
     pub array: Option<String>,
 
-    /// The number of spans of raid00, raid10, raid50 and raid60 [default: pairs for raid10, otherwise the fewest].
+    /// The number of spans (raid00, raid10, raid50, raid60) [default: pairs for raid10, otherwise
+    /// the fewest].
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
@@ -92,10 +93,10 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
     pub drive_cache: Option<DriveCache>,
 
-    /// The logical and physical sector sizes reported to hosts: 512n (512 bytes both), 512e (512
-    /// bytes on 4 KiB), 4Kn (4 KiB both), or default: those of the drives. Choose 512e if larger
-    /// drives may replace these later: they have physical sectors of 4 KiB, and hosts then align
-    /// their writes. 'volume set' changes it later.
+    /// The sector sizes reported to hosts: 512n (512 bytes both), 512e (512 bytes on 4 KiB), 4Kn (4
+    /// KiB both), or default: those of the drives. Choose 512e if larger drives may replace these
+    /// later: they have physical sectors of 4 KiB, and hosts then align their writes. 'volume set'
+    /// changes it later.
     #[arg(long = "sector", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
     pub sector_format: Option<SectorFormat>,
 
@@ -108,8 +109,8 @@ pub struct VolumeCreate {
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Do not ask for confirmation if drives of different sizes waste space, or a power cut may
-    /// lose flushed data.
+    /// Do not ask for confirmation. Questions arise if drives of different sizes waste space, or a
+    /// power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 

@@ -22,7 +22,7 @@ pub enum ForeignCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Erase metadata of other systems and unusable labels from drives that are not in use.
+    /// Erase metadata of other systems and unusable labels, from unused drives.
     Clear {
         /// The drives.
         #[arg(required = true, value_name = "DRIVE")]

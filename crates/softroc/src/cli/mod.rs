@@ -10,6 +10,7 @@ mod create;
 mod drive;
 mod explain;
 pub mod foreign;
+mod help;
 #[cfg(test)]
 mod hints;
 mod log;
@@ -83,12 +84,12 @@ impl Cli {
         without_global_options(command, true)
     }
 
-    /// Parses a command line.
+    /// Parses a command line. Help has a line for each option.
     ///
     /// # Errors
     /// Help and versions are errors too.
     pub fn parsed(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
-        let matches = Cli::shaped().try_get_matches_from(arguments)?;
+        let matches = help::in_lines(Cli::shaped()).try_get_matches_from(arguments)?;
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::shaped()))
     }
 }
@@ -196,7 +197,7 @@ pub enum Command {
     Explain(Explain),
     /// Measure a disk subsystem with the standard load profiles (StorageBench).
     Bench(Box<Bench>),
-    /// Predict the performance of a server from models of its drives and controller.
+    /// Predict performance from models of drives and controllers.
     Predict(Box<Predict>),
     /// Compare predictions with published measurements.
     Reproduce(Reproduce),
@@ -211,7 +212,7 @@ pub enum Command {
     /// storcli64, storcli, perccli64 or perccli, the word storcli is not needed. 'softroc storcli
     /// help' lists the commands.
     Storcli(Storcli),
-    /// Show the version, the kernel features in use, and the running controller.
+    /// Show the version, kernel features and the running controller.
     Info(Output),
     /// Write man pages and completions for shells, for packages.
     #[command(hide = true)]
@@ -280,8 +281,8 @@ pub struct Serve {
     #[command(flatten)]
     pub security: NbdSecurity,
 
-    /// Serve volumes to virtual machines over vhost-user, each at DIR/VOLUME.sock. Users who may
-    /// open the socket may use the volume.
+    /// Serve volumes over vhost-user, each at DIR/VOLUME.sock. Users who may open the socket may
+    /// use the volume.
     #[arg(long, value_name = "DIR")]
     pub vhost_user: Option<PathBuf>,
 
@@ -304,13 +305,12 @@ pub struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub shards: Option<u16>,
 
-    /// The memory for I/O buffers of all shards together.
+    /// The memory for I/O buffers of all shards.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub memory: ByteCount,
 
-    /// The largest size of the write cache of all shards together; 0 for no cache. It is allocated
-    /// with the first write-back volume, in addition to --memory [default: an eighth of the
-    /// machine's memory, at most 4 GiB].
+    /// The largest size of the write cache; 0 for none. It is allocated with the first write-back
+    /// volume, in addition to --memory [default: an eighth of the machine's memory, at most 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 
@@ -329,9 +329,9 @@ pub struct Serve {
     #[arg(long, value_name = "NAME@HOST")]
     pub ups: Option<UpsAddress>,
 
-    /// The largest size of the read cache of all shards together; 0 for none. Volumes with
-    /// read-ahead or cached mode allocate it as needed, in addition to --cache and --memory
-    /// [default: an eighth of the machine's memory, at most 4 GiB].
+    /// The largest size of the read cache; 0 for none. Volumes with read-ahead or cached mode
+    /// allocate it as needed, in addition to --cache and --memory [default: an eighth of the
+    /// machine's memory, at most 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub read_cache: Option<ByteCount>,
 
@@ -342,14 +342,13 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub cache_folder: Option<PathBuf>,
 
-    /// Serve only Prometheus metrics at http://HOST:PORT/metrics. The control socket always serves
-    /// GET /metrics.
+    /// Serve Prometheus metrics, and nothing else, at http://HOST:PORT/metrics. The control socket
+    /// always serves GET /metrics.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<Address>,
 
-    /// Also export volume metrics under the names of another exporter, for existing rules and
-    /// dashboards: node-md uses the names of node_exporter for Linux md arrays
-    /// (node_md_disks{device="md_VOLUME"}).
+    /// Use metric names of another exporter, too, for existing rules and dashboards: node-md uses
+    /// the names of node_exporter for Linux md arrays (node_md_disks{device="md_VOLUME"}).
     #[arg(long, value_name = "NAME")]
     pub metrics_compat: Option<MetricsCompat>,
 
@@ -368,7 +367,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_certificate")]
     pub manage_key: Option<PathBuf>,
 
-    /// Allow NBD and metrics addresses that other machines can reach. Metrics are not encrypted,
+    /// Allow addresses that other machines reach, for NBD and metrics. Metrics are not encrypted,
     /// nor is NBD without --nbd-tls; use a trusted network. NBD with '--nbd-tls required' and
     /// --nbd-clients does not need this option.
     #[arg(long)]
@@ -386,7 +385,7 @@ pub struct Serve {
     #[arg(long, value_name = "GROUP")]
     pub socket_group: Option<String>,
 
-    /// The role of members of the control socket's group: read-only, operator or administrator.
+    /// The role of the control socket's group: read-only, operator or administrator.
     #[arg(long, value_name = "ROLE", default_value_t = Role::Operator)]
     pub socket_role: Role,
 }
@@ -454,9 +453,9 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
-    /// The size of a drive before it was copied to a larger one, such as 16MiB or 500107862016: of
-    /// all larger drives, or of one. The scan ends there, so that metadata at the end of the drive
-    /// are found. May be given several times.
+    /// The size of a drive before its copy to a larger one, such as 16MiB or 500107862016: of all
+    /// larger drives, or of one. The scan ends there, so that metadata at the end of the drive are
+    /// found. May be given several times.
     #[arg(long, value_name = "[DRIVE=]SIZE", value_parser = parse_size_was)]
     pub size_was: Vec<(Option<String>, ByteCount)>,
 
@@ -465,8 +464,8 @@ pub struct Rescue {
     #[arg(long, value_name = "FILE", conflicts_with = "guess")]
     pub backup_file: Option<String>,
 
-    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives
-    /// without metadata. For Intel arrays, guess the order of drives without a serial number.
+    /// Guess the layout from the contents, for drives without metadata: level, drive order, layout,
+    /// strip size and data offset. For Intel arrays, guess the order of drives without a serial number.
     #[arg(long)]
     pub guess: bool,
 

@@ -11,7 +11,7 @@ pub struct NbdSecurity {
     #[arg(long, value_name = "WHETHER", requires = "nbd_certificate")]
     pub nbd_tls: Option<TlsMode>,
 
-    /// The certificate chain that the NBD port presents to hosts, as PEM.
+    /// The certificate chain of the NBD port, as PEM.
     #[arg(long, value_name = "FILE", requires = "nbd_tls", requires = "nbd_key")]
     pub nbd_certificate: Option<PathBuf>,
 

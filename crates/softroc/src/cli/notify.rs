@@ -56,8 +56,8 @@ pub struct NotifySet {
     #[arg(long, value_name = "HH:MM-HH:MM")]
     pub quiet: Option<String>,
 
-    /// Fold events with the same code and subject into one message for this number of seconds after
-    /// a message; 0: send each.
+    /// Fold repeated events for this time after a message: events with the same code and subject;
+    /// 0: send each.
     #[arg(long = "fold", value_name = "SECONDS", default_value_t = 60)]
     pub fold_s: u64,
 

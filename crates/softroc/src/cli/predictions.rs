@@ -93,9 +93,9 @@ pub struct Predict {
     #[arg(long, value_name = "MODE")]
     pub cache_mode: Option<String>,
 
-    /// Acknowledge writes from a SoftROC cache of this size, in memory that survives crashes and
-    /// power cuts. It is full to its high-water mark before each measurement [default: writes are
-    /// acknowledged by the drives].
+    /// Use a SoftROC write cache of this size, in memory that survives crashes and power cuts. It
+    /// is full to its high-water mark before each measurement [default: writes are acknowledged by
+    /// the drives].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 
@@ -111,7 +111,7 @@ pub struct Predict {
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
-    /// The slots of failed drives that are not replaced, such as 2 or 2,5. Reads recompute their
+    /// The slots of failed drives, such as 2 or 2,5; they are not replaced. Reads recompute their
     /// data.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
     pub failed: Vec<u16>,
@@ -140,14 +140,14 @@ pub struct Predict {
     #[arg(long, value_name = "AREA")]
     pub area: Option<Area>,
 
-    /// The longest measuring time at each number of outstanding I/Os, in virtual time [default: 20s with rotating drives,
-    /// otherwise 500ms].
+    /// The longest virtual measuring time of a point: of each number of outstanding I/Os [default:
+    /// 20s with rotating drives, otherwise 500ms].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// End a measurement when the 95 % confidence intervals of the rate and the mean latency are
-    /// within plus or minus this share, after at least a quarter of --runtime; none: use all of
-    /// --runtime.
+    /// End when the result is exact to this share: when the 95 % confidence intervals of the rate
+    /// and the mean latency are within plus or minus this share, after at least a quarter of
+    /// --runtime; none: use all of --runtime.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 
@@ -191,8 +191,8 @@ pub struct Reproduce {
     #[arg(long, visible_alias = "report", value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the errors of all figures that were not used for fitting: the source of the expected
-    /// error of predictions.
+    /// Write the errors of all figures not used for fitting: the source of the expected error of
+    /// predictions.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["doc", "only"])]
     pub errors: Option<PathBuf>,
 

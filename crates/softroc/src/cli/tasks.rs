@@ -240,7 +240,7 @@ pub enum SpareCommand {
         /// Dedicate the spares to the arrays of these volumes [default: global, for all arrays].
         #[arg(long = "for", value_name = "VOLUME", num_args = 1.., conflicts_with = "same_enclosure")]
         volumes: Vec<String>,
-        /// Use the spares only for arrays with a drive in the same enclosure.
+        /// Use the spares only in their enclosures: for arrays with a drive there.
         #[arg(long)]
         same_enclosure: bool,
         /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new drive.
@@ -253,7 +253,7 @@ pub enum SpareCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// List spares, the arrays that they cover, and the arrays without a spare.
+    /// List spares and the arrays that they cover, and the arrays without a spare.
     List(Checked),
     /// Remove hot spares. The drives stay registered.
     Remove {
@@ -288,11 +288,11 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
 
-    /// Whether the cache reads ahead of sequential reads of this volume. Hosts stay connected.
+    /// Whether the cache reads ahead, if reads are sequential. Hosts stay connected.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
     pub read_mode: Option<ReadMode>,
 
-    /// Whether the cache keeps data that hosts read from this volume. Hosts stay connected.
+    /// Whether the cache keeps data that hosts read. Hosts stay connected.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
     pub cache_mode: Option<CacheMode>,
 
@@ -310,8 +310,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
-    /// The sector sizes reported to hosts that connect from now on: see 'softroc volume create
-    /// --help'.
+    /// The sector sizes reported to new connections: see 'softroc volume create --help'.
     #[arg(long = "sector", group = "what", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
     pub sector_format: Option<SectorFormat>,
 
@@ -320,19 +319,20 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub attach: Option<AttachSwitch>,
 
-    /// The share of time that rebuilds, resyncs, checks and copies take while hosts do I/O, such as 30%.
+    /// The share of time of tasks, while hosts do I/O, such as 30%: rebuilds, resyncs, checks
+    /// and copies.
     #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]
     pub task_rate: Option<u8>,
 
-    /// Fail a drive after this number of unrepaired medium errors; 0 for never.
+    /// Fail a drive after N unrepaired medium errors; 0 for never.
     #[arg(long, group = "what", value_name = "N")]
     pub medium_error_limit: Option<u32>,
 
-    /// Fail a drive that does not respond after it has been suspended for this time.
+    /// Fail a drive that was suspended for this time.
     #[arg(long, group = "what", value_name = "TIME", value_parser = super::parse_seconds)]
     pub drive_suspend_limit: Option<u32>,
 
-    /// Copyback: copy from a spare back to a new drive in the bay of the failed one.
+    /// Copy a spare to a new drive, in the bay of the failed one (copyback).
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub copyback: Option<Switch>,
 
@@ -357,7 +357,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
 
-    /// Do not ask for confirmation if a power cut may lose flushed data.
+    /// Do not ask for confirmation. A question arises if a power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 

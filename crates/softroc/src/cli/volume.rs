@@ -18,15 +18,15 @@ pub enum VolumeCommand {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Show all policies with their meaning, counters, numbers and identifiers.
+        /// Show also policies, counters, numbers and identifiers.
         #[arg(long)]
         all: bool,
         /// What the exit code says.
         #[command(flatten)]
         checked: Checked,
     },
-    /// Show rates, latencies, queues and cache use of volumes over one second, or their history
-    /// with --since.
+    /// Show rates, latencies, queues and cache use of volumes, over one second or as a history with
+    /// --since.
     Stats {
         /// The names of the volumes [default: all].
         #[arg(value_name = "NAME")]
@@ -54,7 +54,7 @@ pub enum VolumeCommand {
     /// Set the write mode, write hole and attachment of a volume, and the policies of its array:
     /// medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
-    /// Start volumes that need an operator's decision because drives are missing.
+    /// Start volumes that wait for a decision, because drives are missing.
     Start {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]

@@ -24,8 +24,7 @@ pub struct Sampling {
 /// The period of rates.
 #[derive(Args, Clone, Debug)]
 pub struct StatsSpan {
-    /// Show the history of this period until now instead of the current rates: at most 30d. For one
-    /// NAME, also in intervals.
+    /// Show the history of this period instead: at most 30d. For one NAME, also in intervals.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["interval", "count"])]
     pub since: Option<Duration>,
 
