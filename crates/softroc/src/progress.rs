@@ -28,7 +28,7 @@ pub fn count() -> ProgressBar {
 /// A bar over `length` units, invisible unless standard error is a terminal.
 pub fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), target());
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
         bar.set_style(style.progress_chars("█▌░"));
     }
     bar

@@ -47,6 +47,20 @@ fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
     assert_eq!(bytes_of(Path::new(&state)), before);
 }
 
+/// Four steps in order, with few lines for the rebuild, and lines that fit into 80 columns. (Without
+/// a terminal, progress is in the words of `task follow`, with the whole path of the drive.)
+fn tells_a_story(text: &str) {
+    let steps =
+        ["\n1/4 ", "\n2/4 ", " restore ", "\n3/4 ", "was rebuilt in ", "\n4/4 ", "\nReport: ./softroc-tour"];
+    let places: Vec<Option<usize>> = steps.iter().map(|step| text.find(step)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in:\n{text}");
+    let (progress, others): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.contains("task ") && line.contains(" %"));
+    assert!(progress.len() <= 6, "{progress:#?}");
+    let wide: Vec<&&str> = others.iter().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+}
+
 /// Like `make run`, in a folder where a controller has its state in ./softroc-data.
 #[test]
 fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_starts() {
@@ -60,6 +74,7 @@ fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_star
     assert!(output.status.success(), "{said}");
     assert_eq!(bytes_of(Path::new(&controller.state())), before);
     assert!(Path::new(&controller.folder.file("softroc-tour/report.html")).exists());
+    tells_a_story(&String::from_utf8_lossy(&output.stdout));
     // A second tour finds the first one, which was kept.
     let output = tour(&controller.folder, &["--runtime", "50ms"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("contains a kept, running or interrupted tour"));

@@ -249,7 +249,7 @@ pub struct Quickstart {
     pub keep: bool,
 
     /// The measuring time at each number of outstanding I/Os.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub runtime: std::time::Duration,
 }
 

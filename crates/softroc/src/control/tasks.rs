@@ -10,16 +10,15 @@ use crate::{output, progress, render, signals};
 use controller::{
     AddSpare, Command, Reply, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable, TaskInfo,
 };
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The polling interval of a followed task.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Without a terminal, the interval between printed lines, in polls.
-const LINE_EVERY: u32 = 20;
+const LINE_EVERY: u32 = 40;
 
 impl Control {
     /// `softroc task`.
@@ -127,31 +126,40 @@ impl Control {
         }
     }
 
-    /// Shows a task's progress until it ends, or until Ctrl-C; the task continues.
-    fn follow(&self, mut task: TaskInfo, json: bool, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
-        let on_terminal = std::io::stderr().is_terminal();
+    /// Shows a task until it ends, or until Ctrl-C; then it names the commands for the task.
+    fn follow(&self, task: TaskInfo, json: bool, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
+        let print = |line: &str| if json { Ok(()) } else { output::print(line) };
+        let task = self.watch_task(task, &print, interrupted)?;
+        if !task.state.is_over() {
+            let id = task.task;
+            output::say(&format!(
+                "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
+            ));
+        }
+        Ok(task)
+    }
+
+    /// Shows a task's progress until it ends, or until Ctrl-C. On a terminal: a bar. Elsewhere `print`
+    /// gets a line at each new state and every ten seconds.
+    pub fn watch_task(
+        &self,
+        mut task: TaskInfo,
+        print: &dyn Fn(&str) -> Outcome,
+        interrupted: &AtomicBool,
+    ) -> Outcome<TaskInfo> {
         let bar = progress::bar(task.total_blocks.max(1));
         let mut looks = 0_u32;
-        let mut told = None;
-        while !task.state.is_over() {
+        let mut printed = None;
+        while !task.state.is_over() && !interrupted.load(Ordering::Relaxed) {
             bar.set_length(task.total_blocks.max(1));
             bar.set_position(task.done_blocks);
-            bar.set_message(render::tasks::progress(&task));
-            let news = told != Some(task.state) || looks.is_multiple_of(LINE_EVERY);
-            if !on_terminal && !json && news {
-                output::print(&render::tasks::line(&task))?;
+            bar.set_message(render::tasks::beside_bar(&task));
+            if bar.is_hidden() && (printed != Some(task.state) || looks.is_multiple_of(LINE_EVERY)) {
+                print(&render::tasks::line(&task))?;
             }
-            told = Some(task.state);
+            printed = Some(task.state);
             looks = looks.wrapping_add(1);
             std::thread::sleep(LOOK);
-            if interrupted.load(Ordering::Relaxed) {
-                bar.finish_and_clear();
-                let id = task.task;
-                output::say(&format!(
-                    "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
-                ));
-                return Ok(task);
-            }
             task = self.ask_task(&Command::TaskShow { task: task.task })?;
         }
         bar.finish_and_clear();

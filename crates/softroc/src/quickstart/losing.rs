@@ -4,16 +4,18 @@
 //! compared after; self-describing blocks of StorageBench in the second half throughout; and a
 //! consistency check of the whole volume.
 
-use super::{VOLUME, indent, say};
+use super::{VOLUME, file_name, indent, step, tell};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::{output, progress, render};
+use crate::output;
 use controller::{Command, Reply, StartTask, Startable, TaskInfo, TaskKind, TaskState};
 use platform::{Buf, Durability, Env, Io, Member};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use storagebench::{Area, Bench, Ending, Profile, Settings, Target};
+use storagebench::{Area, Bench, Ending, Profile, Settings, Target, duration_text, number_text};
 use units::{ByteCount, ByteOffset, counted};
 
 /// The slot of the failed drive.
@@ -26,24 +28,16 @@ const PIECES_AT_ONCE: usize = 4;
 const LOAD: Duration = Duration::from_secs(8);
 const LOAD_OUTSTANDING: &str = "8";
 
-/// The polling interval of tasks, and the time limit of one.
-const LOOK: Duration = Duration::from_millis(250);
-const LONGEST_TASK: Duration = Duration::from_secs(300);
+/// The polling interval for the start of the rebuild, and its time limit.
+const LOOK: Duration = Duration::from_millis(50);
+const LONGEST_START: Duration = Duration::from_secs(300);
 
 /// Fails a drive of the tour's volume under load, and verifies the data.
-pub fn run(control: &Control, address: &str) -> Outcome {
-    let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
-        return Err(unexpected("a volume"));
-    };
-    let patterned = ByteCount(volume.capacity_bytes / 8).align_down(PIECE);
-    say(&format!("Writing a pattern to {patterned} of the volume"));
+pub fn run(control: &Control, address: &str, interrupted: &Arc<AtomicBool>) -> Outcome {
+    let patterned = ByteCount(control.volume_info(VOLUME)?.capacity_bytes / 8).align_down(PIECE);
+    step(3, "Fail a drive while a host writes, and rebuild it on the spare")?;
     with_pattern(address, patterned, Direction::Write)?;
-
-    say(&format!(
-        "Failing a drive (softroc drive fail {VOLUME}:{PULLED}) while StorageBench writes and \
-         verifies in the second half"
-    ));
-    let load = start_load(address);
+    let load = start_load(address, interrupted.clone());
     std::thread::sleep(LOAD / 4);
     control.ask(&Command::DriveFail {
         drive: format!("{VOLUME}:{PULLED}"),
@@ -51,35 +45,39 @@ pub fn run(control: &Control, address: &str) -> Outcome {
         accepted: None,
         dry_run: false,
     })?;
-    let rebuild = wait_for(control, "rebuild", |tasks| {
-        tasks.into_iter().rev().find(|task| task.kind == TaskKind::Rebuild)
-    })?;
-    follow(control, rebuild)?;
-    let verified = end_load(load)?;
-    output::print(&indent(&verified))?;
+    let rebuild = wait_for_rebuild(control, interrupted)?;
+    let failed = Instant::now();
+    let state = control.volume_info(VOLUME)?.state;
+    tell(&format!(
+        "Failed drive {PULLED} (softroc drive fail {VOLUME}:{PULLED}): the volume is {state}, and \
+         the host continues."
+    ))?;
+    finish(control, rebuild, interrupted)?;
+    let volume = control.volume_info(VOLUME)?;
+    let successor = volume.drives.get(PULLED).map(|drive| drive.name.as_str()).unwrap_or_default();
+    tell(&format!(
+        "The spare {} was rebuilt in {:.1} s: the volume is {}.",
+        file_name(successor),
+        failed.elapsed().as_secs_f64(),
+        volume.state
+    ))?;
+    tell(&end_load(load)?)?;
 
-    say(&format!("Comparing redundancy with data (softroc task start check {VOLUME})"));
+    step(4, "Verify the data")?;
     let start = StartTask { what: Startable::Check, volume: Some(VOLUME.into()), ..StartTask::default() };
     let Reply::Task { task, .. } = control.ask(&Command::TaskStart(start))? else {
         return Err(unexpected("a task"));
     };
-    let check = follow(control, *task)?;
+    let check = finish(control, *task, interrupted)?;
     if check.found.mismatches > 0 {
         return Err(Failure::failed(format!(
             "redundancy and data differ in {}",
             counted(check.found.mismatches, "stripe")
         )));
     }
-    output::print("  Redundancy and data agree everywhere.")?;
-
-    say("Reading the pattern again");
+    tell(&format!("Redundancy and data agree everywhere (softroc task start check {VOLUME})."))?;
     with_pattern(address, patterned, Direction::Compare)?;
-    output::print(&format!("  All {patterned} read back as written."))?;
-    let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
-        return Err(unexpected("a volume"));
-    };
-    let successor = volume.drives.get(PULLED).map(|drive| drive.name.as_str()).unwrap_or_default();
-    output::print(&format!("  The volume is {}; drive {PULLED} is now {successor}.", volume.state))
+    tell(&format!("A pattern of {patterned}, written before the failure, reads back unchanged."))
 }
 
 fn unexpected(what: &str) -> Failure {
@@ -87,7 +85,7 @@ fn unexpected(what: &str) -> Failure {
 }
 
 /// StorageBench in the second half of the volume, on its own thread.
-fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
+fn start_load(address: &str, interrupted: Arc<AtomicBool>) -> JoinHandle<Outcome<String>> {
     let address = address.to_owned();
     std::thread::spawn(move || {
         let settings = Settings {
@@ -103,16 +101,18 @@ fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
         };
         on_a_shard(|env| async move {
             let target = Target::new(VOLUME, drives::open(&env, &address).await?);
-            let measured = Bench::new(settings).run(&env, &target).await?;
+            let measured = Bench::new(settings).cancelled_by(interrupted).run(&env, &target).await?;
             if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
                 return Err(Failure::failed(sentence));
             }
             let figures = measured.rows.first().and_then(|row| {
                 let latency = row.latency_us.as_ref()?;
-                let tail = latency.p99.map_or_else(String::new, |p99| format!(", p99 {p99:.0} µs"));
+                let tail =
+                    latency.p99.map_or_else(String::new, |p99| format!(", p99 {}", duration_text(p99)));
                 Some(format!(
-                    "Host I/O meanwhile: {:.0} IO/s, mean latency {:.0} µs{tail}.",
-                    row.iops, latency.mean
+                    "The host meanwhile: {} IO/s, mean latency {}{tail}.",
+                    number_text(row.iops),
+                    duration_text(latency.mean)
                 ))
             });
             let verified = measured.verified.map(|verified| verified.to_string());
@@ -136,51 +136,23 @@ where
     shard.run(work(env))
 }
 
-/// Waits until a task is found.
-fn wait_for(
-    control: &Control,
-    what: &str,
-    find: impl Fn(Vec<TaskInfo>) -> Option<TaskInfo>,
-) -> Outcome<TaskInfo> {
-    let deadline = Instant::now() + LONGEST_TASK;
-    loop {
+fn wait_for_rebuild(control: &Control, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
+    let deadline = Instant::now() + LONGEST_START;
+    while !interrupted.load(Ordering::Relaxed) && Instant::now() < deadline {
         let Reply::Tasks { tasks } = control.ask(&Command::TaskList {})? else {
             return Err(unexpected("tasks"));
         };
-        match find(tasks) {
+        match tasks.into_iter().rev().find(|task| task.kind == TaskKind::Rebuild) {
             Some(task) => return Ok(task),
-            None if Instant::now() > deadline => {
-                return Err(Failure::failed(format!("no {what} started; 'softroc events' shows why")));
-            }
             None => std::thread::sleep(LOOK),
         }
     }
+    Err(Failure::failed("no rebuild started; 'softroc events' shows why"))
 }
 
 /// Shows the progress of a task until it is complete.
-fn follow(control: &Control, mut task: TaskInfo) -> Outcome<TaskInfo> {
-    let deadline = Instant::now() + LONGEST_TASK;
-    let bar = progress::bar(task.total_blocks.max(1));
-    let mut told = None;
-    while !task.state.is_over() {
-        bar.set_length(task.total_blocks.max(1));
-        bar.set_position(task.done_blocks);
-        bar.set_message(render::tasks::progress(&task));
-        if bar.is_hidden() && told != Some(task.percent / 20) {
-            output::print(&indent(&render::tasks::line(&task)))?;
-            told = Some(task.percent / 20);
-        }
-        if Instant::now() > deadline {
-            return Err(Failure::failed(format!("task {} does not end; see serve.log", task.task)));
-        }
-        std::thread::sleep(LOOK);
-        let Reply::Task { task: now, .. } = control.ask(&Command::TaskShow { task: task.task })? else {
-            return Err(unexpected("a task"));
-        };
-        task = *now;
-    }
-    bar.finish_and_clear();
-    output::print(&indent(&render::tasks::line(&task)))?;
+fn finish(control: &Control, task: TaskInfo, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
+    let task = control.watch_task(task, &|line| output::print(&indent(line)), interrupted)?;
     match task.state {
         TaskState::Done => Ok(task),
         _ => {

@@ -9,14 +9,16 @@ mod losing;
 use crate::cli::Quickstart;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::{bench, output, progress, render};
+use crate::{bench, output, progress};
 use controller::{AddSpare, Command, CreateVolume, Reply};
 use folder::Folder;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use storagebench::{Ending, Profile, Settings, Table};
-use units::ByteCount;
+use storagebench::{Ending, Profile, Results, Settings, Table};
+use units::{ByteCount, counted};
 
 const DRIVES: usize = 8;
 const DRIVE_SIZE: ByteCount = ByteCount(256 << 20);
@@ -25,71 +27,70 @@ const RAMP: Duration = Duration::from_millis(300);
 const VOLUME: &str = "tour";
 /// How long a drive may not respond, since the disk below the tour's files may be busy.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The widest line of the tour's text.
+const WIDTH: usize = 80;
+/// The time of the steps other than the measurement, for the announcement.
+const OTHER_STEPS: Duration = Duration::from_secs(20);
 
 /// Runs the tour.
 pub fn run(tour: &Quickstart) -> Outcome {
+    let interrupted = bench::cancel_on_interrupt()?;
     let folder = Folder::take(&tour.dir)?;
-    let outcome = take_tour(tour, &folder);
+    let outcome = take_tour(tour, &folder, &interrupted);
     if !tour.keep {
         folder.clear();
     }
-    outcome
+    // Ctrl-C in a terminal also stops the controller: the tour's last step then fails.
+    match outcome {
+        Err(_) if interrupted.load(Ordering::Relaxed) => Err(stopped(tour)),
+        outcome => outcome,
+    }
 }
 
-fn take_tour(tour: &Quickstart, folder: &Folder) -> Outcome {
-    let state = folder.state();
-    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
-    say(&format!("Starting the controller in {}", state.display()));
-    let control = Control::new(&state, None);
-    let mut server = Server::start(folder, &control)?;
+fn stopped(tour: &Quickstart) -> Failure {
+    let folder = tour.dir.display();
+    Failure::stopped(match tour.keep {
+        true => format!("the tour was stopped before its end; its drive files are kept in {folder}"),
+        false => "the tour was stopped before its end; its drive files are removed, and there is no report"
+            .to_owned(),
+    })
+}
 
+fn take_tour(tour: &Quickstart, folder: &Folder, interrupted: &Arc<AtomicBool>) -> Outcome {
+    let settings = settings(tour)?;
+    tell(&format!(
+        "The tour creates a RAID 6 volume on files in {}, measures it, fails a drive under load, and \
+         verifies the data, in about {}.",
+        tour.dir.display(),
+        progress::seconds(settings.duration() + OTHER_STEPS)
+    ))?;
+    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
+    let control = Control::new(&folder.state(), None);
+    let mut server = Server::start(folder, &control)?;
     create(&control, &drives)?;
     let address = control.volume_address(VOLUME)?;
-    say("The plan of an 8 KiB write (softroc explain --volume tour write 8K@1M)");
-    let explained = control.ask(&Command::Explain(controller::Explain {
-        volume: Some(VOLUME.into()),
-        operation: "write".into(),
-        offset_bytes: 1 << 20,
-        size_bytes: 8192,
-        ..controller::Explain::default()
-    }))?;
-    output::print(&indent(&render::reply(&explained)))?;
-
-    let results = measure(tour, &address, &control)?;
-    losing::run(&control, &address)?;
-
-    let report = folder.file("report.html");
-    output::write_file(&report, &bench::report(&results, true))?;
-    let json = folder.file("report.json");
-    output::write_file(&json, &results.to_json())?;
-
-    say("The best result of each profile (a few seconds each: indicative)");
-    let table = Table::of_best(&results);
-    let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
-    output::print(&indent(&output::table(&headers, &table.rows, &table.numeric)))?;
-
-    say("Stopping");
-    let shown = control.ask(&Command::VolumeShow { volume: VOLUME.into() });
+    let results = measure(settings, &address, &control, interrupted)?;
+    losing::run(&control, &address, interrupted)?;
     server.stop()?;
-    if let Ok(Reply::Volume { volume, .. }) = shown {
-        output::print(&indent(&format!("The volume is {} at the end.", volume.state)))?;
-    }
-    let kept = if tour.keep {
-        format!("The drives are kept: 'softroc serve --state {}' serves the volume again.", state.display())
-    } else {
-        "The drive files are removed (--keep keeps them).".into()
-    };
-    output::print(&format!("\nReport: {}\n        {}\n{kept}", report.display(), json.display()))
+
+    output::write_file(&folder.file("report.html"), &bench::report(&results, true))?;
+    output::write_file(&folder.file("report.json"), &results.to_json())?;
+    let state = tour.dir.join("state");
+    output::print(&format!(
+        "\nReport: {}\n{}",
+        tour.dir.join("report.html").display(),
+        match tour.keep {
+            true => format!("The drives are kept. Serve them: softroc serve --state {}", state.display()),
+            false => "The drive files are removed (--keep keeps them).".to_owned(),
+        }
+    ))
 }
 
 /// The volume on all drives except the last one, the spare.
 fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
     let mut names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
     let spare = names.pop().unwrap_or_default();
-    say(&format!(
-        "Creating {DRIVES} file drives of {DRIVE_SIZE}, a RAID 6 volume on {} of them, and a hot spare",
-        names.len()
-    ));
+    step(1, "Create a volume and a hot spare")?;
     let bar = progress::bar(DRIVES as u64);
     for name in names.iter().chain([&spare]) {
         let add = |size_bytes| Command::DriveAdd { drive: name.clone(), size_bytes };
@@ -103,13 +104,20 @@ fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let members = counted(names.len(), "drive");
     let create =
         CreateVolume { name: VOLUME.into(), level: "raid6".into(), drives: names, ..CreateVolume::default() };
-    let reply = ask_patiently(control, &Command::VolumeCreate(create))?;
-    let spare = AddSpare { drive: spare, revertible: true, ..AddSpare::default() };
-    ask_patiently(control, &Command::SpareAdd(spare))?;
-    output::print(&indent(&render::reply(&reply)))?;
-    output::print(&indent(&render::reply(&control.ask(&Command::SpareList {})?)))
+    ask_patiently(control, &Command::VolumeCreate(create))?;
+    let add_spare = AddSpare { drive: spare.clone(), revertible: true, ..AddSpare::default() };
+    ask_patiently(control, &Command::SpareAdd(add_spare))?;
+    let volume = control.volume_info(VOLUME)?;
+    tell(&format!(
+        "Volume '{VOLUME}' is {}: {}, RAID 6 on {members} of {DRIVE_SIZE}. It survives the failure of \
+         any two drives. The spare {} replaces the first one that fails.",
+        volume.state,
+        ByteCount(volume.capacity_bytes),
+        file_name(&spare)
+    ))
 }
 
 /// Retries while drives do not respond in time: the disk below the tour's files may be busy.
@@ -125,8 +133,8 @@ fn ask_patiently(control: &Control, command: &Command) -> Outcome<Reply> {
     }
 }
 
-fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<storagebench::Results> {
-    let settings = Settings {
+fn settings(tour: &Quickstart) -> Outcome<Settings> {
+    Ok(Settings {
         profiles: Profile::standard(),
         outstanding: DEPTHS.parse()?,
         runtime: tour.runtime,
@@ -134,26 +142,64 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
         // A quick measurement: it must end within the announced time.
         confidence_percent: None,
         ..Settings::default()
-    };
-    say(&format!(
-        "Measuring through {address}: {} profiles, {} depths each, about {}",
-        settings.profiles.len(),
-        settings.outstanding.rungs().len(),
-        progress::seconds(settings.duration())
-    ));
-    let cancel = bench::cancel_on_interrupt()?;
-    let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
-    let environment = bench::environment_of(&targets, control);
-    let bench::Finished { results, ending, .. } =
-        bench::Measurement::new(settings, targets.to_vec(), bench::AtOnce::One, environment, cancel).run()?;
-    match ending {
-        Ending::Failed(sentence) => Err(Failure::failed(sentence)),
-        Ending::Complete | Ending::Cancelled(_) => Ok(results),
-    }
+    })
 }
 
-fn say(line: &str) {
-    output::say(&format!("\n{line} …"));
+fn measure(
+    settings: Settings,
+    address: &str,
+    control: &Control,
+    interrupted: &Arc<AtomicBool>,
+) -> Outcome<Results> {
+    step(
+        2,
+        &format!(
+            "Measure it over NBD: {} load profiles with {} outstanding I/Os",
+            settings.profiles.len(),
+            DEPTHS.replace(',', ", ")
+        ),
+    )?;
+    let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
+    let environment = bench::environment_of(&targets, control);
+    let bench::Finished { results, ending, .. } = bench::Measurement::new(
+        settings,
+        targets.to_vec(),
+        bench::AtOnce::One,
+        environment,
+        interrupted.clone(),
+    )
+    .run()?;
+    if let Ending::Failed(sentence) | Ending::Cancelled(sentence) = ending {
+        return Err(Failure::failed(sentence));
+    }
+    let table = Table::of_best(&results);
+    let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
+    output::print(&indent(&output::table_within(&headers, &table.rows, &table.numeric, None)))?;
+    tell(
+        "These are the best results of short runs: a first impression. 'softroc bench' measures precisely.",
+    )?;
+    Ok(results)
+}
+
+/// Prints the heading of a step.
+fn step(number: usize, what: &str) -> Outcome {
+    output::print("")?;
+    output::wrapped(&format!("{number}/4 {what}"), width()).iter().try_for_each(|line| output::print(line))
+}
+
+/// Prints sentences below a heading.
+fn tell(text: &str) -> Outcome {
+    text.lines()
+        .flat_map(|line| output::wrapped(line, width() - 2))
+        .try_for_each(|line| output::print(&indent(&line)))
+}
+
+fn width() -> usize {
+    output::width().map_or(WIDTH, |width| usize::from(width).clamp(20, WIDTH))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn indent(text: &str) -> String {

@@ -64,9 +64,18 @@ pub fn line(task: &TaskInfo) -> String {
     format!("task {}: {} of {}: {}", task.task, task.kind, task.subject, progress(task))
 }
 
-/// The state of a task, for the text after a bar.
+/// The state of a task and its percentage.
 pub fn progress(task: &TaskInfo) -> String {
-    let mut parts = vec![format!("{} {} %", task.state, task.percent)];
+    with_details(format!("{} {} %", task.state, task.percent), task)
+}
+
+/// The state of a task, for a bar that shows the percentage itself.
+pub fn beside_bar(task: &TaskInfo) -> String {
+    with_details(format!("{} {}", task.kind, task.state), task)
+}
+
+fn with_details(state: String, task: &TaskInfo) -> String {
+    let mut parts = vec![state];
     parts.extend(rate(task));
     parts.extend(eta(task).map(|eta| format!("{eta} left")));
     parts.extend(found(task));
@@ -228,5 +237,27 @@ fn covered(array: &CoverageInfo) -> String {
     match array.covered_by.first() {
         Some(first) => format!("  {volumes} ({needs}): covered by {first}"),
         None => format!("! {volumes} ({needs}): no spare covers it: {}", array.reasons.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_bar_shows_the_percentage_and_its_text_the_rest() {
+        let task: TaskInfo = serde_json::from_value(json!({
+            "task": 7, "kind": "rebuild", "subject": "drive d of 'data'", "volume": "data", "drive": "d",
+            "state": "running", "reason": null, "cause": "", "done_blocks": 10, "total_blocks": 20,
+            "percent": 50, "rate_mib_s": 42.0, "eta_s": 65, "found": {}, "blamed": [],
+            "share_percent": 30, "limit_bytes_per_s": null, "started_unix_s": 0, "ended_unix_s": null,
+        }))
+        .unwrap();
+        assert_eq!(beside_bar(&task), "rebuild running · 42 MiB/s · 1 min 05 s left");
+        assert_eq!(
+            line(&task),
+            "task 7: rebuild of drive d of 'data': running 50 % · 42 MiB/s · 1 min 05 s left"
+        );
     }
 }
