@@ -1,10 +1,10 @@
 //! The database thread and its requests.
 
 use crate::schema;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as SqlRow, params};
+use database::Unusable;
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -129,31 +129,6 @@ pub struct Store {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Opens the file without following symbolic links.
-fn connect(path: &Path) -> Result<Connection> {
-    let failed = |error: std::io::Error| Error(error.to_string());
-    match path.symlink_metadata() {
-        Ok(found) if found.is_symlink() => {
-            let sentence = "it is a symbolic link, which is not followed; put the file itself there";
-            return Err(Error(sentence.to_owned()));
-        }
-        Ok(_) => {}
-        Err(_) => {
-            let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
-            match made {
-                // Another process has just created it.
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
-                _ => {}
-            }
-        }
-    }
-    // SQLite with NOFOLLOW rejects a link in any part of the path.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let path = folder.canonicalize().map_err(failed)?.join(path.file_name().unwrap_or_default());
-    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    Ok(Connection::open_with_flags(path, flags)?)
-}
-
 impl Store {
     /// Opens a database, or creates one that only this user can read.
     ///
@@ -161,9 +136,13 @@ impl Store {
     /// When the file cannot be opened, is not a results database, or is a symbolic link.
     pub fn open(path: &Path) -> Result<Store> {
         let shown = path.display().to_string();
-        let named = |error: Error| Error(format!("the results database {shown} cannot be used: {error}"));
-        let mut connection = connect(path).map_err(named)?;
-        schema::prepare(&mut connection).map_err(named)?;
+        let mut connection = schema::open(path).map_err(|why| {
+            let advice = match why {
+                Unusable::File(_) => "; use another --state, or move the file elsewhere",
+                Unusable::ForNow(_) => "",
+            };
+            Error(format!("the results database {shown} cannot be used: {why}{advice}"))
+        })?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let work = move || {
             let mut failed = None;

@@ -3,10 +3,11 @@
 //! The next batch retries a file that cannot be opened or written. Unwritten rows wait, within a
 //! bound.
 
-use super::schema::{self, PAGE, Unusable};
+use super::schema;
 use super::tables;
 use super::{Limits, Notice, Read, Request, Row};
 use crate::series::Points;
+use database::{PAGE, Unusable};
 use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
@@ -85,7 +86,7 @@ impl Writer<'_> {
             }
             Some(Err(error)) => {
                 // Damage found during a write: the next batch reopens the file, or moves it aside.
-                if schema::is_damage(&error) {
+                if database::is_damage(&error) {
                     self.connection = None;
                 }
                 self.not_stored(error.to_string());

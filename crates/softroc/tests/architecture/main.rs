@@ -62,7 +62,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("redfish", &["units", "controller", "access"]),
     ("webconsole", &["units", "controller", "access"]),
     ("notify", &["units", "controller"]),
-    ("history", &["platform"]),
+    ("database", &[]),
+    ("history", &["platform", "database"]),
     ("config", &["units", "controller", "access", "notify"]),
     (
         "control-api",
@@ -82,7 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("storcli", &["controller"]),
     ("storagebench", &["units", "platform", "signatures"]),
     ("array", &["units", "platform", "layout", "ondisk", "drives", "engine"]),
-    ("results", &["storagebench"]),
+    ("results", &["storagebench", "database"]),
     ("platform-linux", &["units", "platform"]),
     ("platform-sim", &["units", "platform"]),
     ("models", &["units", "platform", "platform-sim"]),
@@ -116,7 +117,7 @@ const BINARIES: &[&str] = &["softroc", "torture"];
 /// Crates that may call the operating system directly. (`predict` for its threads only: clippy's
 /// `disallowed_methods` forbid it files and clocks.)
 const WORLDLY: &[&str] =
-    &["platform-linux", "softroc", "torture", "control-api", "results", "history", "predict"];
+    &["platform-linux", "softroc", "torture", "control-api", "database", "results", "history", "predict"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
