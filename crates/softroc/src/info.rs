@@ -1,32 +1,31 @@
 //! `softroc info`: the version, the capabilities of the machine, and the running controller.
 
 use crate::control::Control;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::{machine, output, render};
 use controller::{Command, Reply};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Runs the command.
+/// Runs the command. Without a controller the facts of the machine are printed, then the failure.
 pub fn run(control: &Control, json: bool) -> Outcome {
     let mut facts = machine::describe();
     facts.extend(parity_facts());
     let running = match control.ask(&Command::Info {}) {
-        Ok(Reply::Info { info }) => Some(info),
-        _ => None,
+        Ok(Reply::Info { info }) => Ok(info),
+        Ok(_) => Err(Failure::failed("the controller's answer has no information about it")),
+        Err(failure) => Err(failure),
     };
     if json {
         let facts: serde_json::Map<String, serde_json::Value> =
             facts.into_iter().map(|(name, value)| (name, value.into())).collect();
-        return output::json(&serde_json::json!({ "machine": facts, "controller": running }));
+        output::json(&serde_json::json!({ "machine": facts, "controller": running.as_ref().ok() }))?;
+        return running.map(drop);
     }
     let lines: Vec<(&str, String)> =
         facts.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     output::print(&render::facts(&lines))?;
-    match running {
-        Some(info) => output::print(&format!("\n{}", render::reply(&Reply::Info { info }))),
-        None => output::print(&format!("\nNo controller responds at {}.", control.place())),
-    }
+    output::print(&format!("\n{}", render::reply(&Reply::Info { info: running? })))
 }
 
 /// The parity kernel in use and its speed.

@@ -41,6 +41,9 @@ fn errors_are_json_and_their_exit_codes_tell_wrong_from_refused_from_not_there()
     }
     let nobody = softroc(&["volume", "list", "--json", "--state", &controller.folder.file("nobody")]);
     assert_eq!(error(&nobody), (3, "unavailable".to_owned()));
+    let machine = softroc(&["info", "--state", &controller.folder.file("nobody")]);
+    assert!(machine.code == 3 && machine.stdout.contains("kernel"), "{}", machine.stdout);
+    assert!(machine.stderr.starts_with("softroc: "), "{}", machine.stderr);
     // Without --json they are a sentence, with the same codes.
     let answer = controller.softroc(&["volume", "show", "nope"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (4, ""));
