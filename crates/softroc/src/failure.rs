@@ -74,6 +74,12 @@ impl Failure {
         Failure { sentence: format!("{failures} of {operands} {were} not completed"), ..self.clone() }
     }
 
+    /// The failure with one more sentence.
+    pub fn with_advice(mut self, advice: &str) -> Failure {
+        self.sentence = format!("{}; {advice}", self.sentence);
+        self
+    }
+
     /// Reports the failure and returns the exit code. JSON on standard output if requested and no
     /// JSON was printed yet, otherwise a message on standard error.
     pub fn report(&self, json: bool) -> ExitCode {

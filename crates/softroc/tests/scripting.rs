@@ -48,6 +48,13 @@ fn errors_are_json_and_their_exit_codes_tell_wrong_from_refused_from_not_there()
     let answer = controller.softroc(&["volume", "show", "nope"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (4, ""));
     assert!(answer.stderr.starts_with("softroc: "), "{}", answer.stderr);
+    let one = ["volume", "create", "w", "--level", "raid1", "--drives", "a.img,b.img"];
+    let answer = controller.softroc(&one);
+    assert!(
+        answer.code != 0 && answer.stderr.contains("by spaces: --drives a.img b.img"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]

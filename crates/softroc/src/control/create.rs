@@ -2,7 +2,7 @@
 
 use super::{Control, absolute};
 use crate::cli::VolumeCreate;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 use controller::{Command, CreateVolume, Preset, Reply, WriteMode};
 use std::io::{Seek, SeekFrom};
@@ -18,7 +18,7 @@ impl Control {
             output::confirm_on_terminal(&format!("{waste} Create it?"), &waste, create.yes)?;
         }
         confirm_write_mode(&create.name, create.write_mode, create.yes)?;
-        self.show(&command, create.output.json)
+        self.show(&command, create.output.json).map_err(|failure| with_separator(failure, &create.drives))
     }
 
     /// The sizes of these drives; empty if one of them is unknown: then the creation reports the
@@ -56,6 +56,17 @@ impl Control {
             coercion: create.coercion,
             destroy_data: create.destroy_data,
         }))
+    }
+}
+
+/// The failure of a creation; with the separator of drives if a comma may be meant as one.
+fn with_separator(failure: Failure, drives: &[String]) -> Failure {
+    match drives.iter().find(|drive| drive.contains(',')) {
+        Some(one) => failure.with_advice(&format!(
+            "'{one}' is one drive; separate drives by spaces: --drives {}",
+            one.replace(',', " ")
+        )),
+        None => failure,
     }
 }
 
