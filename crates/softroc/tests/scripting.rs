@@ -94,7 +94,10 @@ fn a_check_of_the_state_says_with_its_exit_code_whether_all_is_well() {
     let bare = controller.softroc(&["spare", "list", "--check"]);
     assert_eq!(bare.code, 1, "{}", bare.stdout);
     assert!(bare.stderr.contains("no spare covers v"), "{}", bare.stderr);
-    controller.softroc(&["drive", "offline", &drives[0]]).ok();
+    let mut host = common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
+    host.write(0, &[7; 65536]).expect("a write");
+    let offline = controller.softroc(&["drive", "offline", &drives[0]]).ok();
+    assert!(offline.contains(": offline, slot 0 of v"), "{offline}");
     for arguments in [
         &["volume", "list", "--check", "--json"][..],
         &["volume", "show", "v", "--check", "--json"],
@@ -104,7 +107,7 @@ fn a_check_of_the_state_says_with_its_exit_code_whether_all_is_well() {
         let answer = controller.softroc(arguments);
         assert_eq!(answer.code, 1, "{arguments:?}: {}", answer.stdout);
         assert!(json(&answer.stdout)["reply"].is_string(), "the answer is there, and nothing else");
-        assert!(answer.stderr.contains("degraded") || answer.stderr.contains("offline"), "{}", answer.stderr);
+        assert!(answer.stderr.contains("degraded") || answer.stderr.contains("stale"), "{}", answer.stderr);
         let unasked: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--check").collect();
         controller.softroc(&unasked).ok();
     }

@@ -208,8 +208,11 @@ impl Control {
             self.ask(&command(drive, accepted, false))
         });
         match drives {
-            [_] => answers.try_for_each(|reply| reply.and_then(|reply| shown(&reply, json))),
-            _ => each(answers, drives.len(), json, render::reply).map(|_| ()),
+            [_] => answers.try_for_each(|reply| {
+                let reply = reply?;
+                if json { output::json(&reply) } else { output::print(&render::taken_out(&reply)) }
+            }),
+            _ => each(answers, drives.len(), json, render::taken_out).map(|_| ()),
         }
     }
 

@@ -28,6 +28,18 @@ pub fn reply(reply: &Reply) -> String {
     text_of(&on_one_line(reply))
 }
 
+/// The reply of a command that takes a drive out of service. A drive is offline even if it misses
+/// writes already.
+pub fn taken_out(reply: &Reply) -> String {
+    let mut shown = reply.clone();
+    if let Reply::Drive { drive, .. } = &mut shown
+        && drive.state == controller::DriveState::Stale
+    {
+        drive.state = controller::DriveState::Offline;
+    }
+    self::reply(&shown)
+}
+
 /// The reply of a `show` command: a volume in short, or with `all` in full; a drive with all facts.
 pub fn shown(reply: &Reply, tasks: &[TaskInfo], all: bool) -> String {
     match &*on_one_line(reply) {
