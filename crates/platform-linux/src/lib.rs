@@ -78,4 +78,4 @@ pub use peer::of_unix as unix_peer;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
 pub use state::StateFolder;
 pub use state_folder::make_state_folder;
-pub use ublk::{NewUblk, UblkControl, UblkInfo, ublk_queues};
+pub use ublk::{NewUblk, UBLK_SINCE, UblkControl, UblkInfo, ublk_queues};

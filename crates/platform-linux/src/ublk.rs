@@ -51,6 +51,8 @@ const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 const USER_COPY: u64 = 1 << 7;
 /// Linux 6.16 or newer.
 const CAN_UPDATE_SIZE: u64 = 1 << 10;
+/// The first Linux with the needed features.
+pub const UBLK_SINCE: &str = "6.5";
 const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | USER_COPY;
 
 /// Device states: it has no disk, or its process ended and it waits for another.
@@ -154,8 +156,9 @@ impl UblkControl {
         let mut control = UblkControl { ring, file };
         let features = control.features()?;
         if features & NEEDED != NEEDED {
-            let sentence =
-                "this kernel's ublk is too old: Linux 6.5 or newer is needed; leave out '--as ublk'";
+            let sentence = format!(
+                "this kernel's ublk is too old: Linux {UBLK_SINCE} or newer is needed; leave out '--as ublk'"
+            );
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         Ok(control)

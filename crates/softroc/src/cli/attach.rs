@@ -10,9 +10,8 @@ pub struct Attach {
     #[arg(required_unless_present = "list", value_name = "VOLUME")]
     pub volumes: Vec<String>,
 
-    /// The kernel driver of the disk. nbd works with every kernel. ublk is faster and reports strip
-    /// and stripe sizes, but needs Linux 6.9 or newer with ublk_drv.
-    #[arg(long = "as", value_name = "WAY", default_value = "nbd", conflicts_with = "list")]
+    /// The kernel driver of the disk.
+    #[arg(long = "as", value_name = "WAY", default_value = "nbd", conflicts_with = "list", help = driver())]
     pub by: AttachWay,
 
     /// Attach the disks read-only.
@@ -26,6 +25,15 @@ pub struct Attach {
     /// The output format.
     #[command(flatten)]
     pub output: Output,
+}
+
+/// The help of `--as`.
+fn driver() -> String {
+    format!(
+        "The kernel driver of the disk. nbd works with every kernel. ublk is faster and reports strip \
+         and stripe sizes, but needs Linux {} or newer with ublk_drv",
+        platform_linux::UBLK_SINCE
+    )
 }
 
 /// See [`Command::Detach`](super::Command::Detach).
@@ -81,5 +89,14 @@ impl From<AttachSwitch> for controller::AttachPolicy {
             AttachSwitch::ReadOnly => controller::AttachPolicy::ReadOnly,
             AttachSwitch::Off => controller::AttachPolicy::Off,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_names_the_kernel_that_ublk_needs() {
+        let page = include_str!("../../../../docs/operate/attach.md");
+        assert!(page.contains(&format!("needs Linux {} or newer", platform_linux::UBLK_SINCE)));
     }
 }
