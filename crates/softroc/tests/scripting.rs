@@ -185,6 +185,9 @@ fn several_operands_are_done_each_for_itself() {
     }
     controller.softroc(&["volume", "delete", "v", "w", "--yes"]).ok();
     assert_eq!(controller.json(&["volume", "list"])["volumes"].as_array().map(Vec::len), Some(0));
+    let spare = controller.softroc(&["spare", "add", c]).ok();
+    let line = spare.lines().next().unwrap_or_default();
+    assert!(line.starts_with(&format!("Spare {c}: ready, ")) && line.ends_with("covers nothing"), "{spare}");
 }
 
 #[test]

@@ -178,7 +178,7 @@ pub fn spares(spares: &[SpareInfo], coverage: &[CoverageInfo]) -> String {
     let mut text = match spares.is_empty() {
         true => "No spares. Add one with 'softroc spare add'.".into(),
         false => {
-            let rows: Vec<Vec<String>> = spares.iter().map(row).collect();
+            let rows: Vec<Vec<String>> = spares.iter().map(|spare| row(spare).into()).collect();
             table(
                 &["spare", "state", "capacity", "kind", "for", "covers"],
                 &rows,
@@ -193,15 +193,17 @@ pub fn spares(spares: &[SpareInfo], coverage: &[CoverageInfo]) -> String {
     text
 }
 
-/// One spare.
+/// A spare after a command: one line.
 pub fn spare(spare: &SpareInfo, notes: &[String]) -> String {
-    let row = row(spare);
-    let names = ["spare", "state", "capacity", "kind", "for", "covers"];
-    let list: Vec<(&str, String)> = names.into_iter().zip(row).collect();
-    with_notes(facts(&list), notes)
+    let [drive, state, capacity, kind, stands_for, covers] = row(spare);
+    let covers = if covers == "-" { "nothing".to_owned() } else { covers };
+    with_notes(
+        format!("Spare {drive}: {state}, {capacity}, {kind}, for {stands_for}, covers {covers}"),
+        notes,
+    )
 }
 
-fn row(spare: &SpareInfo) -> Vec<String> {
+fn row(spare: &SpareInfo) -> [String; 6] {
     let stands_for = match spare.kind {
         controller::SpareKind::Global => "all arrays".to_owned(),
         controller::SpareKind::Dedicated => spare.dedicated_to.join(", "),
@@ -213,7 +215,7 @@ fn row(spare: &SpareInfo) -> Vec<String> {
         true => "-".to_owned(),
         false => spare.covers.join(", "),
     };
-    vec![
+    [
         spare.drive.clone(),
         spare.reason.clone().unwrap_or_else(|| "ready".into()),
         spare.size_bytes.map_or_else(|| "-".into(), |size| decimal_capacity(ByteCount(size))),
