@@ -3,7 +3,7 @@
 //! responses of other machines are untrusted.
 
 use crate::failure::{Failure, Outcome};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -74,6 +74,20 @@ pub fn table_within(headers: &[&str], rows: &[Vec<String>], numeric: &[bool], wi
     for (index, numeric) in numeric.iter().enumerate() {
         if let (Some(column), true) = (table.column_mut(index), *numeric) {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// A line of a table whose rows are printed one by one. Each cell has the width of its column, with
+/// the gap, and whether it is numeric; it is wrapped to this width.
+pub fn table_line(columns: &[(&str, u16, bool)]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).add_row(columns.iter().map(|(cell, ..)| printable(cell)));
+    for (index, (_, width, numeric)) in columns.iter().enumerate() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(*width)));
+            column.set_cell_alignment(if *numeric { CellAlignment::Right } else { CellAlignment::Left });
         }
     }
     table.trim_fmt()

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::softroc;
+use common::{Folder, softroc};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 const NVME: &str = "Samsung MZQL23T8HCLS";
 
@@ -85,4 +87,42 @@ fn two_controllers_are_compared_side_by_side() {
     assert!((numbers[2] / numbers[1] - numbers[3]).abs() < 0.01, "{row}");
     let refused = softroc(&[&arguments[..], &short[..], &["--csv", "-"][..]].concat()).refused();
     assert!(refused.contains("--controller"), "{refused}");
+}
+
+#[test]
+fn figures_that_do_not_exist_are_refused_with_those_that_do() {
+    let refused = softroc(&["reproduce", "--only", "f99"]).refused();
+    assert!(refused.contains("no figure's number begins with 'f99'; there are "), "{refused}");
+    assert!(refused.contains("f13-001 to f13-") && refused.contains("(fujitsu2013)"), "{refused}");
+}
+
+/// The first figures are calculated, the later ones simulated for minutes: rows on standard output
+/// at that time were printed before the end.
+#[test]
+fn a_reproduction_prints_rows_at_once_and_a_summary_when_it_is_interrupted() {
+    let folder = Folder::new("reproduce");
+    let page = folder.file("page.html");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_softroc"))
+        .args(["reproduce", "fujitsu2013", "--html", &page])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("softroc starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("\n f13-001 ") {
+        assert!(lines.read_line(&mut text).expect("a line") > 0, "it ended: {text}");
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a signal");
+    lines.read_to_string(&mut text).expect("text");
+    let output = child.wait_with_output().expect("softroc ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("217 figures, ") && said.contains(" of them simulated: "), "{said}");
+    assert!(said.contains(" of 217 figures compared") && said.contains("page.html not written"), "{said}");
+    assert!(!std::path::Path::new(&page).exists());
+    assert!(text.contains("calculated values of links: error at most"), "{text}");
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
 }

@@ -11,6 +11,7 @@ use layout::Level;
 use models::Catalog;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storagebench::{Access, Ladder, Profile, Row};
@@ -230,12 +231,14 @@ pub struct Runner<'a> {
     runtimes: (Duration, Duration),
     /// The depths that replace the full series for the best depth; `None`: all depths.
     ladder: Option<Ladder>,
+    /// Ends runs early; they fail.
+    cancel: Arc<AtomicBool>,
 }
 
 impl<'a> Runner<'a> {
     /// A runner on this catalog.
     pub fn new(catalog: &'a Catalog, runtimes: (Duration, Duration)) -> Runner<'a> {
-        Runner { catalog, rows: Mutex::default(), runtimes, ladder: None }
+        Runner { catalog, rows: Mutex::default(), runtimes, ladder: None, cancel: Arc::default() }
     }
 
     /// Its catalog.
@@ -247,6 +250,12 @@ impl<'a> Runner<'a> {
     #[must_use]
     pub fn with_ladder(self, ladder: Ladder) -> Runner<'a> {
         Runner { ladder: Some(ladder), ..self }
+    }
+
+    /// The same, with runs that fail soon after `cancel` is set.
+    #[must_use]
+    pub fn cancelled_by(self, cancel: Arc<AtomicBool>) -> Runner<'a> {
+        Runner { cancel, ..self }
     }
 
     /// The predicted value of a case.
@@ -306,8 +315,8 @@ impl<'a> Runner<'a> {
         let waits_in_a_cache = configuration.write_back.is_some() && profile.writes() && !is_stream;
         let ends_early = self.ladder.is_none() && !waits_in_a_cache;
         let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
-        let usual =
-            Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel: Arc::default() };
+        let cancel = self.cancel.clone();
+        let usual = Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel };
         let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
         match waits_for_turns {
             // The speed of disks that wait for each other depends on their relative spindle

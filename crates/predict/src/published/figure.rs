@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const FIGURES: &str = include_str!("../../../../catalog/published/figures.csv");
 
@@ -103,7 +103,7 @@ pub fn figures() -> Result<Vec<Figure>> {
 /// The figures of a document, or with numbers that begin with `only`; without either, all.
 ///
 /// # Errors
-/// When the document does not exist.
+/// When there is no such document or number.
 pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
     let all = figures()?;
     let docs: BTreeSet<&str> = all.iter().map(|figure| figure.doc.as_str()).collect();
@@ -114,10 +114,27 @@ pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
             known.join(", ")
         )));
     }
-    let matches = |figure: &Figure| {
-        doc.is_none_or(|doc| figure.doc == doc) && only.is_none_or(|only| figure.id.starts_with(only))
-    };
-    Ok(all.into_iter().filter(|figure| matches(figure)).collect())
+    let is_in = |figure: &&Figure| doc.is_none_or(|doc| figure.doc == doc);
+    let begins = |figure: &&Figure| only.is_none_or(|only| figure.id.starts_with(only));
+    let selected: Vec<Figure> = all.iter().filter(is_in).filter(begins).cloned().collect();
+    match (selected.is_empty(), only) {
+        (true, Some(only)) => {
+            let known = numbers(all.iter().filter(is_in));
+            Err(Error::refused(format!("no figure's number begins with '{only}'; there are {known}")))
+        }
+        _ => Ok(selected),
+    }
+}
+
+/// The numbers of figures by document: `f13-001 to f13-280 (fujitsu2013), ...`.
+fn numbers<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
+    let mut docs: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for figure in figures {
+        let (first, last) = docs.entry(&figure.doc).or_insert((&figure.id, &figure.id));
+        (*first, *last) = ((*first).min(&figure.id), (*last).max(&figure.id));
+    }
+    let one = |(doc, (first, last)): (&str, (&str, &str))| format!("{first} to {last} ({doc})");
+    docs.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The cells of a line of comma-separated values; quotes may enclose commas, doubled quotes are one (RFC 4180).
@@ -142,6 +159,17 @@ fn cells(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_no_figure_has_is_refused_with_the_numbers_that_exist() {
+        let refused = |doc, only| select(doc, Some(only)).unwrap_err().sentence;
+        assert!(refused(None, "f99").starts_with("no figure's number begins with 'f99'; there are "));
+        assert!(refused(None, "f99").contains(" (fujitsu2013), f16-"), "{}", refused(None, "f99"));
+        let of_one = refused(Some("intel2014"), "f13-081");
+        assert!(of_one.contains("there are in-001 to in-"), "{of_one}");
+        assert!(!of_one.contains("fujitsu"), "{of_one}");
+        assert_eq!(select(Some("fujitsu2013"), Some("f13-081")).unwrap().len(), 1);
+    }
 
     #[test]
     fn the_table_is_whole() {

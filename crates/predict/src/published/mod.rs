@@ -57,7 +57,10 @@ use models::Catalog;
 use serde::Serialize;
 use statements::{Expected, Said, Statement};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use storagebench::Ladder;
 
 /// The runtime of a point, with and without a spindle: errors of at most about a percent.
 pub(crate) const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
@@ -117,6 +120,13 @@ pub struct Report {
     pub reproduced: Vec<Reproduced>,
     /// The figures without a prediction.
     pub missing: Vec<Missing>,
+    /// The number of figures that were not reached before the comparison was cancelled.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_compared: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The method that covers a figure.
@@ -190,31 +200,106 @@ impl Published {
     }
 }
 
-/// Compares figures with the models, in parallel. Progress begins and ends each figure.
+/// What the caller of [`compare`] sees while it runs, and how it ends it.
+pub struct Watch<'a> {
+    /// Receives the begin and the end of each figure.
+    pub progress: OnProgress<'a>,
+    /// Receives the comparisons of each figure, in the order of the figures, as soon as they and all
+    /// earlier ones are known.
+    pub compared: &'a (dyn Fn(&[Reproduced]) + Sync),
+    /// Ends the comparison soon after it is set, with the figures so far.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// Passes comparisons on in the order of their figures.
+#[derive(Default)]
+struct InOrder {
+    next: usize,
+    waiting: BTreeMap<usize, Vec<Reproduced>>,
+}
+
+impl InOrder {
+    fn add(&mut self, at: usize, found: Vec<Reproduced>, pass: &dyn Fn(&[Reproduced])) {
+        self.waiting.insert(at, found);
+        while let Some(found) = self.waiting.remove(&self.next) {
+            pass(&found);
+            self.next += 1;
+        }
+    }
+}
+
+/// Compares figures with the models, in parallel.
 ///
 /// # Errors
 /// When the tables of statements, facts or uncovered figures are inconsistent: they are part of the
 /// program. Figures that the catalog cannot configure are listed as missing.
-pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) -> Result<Report> {
+pub fn compare(catalog: &Catalog, figures: &[Figure], watch: &Watch<'_>) -> Result<Report> {
     let published = Published::read()?;
-    let runner = Runner::new(catalog, RUNTIMES);
-    let outcomes = parallel::each(figures, |figure| {
-        progress(Progress::Begins(&figure.id));
+    let runner = Runner::new(catalog, RUNTIMES).cancelled_by(watch.cancel.clone());
+    let in_order = Mutex::new(InOrder::default());
+    let numbered: Vec<(usize, &Figure)> = figures.iter().enumerate().collect();
+    let outcomes = parallel::each(&numbered, |(at, figure)| {
+        let is_cancelled = || watch.cancel.load(Ordering::Relaxed);
+        if is_cancelled() {
+            return None;
+        }
+        (watch.progress)(Progress::Begins(&figure.id));
         let outcome = published.reproduce(&runner, figure);
-        progress(Progress::OneDone);
+        // A cancelled run has failed, or is too short.
+        if is_cancelled() {
+            return None;
+        }
         // With a user's own catalog, figures that cannot be configured are missing too.
-        outcome.unwrap_or_else(|error| Err(error.to_string()))
+        let outcome = outcome.unwrap_or_else(|error| Err(error.to_string()));
+        let found = outcome.clone().unwrap_or_default();
+        in_order.lock().unwrap_or_else(PoisonError::into_inner).add(*at, found, watch.compared);
+        (watch.progress)(Progress::OneDone);
+        Some(outcome)
     });
-    let mut report = Report { reproduced: Vec::new(), missing: Vec::new() };
+    // A cancelled figure leaves later ones waiting.
+    let in_order = in_order.into_inner().unwrap_or_else(PoisonError::into_inner);
+    in_order.waiting.values().for_each(|found| (watch.compared)(found));
+    let mut report = Report { reproduced: Vec::new(), missing: Vec::new(), not_compared: 0 };
     for (figure, outcome) in figures.iter().zip(outcomes) {
         match outcome {
-            Ok(found) => report.reproduced.extend(found),
-            Err(reason) => report.missing.push(Missing { id: figure.id.clone(), reason }),
+            Some(Ok(found)) => report.reproduced.extend(found),
+            Some(Err(reason)) => report.missing.push(Missing { id: figure.id.clone(), reason }),
+            None => report.not_compared += 1,
         }
     }
     expected::judge(&mut report.reproduced)?;
     Ok(report)
 }
+
+/// The number of figures that need a simulation. The others are looked up, calculated or not
+/// covered, which takes no time.
+///
+/// # Errors
+/// As [`compare`].
+pub fn simulated(catalog: &Catalog, figures: &[Figure]) -> Result<usize> {
+    let published = Published::read()?;
+    let runs = |figure: &&Figure| match published.coverage(catalog, figure) {
+        Coverage::Said(statements, _) => !statements.is_empty(),
+        Coverage::Measured(_) => true,
+        Coverage::Link(_) | Coverage::Missing(_) => false,
+    };
+    Ok(figures.iter().filter(runs).count())
+}
+
+/// A short simulation, to time this machine: on one core, a simulated figure takes on average
+/// [`PROBES_PER_FIGURE`] times as long.
+///
+/// # Errors
+/// When the built-in catalog is inconsistent: it is part of the program, and a test reads it.
+pub fn probe() -> Result<()> {
+    let runtimes = (Duration::from_secs(8), Duration::from_millis(40));
+    let runner = Runner::new(Catalog::builtin(), runtimes).with_ladder(Ladder::new(vec![32])?);
+    let case = Case::parse("CP400i / 8xSAS-12G-HDD / raid5 / database / fujitsu2016 / off @ 32")?;
+    runner.value(&case, Metric::Iops).map(drop)
+}
+
+/// See [`probe`].
+pub const PROBES_PER_FIGURE: f64 = 25.0;
 
 /// Whether a catalog value was fitted to this figure.
 fn is_used(catalog: &Catalog, id: &str) -> bool {

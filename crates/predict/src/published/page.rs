@@ -184,7 +184,7 @@ mod tests {
             Reproduced { place: Some(place), value: Some(1659.0), expected_percent: Some(10.0), ..found };
         let bound =
             Reproduced { right: false, place: None, value: None, error_percent: None, ..free.clone() };
-        let page = Report { reproduced: vec![free, bound], missing: Vec::new() }.page(&all);
+        let page = Report { reproduced: vec![free, bound], missing: Vec::new(), not_compared: 0 }.page(&all);
         assert!(page.contains("<h2>fujitsu2016</h2>") && page.contains("8xSAS-12G-HDD, raid5"), "{page}");
         assert!(page.contains("style=\"width:74.7%\"") && page.contains("style=\"width:90.0%\""), "{page}");
         assert!(page.contains("left:81.8%;width:18.2%") && page.contains("+20.6 %"), "{page}");

@@ -120,7 +120,7 @@ mod tests {
             figure(6.0, Some(5.0), true),
             Reproduced { calibrated: true, ..figure(1.0, None, true) },
         ];
-        let summary = Report { reproduced, missing: Vec::new() }.summary();
+        let summary = Report { reproduced, missing: Vec::new(), not_compared: 0 }.summary();
         assert_eq!((summary.held_out.values, summary.held_out.median, summary.held_out.worst), (2, 4.0, 6.0));
         assert_eq!((summary.fitted.values, summary.reckoned.values), (1, 1));
         assert_eq!(summary.covered, Share { kept: 1, all: 2 });
@@ -136,7 +136,7 @@ mod tests {
             ..figure(0.0, None, true)
         };
         let reproduced = vec![bound("a", true), bound("a", false), bound("b", true)];
-        let summary = Report { reproduced, missing: Vec::new() }.summary();
+        let summary = Report { reproduced, missing: Vec::new(), not_compared: 0 }.summary();
         assert_eq!(summary.bounds, Share { kept: 2, all: 3 });
         assert_eq!(summary.statements, Share { kept: 1, all: 2 });
     }
