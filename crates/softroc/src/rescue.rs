@@ -46,12 +46,30 @@ pub fn run(rescue: &Rescue) -> Outcome {
         if rescue.output.json {
             output::json(&as_json(&scan))?;
         } else {
-            output::print(&as_text(&scan))?;
+            output::print(&as_text(&scan, !rescue.serve.is_empty()))?;
         }
         if scan.volumes.is_empty() {
-            return Err(Failure::not_well("no array was found on these drives"));
+            return Err(nothing_found(&scan));
         }
         if rescue.serve.is_empty() { Ok(()) } else { serve(&env, &rescue, &scan).await }
+    })
+}
+
+fn nothing_found(scan: &Scan) -> Failure {
+    let opened = scan.drives.iter().filter(|drive| drive.source.is_some()).count();
+    Failure::not_well(match opened {
+        0 => {
+            "no array was found, because no drive could be opened; check the names, and that this user \
+             may read the drives"
+        }
+        1 => {
+            "no array was found on the drive, and nothing was changed; name all drives of the array, as \
+             whole disks or complete images"
+        }
+        _ => {
+            "no array was found on these drives, and nothing was changed; name all drives of the array, \
+             as whole disks or complete images, or add --guess if its metadata are gone"
+        }
     })
 }
 
@@ -272,26 +290,27 @@ fn standing(scan: &Scan, volume: &ScannedVolume) -> Result<(), String> {
     rescue::attachment(scan, volume, VolumeId(0)).map(|_| ())
 }
 
-fn as_text(scan: &Scan) -> String {
+fn as_text(scan: &Scan, is_serving: bool) -> String {
     let mut parts = Vec::new();
     for volume in &scan.volumes {
-        parts.push(volume_text(scan, volume));
+        parts.push(volume_text(scan, volume, is_serving));
     }
     let mut other = Vec::new();
     for drive in &scan.drives {
         other.extend(drive.trouble.iter().map(|trouble| format!("  {}: {trouble}", drive.name)));
         other.extend(drive.told.notes.iter().map(|note| format!("  {} {note}", drive.name)));
         if drive.source.is_some() && drive.told.records.is_empty() && drive.told.notes.is_empty() {
-            other.push(format!("  {}: no array metadata found", drive.name));
+            other.push(format!("  {}: no array metadata found{}", drive.name, lost_metadata(scan)));
         }
     }
     if !other.is_empty() {
-        parts.push(format!("drives\n{}", other.join("\n")));
+        let lines: Vec<String> = other.iter().flat_map(|line| wrapped(line)).collect();
+        parts.push(format!("drives\n{}", lines.join("\n")));
     }
     parts.join("\n\n")
 }
 
-fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
+fn volume_text(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> String {
     let (found, record) = (&volume.found, &volume.found.record);
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let row = vec![
@@ -322,8 +341,56 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
     let members: Vec<Vec<String>> = found.members.iter().map(member).collect();
     let headers = ["SLOT", "DRIVE", "IS", "EVENTS", "DATA FROM", "LENGTH"];
     lines.push(output::table(&headers, &members, &[true, false, false, true, true, true]));
-    lines.extend(sentences(scan, volume).into_iter().map(|sentence| format!("  {sentence}")));
+    let sentences = sentences(scan, volume).into_iter().chain(advice(scan, volume, is_serving));
+    lines.extend(sentences.flat_map(|sentence| wrapped(&format!("  {sentence}"))));
     lines.join("\n")
+}
+
+/// An indented line, within the terminal's width.
+fn wrapped(line: &str) -> Vec<String> {
+    let Some(width) = output::width() else { return vec![line.to_owned()] };
+    let lines = output::wrapped(line.trim_start(), usize::from(width).saturating_sub(4));
+    let indent = |(at, line): (usize, String)| format!("{}{line}", if at == 0 { "  " } else { "    " });
+    lines.into_iter().enumerate().map(indent).collect()
+}
+
+/// What a drive without metadata may be, if a member of an array is missing.
+fn lost_metadata(scan: &Scan) -> &'static str {
+    let is_missing = |volume: &ScannedVolume| volume.found.state != State::Complete;
+    match scan.volumes.iter().any(is_missing) {
+        true => {
+            ", and it is not read; if it is the missing member, its end with the metadata may be cut \
+             off: make a complete copy of that drive"
+        }
+        false => "",
+    }
+}
+
+/// What the state means for the data, and what to do.
+fn advice(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> Vec<String> {
+    if standing(scan, volume).is_err() {
+        return Vec::new();
+    }
+    let found = &volume.found;
+    let mut advice = Vec::new();
+    if found.members.iter().any(|member| !member.unreadable.is_empty()) {
+        advice.push(
+            "the unreadable parts give I/O errors where other members are missing too; a complete copy \
+             of that drive avoids them"
+                .to_owned(),
+        );
+    }
+    let what = match found.state {
+        State::Degraded => "the data can be read: redundancy replaces what is missing",
+        _ => "the data can be read",
+    };
+    advice.push(match is_serving {
+        true => what.to_owned(),
+        false => {
+            format!("{what}; repeat the command with --serve unix:rescue.sock, and copy it with nbdcopy")
+        }
+    });
+    advice
 }
 
 /// The notes below the table of a volume.

@@ -55,9 +55,11 @@ fn the_table_says_what_is_there_and_what_is_missing() {
         "stale",
         "is missing",
         "drive file /does/not/exist does not exist",
+        "it cannot be read without 2 of its 4 members; find them and name them too",
     ] {
         assert!(answer.stdout.contains(expected), "no '{expected}' in:\n{}", answer.stdout);
     }
+    assert!(!answer.stdout.contains("the data can be read"), "{}", answer.stdout);
 }
 
 #[test]
@@ -89,6 +91,30 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
         let expected = if is_zeroed { [0; 16].as_slice() } else { text.as_bytes() };
         assert!(sector.chunks(16).all(|part| part == expected), "sector {number}");
     }
+}
+
+/// Each message says what the state means for the data, and what to do.
+#[test]
+fn a_degraded_array_and_a_truncated_image_come_with_advice() {
+    let Some(folder) = unpacked("raid5-4-stale-member") else { return };
+    let drives = [0, 1, 3].map(|number| folder.file(&format!("disk{number}.img")));
+    let [a, b, c] = drives.each_ref().map(String::as_str);
+    let table = softroc(&["rescue", a, b, c]).ok();
+    let degraded =
+        "the data can be read: redundancy replaces what is missing; repeat the command with --serve";
+    assert!(table.contains(degraded) && !table.contains("a complete copy"), "{table}");
+    let cut = std::fs::OpenOptions::new().write(true).open(b).unwrap();
+    cut.set_len(8 << 20).unwrap();
+    let table = softroc(&["rescue", a, b, c]).ok();
+    assert!(
+        table.contains("disk1.img is truncated") && table.contains("a complete copy of that drive"),
+        "{table}"
+    );
+    // Without its metadata, the image is no member.
+    cut.set_len(4096).unwrap();
+    let table = softroc(&["rescue", a, b, c]).ok();
+    let lost = "disk1.img: no array metadata found, and it is not read; if it is the missing member";
+    assert!(table.contains(lost), "{table}");
 }
 
 /// The position of superblock version 1.2.
@@ -156,6 +182,12 @@ fn drives_without_an_array_are_told_and_the_exit_code_says_so() {
     let answer = softroc(&["rescue", &blank]);
     assert_eq!(answer.code, 1);
     assert!(answer.stdout.contains("no array metadata found"), "{}", answer.stdout);
+    assert!(answer.stderr.contains("no array was found on the drive, and nothing was changed; name all"));
+    let answer = softroc(&["rescue", &folder.file("none.img")]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stderr.contains("because no drive could be opened; check the names"), "{}", answer.stderr);
+    let answer = softroc(&["rescue", &blank, "--guess"]);
+    assert!(answer.stderr.contains("1 drive can be opened, and guessing takes 2 to 24"), "{}", answer.stderr);
     let answer = softroc(&["rescue", &blank, "--serial", "other.img=X1"]);
     assert_eq!(answer.code, 2, "{}", answer.stderr);
     assert!(answer.stderr.contains("'other.img', which is not among the drives"), "{}", answer.stderr);

@@ -35,7 +35,7 @@ use probes::{Anchor, anchor};
 use sample::{BLOCK, Reader, Window};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, DriveCount, StripSize};
+use units::{ByteCount, ByteOffset, DriveCount, StripSize, counted};
 
 /// Offsets of data in the supported formats. DDF, IMSM, md 0.90 and 1.0: 0. md 1.1 and 1.2: 1 MiB,
 /// more with bitmaps, journals or space for a reshape.
@@ -145,8 +145,8 @@ impl Sampled {
     async fn new(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Sampled, String> {
         if sources.len() < 2 || sources.len() > 24 {
             return Err(format!(
-                "{} drives are named; guessing takes 2 to 24 that can be opened",
-                sources.len()
+                "{} can be opened, and guessing takes 2 to 24; name all drives of the array",
+                counted(sources.len(), "drive")
             ));
         }
         let reader = Reader::new(env, sources)?;
