@@ -9,6 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{output, progress, render, signals};
 use controller::{
     AddSpare, Command, Reply, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable, TaskInfo,
+    TaskState,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,30 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Without a terminal, the interval between printed lines, in polls.
 const LINE_EVERY: u32 = 40;
+
+/// The lines of a followed task without a terminal: one at each new state, and every ten seconds if
+/// anything has changed.
+#[derive(Default)]
+struct News {
+    looks: u32,
+    state: Option<TaskState>,
+    line: String,
+}
+
+impl News {
+    /// The line of a poll, if it has one.
+    fn line(&mut self, task: &TaskInfo) -> Option<&str> {
+        let is_due = self.state != Some(task.state) || self.looks.is_multiple_of(LINE_EVERY);
+        self.state = Some(task.state);
+        self.looks = self.looks.wrapping_add(1);
+        let line = render::tasks::line(task);
+        if !is_due || line == self.line {
+            return None;
+        }
+        self.line = line;
+        Some(&self.line)
+    }
+}
 
 impl Control {
     /// `softroc task`.
@@ -140,7 +165,7 @@ impl Control {
     }
 
     /// Shows a task's progress until it ends, or until Ctrl-C. On a terminal: a bar. Elsewhere `print`
-    /// gets a line at each new state and every ten seconds.
+    /// gets the lines of [`News`].
     pub fn watch_task(
         &self,
         mut task: TaskInfo,
@@ -148,17 +173,16 @@ impl Control {
         interrupted: &AtomicBool,
     ) -> Outcome<TaskInfo> {
         let bar = progress::bar(task.total_blocks.max(1));
-        let mut looks = 0_u32;
-        let mut printed = None;
+        let mut news = News::default();
         while !task.state.is_over() && !interrupted.load(Ordering::Relaxed) {
             bar.set_length(task.total_blocks.max(1));
             bar.set_position(task.done_blocks);
             bar.set_message(render::tasks::beside_bar(&task));
-            if bar.is_hidden() && (printed != Some(task.state) || looks.is_multiple_of(LINE_EVERY)) {
-                print(&render::tasks::line(&task))?;
+            if bar.is_hidden()
+                && let Some(line) = news.line(&task)
+            {
+                print(line)?;
             }
-            printed = Some(task.state);
-            looks = looks.wrapping_add(1);
             std::thread::sleep(LOOK);
             task = self.ask_task(&Command::TaskShow { task: task.task })?;
         }
@@ -238,5 +262,34 @@ impl Control {
                 self.show_each(of_each(drives, remove)?, output.json)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(state: &str, percent: u8) -> TaskInfo {
+        serde_json::from_value(serde_json::json!({
+            "task": 1, "kind": "check", "subject": "'v'", "volume": "v", "drive": null, "state": state,
+            "reason": null, "cause": "an operator", "done_blocks": 0, "total_blocks": 100,
+            "percent": percent, "rate_mib_s": null, "eta_s": null, "blamed": [], "share_percent": 30,
+            "limit_bytes_per_s": null, "started_unix_s": 0, "ended_unix_s": null,
+            "found": {
+                "mismatches": 0, "repaired": 0, "unreadable": 0, "unrecoverable_bytes": 0, "uncompared": 0
+            }
+        }))
+        .expect("a task")
+    }
+
+    #[test]
+    fn a_line_of_a_followed_task_is_printed_once() {
+        let mut news = News::default();
+        let mut lines = |of: &TaskInfo, polls: u32| -> Vec<String> {
+            (0..polls).filter_map(|_| news.line(of).map(str::to_owned)).collect()
+        };
+        assert_eq!(lines(&task("running", 3), 2 * LINE_EVERY), ["task 1: check of 'v': running 3 %"]);
+        assert_eq!(lines(&task("paused", 3), 5), ["task 1: check of 'v': paused 3 %"], "at once");
+        assert_eq!(lines(&task("paused", 4), LINE_EVERY), ["task 1: check of 'v': paused 4 %"]);
     }
 }
