@@ -50,7 +50,7 @@ pub fn shown(reply: &Reply, tasks: &[TaskInfo], all: bool) -> String {
     }
 }
 
-/// The reply with safe texts. Only an explanation has several lines.
+/// The reply with safe texts and local times. Only an explanation has several lines.
 fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
     if matches!(reply, Reply::Explained { .. }) {
         return Cow::Borrowed(reply);
@@ -60,16 +60,16 @@ fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
     escaped.map_or(Cow::Borrowed(reply), Cow::Owned)
 }
 
-/// Escapes unprintable characters in all texts; returns whether there were any.
+/// Escapes unprintable characters in all texts, and shows their times as local ones; returns whether
+/// there were any.
 fn escape(value: &mut Value) -> bool {
     match value {
-        Value::String(text) => match printable(text) {
-            Cow::Borrowed(_) => false,
-            Cow::Owned(safe) => {
-                *text = safe;
-                true
-            }
-        },
+        Value::String(text) => {
+            let shown = for_people(text);
+            let is_other = shown != *text;
+            *text = shown;
+            is_other
+        }
         Value::Array(all) => all.iter_mut().fold(false, |found, one| escape(one) | found),
         Value::Object(fields) => fields.values_mut().fold(false, |found, one| escape(one) | found),
         _ => false,
@@ -289,7 +289,7 @@ pub fn events(events: &[Event]) -> String {
                 date(event.time_unix_s),
                 event.text
             );
-            printable(&line).into_owned()
+            for_people(&line)
         })
         .collect();
     lines.join("\n")
@@ -309,6 +309,34 @@ fn date_in(unix_s: u64, zone: TimeZone) -> String {
     let time = time.to_zoned_datetime(zone);
     let form = if time.offset().is_zero() { "%F %T UTC" } else { "%F %T %:z" };
     time.strftime(form).to_string()
+}
+
+/// A text of the controller without unprintable characters. Its times are UTC (RFC 3339), and become
+/// local ones.
+pub fn for_people(text: &str) -> String {
+    with_times_in(&printable(text), TimeZone::system())
+}
+
+fn with_times_in(text: &str, zone: TimeZone) -> String {
+    const LAST: usize = "2026-11-20T12:14:56Z".len() - 1;
+    let (mut shown, mut done) = (String::new(), 0);
+    for (end, _) in text.match_indices('Z') {
+        // A time in a name, which has no space before it, is left alone.
+        let is_word = |start: &usize| {
+            text[..*start].ends_with([' ', '(']) && !text[end + 1..].starts_with(['.', '-', '_', '/'])
+        };
+        let start = end.checked_sub(LAST).filter(|start| *start >= done && text.is_char_boundary(*start));
+        let start = start.filter(is_word);
+        let time = start.and_then(|start| text.get(start..=end)?.parse::<Timestamp>().ok());
+        if let (Some(start), Some(time)) = (start, time)
+            && let Ok(unix_s) = u64::try_from(time.as_second())
+        {
+            shown.push_str(&text[done..start]);
+            shown.push_str(&date_in(unix_s, zone.clone()));
+            done = end + 1;
+        }
+    }
+    shown + &text[done..]
 }
 
 #[cfg(test)]
@@ -335,6 +363,16 @@ mod tests {
             (253_402_300_800, &berlin, "10000-01-01T00:00:00Z"),
         ] {
             assert_eq!(date_in(unix_s, zone.clone()), text);
+        }
+        for (text, shown) in [
+            ("it failed at 2026-11-20T12:14:56Z", "it failed at 2026-11-20 13:14:56 +01:00"),
+            ("ZZ 2026-13-20T12:14:56Z and so on, Z", "ZZ 2026-13-20T12:14:56Z and so on, Z"),
+            (
+                "ä2026-11-20T12:14:56Z.img (2026-11-20T12:14:57Z)",
+                "ä2026-11-20T12:14:56Z.img (2026-11-20 13:14:57 +01:00)",
+            ),
+        ] {
+            assert_eq!(with_times_in(text, berlin.clone()), shown);
         }
     }
 }

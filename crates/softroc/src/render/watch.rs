@@ -1,13 +1,13 @@
 //! Overall health and the alarm as text.
 
-use super::{date, facts};
+use super::{date, facts, for_people};
 use controller::{AlarmInfo, Finding, HealthReport};
 use units::printable;
 
 /// The overall health; then each finding, with its recommended action.
 pub fn health(health: &HealthReport) -> String {
     let word = health.status.to_string().to_uppercase();
-    let mut text = format!("{word}: {}.\n", printable(health.sentence.trim_end_matches('.')));
+    let mut text = format!("{word}: {}.\n", for_people(health.sentence.trim_end_matches('.')));
     if !health.findings.is_empty() {
         let findings: Vec<String> = health.findings.iter().map(finding).collect();
         text.push_str(&format!("\n{}\n", findings.join("\n")));
@@ -17,9 +17,9 @@ pub fn health(health: &HealthReport) -> String {
 
 /// A finding, then its cause if that is not in the finding, then the commands to paste.
 fn finding(finding: &Finding) -> String {
-    let mut text = format!("{}: {}", finding.status, printable(&finding.what));
+    let mut text = format!("{}: {}", finding.status, for_people(&finding.what));
     let (cause, commands) = finding.todo.as_deref().map_or((None, Vec::new()), cause_and_commands);
-    text.extend(cause.map(|cause| format!("\n    {}", printable(cause))));
+    text.extend(cause.map(|cause| format!("\n    {}", for_people(cause))));
     text.extend(commands.iter().map(|command| format!("\n    To do: {}", printable(command))));
     text
 }
