@@ -87,6 +87,8 @@ fn a_failed_drive_that_is_brought_online_is_trusted() {
     bench.sim.drive("b").unwrap().clear_write_errors();
     bench.wait(60);
     assert_eq!(bench.drive("b").state, DriveState::Failed, "it does not return automatically");
+    let why = bench.refused(ErrorKind::WrongState, Command::DriveClearFailed { drive: "b".into() });
+    assert!(why.contains("still has slot 1 of 'data'; run 'softroc drive online b'"), "{why}");
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);

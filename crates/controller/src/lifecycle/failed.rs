@@ -1,9 +1,12 @@
 //! `drive clear-failed`: makes a failed drive usable again.
 
+use crate::arrays::array::Array;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, ForeignArray, Result};
+use crate::inventory::Drive;
 use crate::lifecycle::{Lifecycle, OfDrive};
 use ondisk::FailedDrive;
+use std::rc::Rc;
 
 /// Why a failed drive is refused, and what an operator can do.
 pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
@@ -28,6 +31,7 @@ impl Lifecycle {
     /// `drive clear-failed`.
     pub(crate) async fn clear_failed(&self, text: &str) -> Result<OfDrive> {
         let drive = self.arrays.find_drive(text)?;
+        self.check_has_left(text, &drive)?;
         let Some(failure) = self.inventory.failure_of(&drive) else {
             let sentence = format!("drive {text} is not recorded as failed; run 'softroc drive list'");
             return Err(Error::new(ErrorKind::WrongState, sentence));
@@ -44,6 +48,21 @@ impl Lifecycle {
         );
         self.attention.look_after();
         Ok((drive, Vec::new()))
+    }
+
+    /// Refuses a drive that is out of service and still has its slot: there it returns by `drive
+    /// online`, and a cleared failure changes nothing.
+    fn check_has_left(&self, text: &str, drive: &Drive) -> Result<()> {
+        let is_out = |(array, slot): &(Rc<Array>, usize)| {
+            array.is_running() && array.label().member.get(*slot).is_some_and(|member| !member.is_online())
+        };
+        let Some((array, slot)) = self.arrays.place_of(drive).filter(is_out) else { return Ok(()) };
+        let sentence = format!(
+            "drive {text} still has slot {slot} of {}; run 'softroc drive online {}' to rebuild it there",
+            array.names(),
+            drive.name
+        );
+        Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
     /// Removes a failure from the labels of all arrays and from the state folder.
