@@ -5,8 +5,9 @@ mod common;
 
 use common::{Controller, Folder, run, until};
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn tour(folder: &Folder, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
@@ -89,4 +90,28 @@ fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_star
     assert!(kept.wait().expect("it ends").success());
     controller.start();
     assert!(controller.softroc(&["volume", "list"]).ok().contains("precious"));
+}
+
+/// Regression: Ctrl-C during the measurement continued with the next step.
+#[test]
+fn an_interrupted_tour_ends_and_removes_its_drives() {
+    let folder = Folder::new("tour-interrupted");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_softroc"))
+        .args(["quickstart", "--runtime", "10m", "--dir", &folder.file("tour")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("softroc starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("\n2/4 ") {
+        assert!(lines.read_line(&mut text).expect("a line") > 0, "it ended: {text}");
+    }
+    run("kill", &["-INT", &child.id().to_string()]);
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the tour was stopped before its end; its drive files are removed"), "{said}");
+    assert!(!Path::new(&folder.file("tour/drives")).exists());
+    assert!(!Path::new(&folder.file("tour/state")).exists());
 }
