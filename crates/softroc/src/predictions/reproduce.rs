@@ -209,13 +209,19 @@ fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
 fn summary(report: &Report) -> Vec<String> {
     let Summary { fitted, held_out, reckoned, covered, bounds, statements, missing } = report.summary();
     let sentences = [
-        (fitted.values, format!("{} fitted values: error at most {:.1} %.", fitted.values, fitted.worst)),
+        (
+            fitted.values,
+            format!("{}: error at most {:.1} %.", counted(fitted.values, "fitted value"), fitted.worst),
+        ),
         (
             held_out.values,
             format!(
-                "{} values without fitting: error at most {:.1} % for half of them, {:.1} % for nine of \
+                "{} without fitting: error at most {:.1} % for half of them, {:.1} % for nine of \
                  ten, {:.1} % for all.",
-                held_out.values, held_out.median, held_out.ninth, held_out.worst
+                counted(held_out.values, "value"),
+                held_out.median,
+                held_out.ninth,
+                held_out.worst
             ),
         ),
         (
@@ -230,7 +236,11 @@ fn summary(report: &Report) -> Vec<String> {
         ),
         (
             reckoned.values,
-            format!("{} calculated values of links: error at most {:.1} %.", reckoned.values, reckoned.worst),
+            format!(
+                "{} of links: error at most {:.1} %.",
+                counted(reckoned.values, "calculated value"),
+                reckoned.worst
+            ),
         ),
         (
             bounds.all,
