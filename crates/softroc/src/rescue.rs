@@ -373,16 +373,18 @@ fn advice(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> Vec<String> 
     }
     let found = &volume.found;
     let mut advice = Vec::new();
-    if found.members.iter().any(|member| !member.unreadable.is_empty()) {
+    let is_whole = found.members.iter().all(|member| member.unreadable.is_empty());
+    if !is_whole {
         advice.push(
             "the unreadable parts give I/O errors where other members are missing too; a complete copy \
              of that drive avoids them"
                 .to_owned(),
         );
     }
-    let what = match found.state {
-        State::Degraded => "the data can be read: redundancy replaces what is missing",
-        _ => "the data can be read",
+    let what = match (found.state, is_whole) {
+        (_, false) => "all other data can be read",
+        (State::Degraded, true) => "the data can be read: redundancy replaces what is missing",
+        (_, true) => "the data can be read",
     };
     advice.push(match is_serving {
         true => what.to_owned(),
