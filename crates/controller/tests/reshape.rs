@@ -259,7 +259,7 @@ fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
     bench.add_drives(&["s"], 32 * MIB + 8 * MIB);
     bench.ask(Command::DriveAdd { drive: "s".into(), size_bytes: None }).unwrap();
     let small = ReshapeVolume { add: vec!["s".into()], ..order(WAYS[0]) };
-    let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(small));
+    let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(small));
     assert!(why.contains("drive s is smaller than the space that 'data' uses on each drive"), "{why}");
 }
 
@@ -566,13 +566,16 @@ fn a_dry_run_tells_what_would_be_and_changes_nothing() {
     assert!(told.estimated_s.is_some_and(|seconds| seconds > 0));
     assert_eq!(bench.show("data"), before);
     let refused = [
-        ReshapeVolume { add: Vec::new(), ..order(WAYS[1]) },
-        ReshapeVolume { level: Some("raid1e".into()), ..order(WAYS[1]) },
-        ReshapeVolume { size_bytes: Some(before.capacity_bytes - STRIP), ..order(WAYS[0]) },
-        ReshapeVolume { add: Vec::new(), ..order(WAYS[0]) },
+        (ErrorKind::Invalid, ReshapeVolume { add: Vec::new(), ..order(WAYS[1]) }),
+        (ErrorKind::Invalid, ReshapeVolume { level: Some("raid1e".into()), ..order(WAYS[1]) }),
+        (
+            ErrorKind::LosesData,
+            ReshapeVolume { size_bytes: Some(before.capacity_bytes - STRIP), ..order(WAYS[0]) },
+        ),
+        (ErrorKind::Invalid, ReshapeVolume { add: Vec::new(), ..order(WAYS[0]) }),
     ];
-    for order in refused {
-        let sentence = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(order));
+    for (kind, order) in refused {
+        let sentence = bench.refused(kind, Command::VolumeReshape(order));
         assert!(sentence.contains("; "), "{sentence}");
     }
     assert_eq!(bench.show("data"), before);

@@ -262,15 +262,15 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         let way = WAYS[1];
         let mut bench = prepared(way, shards, 12 * MIB, None);
         let bytes = bench.show("data").capacity_bytes;
-        let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(way.order()));
+        let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(way.order()));
         let room = bytes / 3 * 2;
         let command = format!("run 'softroc volume migrate data --remove d --size {room} --destroy-data'");
         assert!(why.contains(&command), "{why}");
         let smaller = |size| ReshapeVolume { size_bytes: Some(size), ..way.order() };
-        let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(smaller(room)));
+        let why = bench.refused(ErrorKind::LosesData, Command::VolumeReshape(smaller(room)));
         assert!(why.contains("would be lost") && why.contains(&command), "{why}");
         let too_much = ReshapeVolume { destroy_data: true, ..smaller(room + STRIP) };
-        let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(too_much));
+        let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(too_much));
         assert!(why.contains(&command), "{why}");
         // A reshape in place keeps the size.
         let in_place = ReshapeVolume { remove: Vec::new(), destroy_data: true, ..smaller(room) };

@@ -129,7 +129,7 @@ fn what_has_no_room_is_refused_with_the_nearest_way() {
         bench.settle("data");
         let order =
             ReshapeVolume { volume: "data".into(), level: Some(to.into()), ..ReshapeVolume::default() };
-        let why = bench.refused(ErrorKind::Invalid, Command::VolumeReshape(order));
+        let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(order));
         assert!(why.contains("add drives with --add"), "{why}");
     }
 }

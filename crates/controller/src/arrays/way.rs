@@ -95,7 +95,8 @@ impl Way {
         let capacity = ByteCount(of.capacity_bytes);
         if whole.capacity() < capacity {
             let (title, room) = (of.level.title(), whole.capacity());
-            return Err(invalid(format!("{title} on {drives} drives has {room}, and it needs {capacity}")));
+            let sentence = format!("{title} on {drives} drives has {room}, and it needs {capacity}");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
         let geometry = whole.with_member_size(member).map_err(invalid)?;

@@ -148,5 +148,7 @@ fn cannot_come(
             format!("copy it to a volume on other drives, and then run 'softroc volume delete {name}'")
         }
     };
-    invalid(format!("'{name}' on the same drives must be reshaped as well, and cannot be: {why}; {nearest}"))
+    let sentence =
+        format!("'{name}' on the same drives must be reshaped as well, and cannot be: {why}; {nearest}");
+    Error::new(why.kind, sentence)
 }

@@ -13,6 +13,10 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
 impl Lifecycle {
     /// The number of the array's first members that a volume keeps.
     ///
@@ -92,7 +96,7 @@ pub(super) fn capacity(
     );
     match () {
         () if capacity > room && room < has || capacity < has && order.size_bytes.is_none() => {
-            Err(invalid(format!(
+            Err(wrong(format!(
                 "{begins}; add drives with --add, or shrink its content (a file system first) and \
                 discard the rest: run '{}'",
                 command(order, Some(room))
@@ -102,11 +106,14 @@ pub(super) fn capacity(
             "{begins}; add drives with --add, or choose a --size from {} to {} bytes",
             has.0, room.0
         ))),
-        () if capacity < has && !order.destroy_data => Err(invalid(format!(
-            "data of '{name}' beyond {capacity} would be lost; shrink its content (a file system \
-            first), and then run '{}'",
-            command(order, Some(capacity))
-        ))),
+        () if capacity < has && !order.destroy_data => {
+            let sentence = format!(
+                "data of '{name}' beyond {capacity} would be lost; shrink its content (a file system \
+                first), and then run '{}'",
+                command(order, Some(capacity))
+            );
+            Err(Error::new(ErrorKind::LosesData, sentence))
+        }
         () => Ok(capacity),
     }
 }

@@ -294,7 +294,7 @@ fn check_drives(label: &Label, of: &VolumeLabel, candidates: &[Candidate]) -> Re
         free_end(std::iter::once(candidate.size), label.tail).0 < of.data_end_bytes()
     };
     if let Some(small) = candidates.iter().find(is_small) {
-        return Err(invalid(format!(
+        return Err(wrong(format!(
             "drive {} is smaller than the space that '{name}' uses on each drive ({}); choose a \
             larger one",
             small.drive.name,
