@@ -62,7 +62,7 @@ pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcom
             false => {
                 let volumes: Vec<&VolumeRates> = rates.volumes.iter().collect();
                 output::print(&view::volumes(&volumes, output::width()))
-            },
+            }
         }
     })
 }
