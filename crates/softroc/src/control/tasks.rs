@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The polling interval of a followed task.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Without a terminal, the interval between printed lines, in polls.
-const LINE_EVERY: u32 = 40;
+const LINE_EVERY: u32 = 20;
 
 /// The lines of a followed task without a terminal: one at each new state, and every ten seconds if
 /// anything has changed.
