@@ -68,7 +68,7 @@ fn unpack(file: &Path) -> Option<Drives> {
     if unpacked.is_ok_and(|status| status.success()) {
         return Some(drives);
     }
-    let _ = writeln!(std::io::stderr(), "SKIPPED {}: tar and xz are needed", drives.name);
+    test_tools::not_installed("tar or xz");
     None
 }
 
@@ -258,7 +258,7 @@ fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
     let mut command = Command::new("mke2fs");
     command.args(["-q", "-F", "-t", "ext4", "-b", "1024", "-d"]).arg(sources).arg(&image);
     if !command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").status().is_ok_and(|status| status.success()) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: mke2fs is needed ('make test' installs it)");
+        test_tools::not_installed("mke2fs");
         return None;
     }
     Some(std::fs::read(image).unwrap())

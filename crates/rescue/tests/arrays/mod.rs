@@ -35,8 +35,7 @@ pub fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
     std::fs::create_dir_all(&folder).unwrap();
     let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
     if !unpacked.is_ok_and(|status| status.success()) {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED {name}: tar and xz are needed ('make test' installs them)");
+        test_tools::not_installed("tar or xz");
         let _ = std::fs::remove_dir_all(&folder);
         return None;
     }

@@ -15,6 +15,7 @@ fn root() -> PathBuf {
 /// The crates of the workspace that each crate may import, as in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("test-tools", &[]),
     ("parity", &["units"]),
     ("layout", &["units"]),
     ("plan", &["units", "layout"]),
