@@ -11,7 +11,6 @@ use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityInd
 use platform::{DriveSource, Env};
 use platform_linux::{Settings, Shard};
 use rescue::{Candidate, Guess, Named, Sureness, guess, places, scan};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

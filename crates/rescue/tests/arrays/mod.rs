@@ -7,7 +7,6 @@ use platform::{Env, mailbox};
 use platform_linux::{Settings, Shard};
 use rescue::{Named, Scan};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
