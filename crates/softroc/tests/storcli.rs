@@ -456,7 +456,7 @@ vd = c.create_vd('data', '5', '252:0-2', strip='64')
 assert vd is not None and vd.raid == 'raid5' and vd.state.name == 'Optl', vd
 assert vd.strip == '64' and vd.os_exposed and [d.id for d in vd.drives] == ['0', '1', '2']
 policies = (vd.rdcache, vd.iopolicy, vd.pdcache, vd.autobgi)
-assert policies == ('ra', 'direct', 'default', 'on'), policies
+assert policies == ('ra', 'direct', 'on', 'on'), policies
 # The default preset, and what is in effect without memory for it.
 assert vd.wrcache == ('wb' if sys.argv[2] == 'cache' else 'wt'), vd.wrcache
 vd.wrcache = 'wt'

@@ -17,7 +17,7 @@ const LIMITS: &[(&str, usize)] = &[
 ];
 
 /// The word limit of all pages in `docs/`.
-const MOST_IN_ALL: usize = 53_500;
+const MOST_IN_ALL: usize = 35_000;
 
 const COLUMNS: usize = 100;
 
