@@ -33,6 +33,7 @@ test-long: tools-long
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
 	./target/release/torture --seeds 0..1000 --once --write-back
+	TORTURE_TESTS=all $(CARGO) test --release -p torture
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
 	DESTAGE_MODEL=all $(CARGO) test --release -p write-log --test destage
