@@ -83,3 +83,26 @@ fn a_step_that_fails_makes_the_cache_smaller() {
     bench.ask(Command::VolumePolicy(end)).expect("set");
     expect_pieces(&mut bench, 64);
 }
+
+/// An earlier version reserves all memory and does not record that. The blocks that it used behind
+/// the recorded bytes have data: they must be found, and not be given to new writes.
+#[test]
+fn blocks_that_an_earlier_version_used_are_found() {
+    let mut bench = prepared(3, None);
+    bench.shut_down();
+    bench.cache_step = ByteCount::ZERO;
+    bench.restart(&DRIVES);
+    write_pieces(&mut bench, 64);
+    bench.forget();
+    bench.sim.kill();
+    let image = bench.sim.kept_image().with_reserved("cache", STEP);
+    bench.sim.restart_process();
+    bench.sim.restore_kept(&image);
+    bench.cache_step = STEP;
+    bench.boot(&DRIVES);
+    assert!(dirty(&mut bench) > 2 * STEP.0, "the data of the earlier version are in the cache");
+    (64..96).for_each(|number| bench.write("data", number * 8192, piece(number), 4096));
+    expect_pieces(&mut bench, 96);
+    bench.restart(&DRIVES);
+    expect_pieces(&mut bench, 96);
+}

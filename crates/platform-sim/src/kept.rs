@@ -191,6 +191,18 @@ pub struct KeptImage {
 }
 
 impl KeptImage {
+    /// The same with another number of reserved bytes of a memory, as a process leaves it that uses
+    /// bytes and does not record their reservation.
+    #[must_use]
+    pub fn with_reserved(&self, name: &str, reserved: ByteCount) -> KeptImage {
+        let mut named: BTreeMap<String, Memory> =
+            self.named.iter().map(|(name, memory)| (name.clone(), memory.copy())).collect();
+        if let Some(memory) = named.get_mut(name) {
+            memory.reserved = AtomicU64::new(reserved.0);
+        }
+        KeptImage { named, boot: self.boot }
+    }
+
     /// The same boot number without the memory.
     #[must_use]
     pub fn without_memory(&self) -> KeptImage {
