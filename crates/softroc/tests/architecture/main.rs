@@ -1,5 +1,6 @@
 //! Tests of the architecture: imports, forbidden calls, lengths, unused items, paths in documents.
 
+mod columns;
 mod documents;
 mod mass;
 mod pages;
