@@ -36,7 +36,6 @@ test-long: tools-long
 	TORTURE_TESTS=all $(CARGO) test --release -p torture
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
-	DESTAGE_MODEL=all $(CARGO) test --release -p write-log --test destage
 	CRASH_TESTS=all INITIALISATION_TESTS=all $(CARGO) test --release -p controller
 	INITIALISATION_TESTS=all $(CARGO) test --release -p softroc --test first_losses
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
