@@ -33,9 +33,9 @@ test-long: tools-long
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
 	./target/release/torture --seeds 0..1000 --once --write-back
+	TORTURE_TESTS=all $(CARGO) test --release -p torture
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
-	DESTAGE_MODEL=all $(CARGO) test --release -p write-log --test destage
 	CRASH_TESTS=all INITIALISATION_TESTS=all $(CARGO) test --release -p controller
 	INITIALISATION_TESTS=all $(CARGO) test --release -p softroc --test first_losses
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels

@@ -177,6 +177,8 @@ fn unknown(desk: &AppState) -> World {
             hosts: 0,
             ups: None,
             alarm: controller::AlarmInfo::default(),
+            cache_bytes: 0,
+            cache_reserved_bytes: 0,
             awaited: Vec::new(),
             nbd: Vec::new(),
         },

@@ -4,6 +4,7 @@ mod alarm;
 mod arrays;
 mod audit;
 mod booting;
+mod cache_growth;
 mod charged;
 mod common;
 mod crash;

@@ -287,7 +287,7 @@ fn memory_of_another_controller_is_listed_and_removed_by_name() {
     let copied = bench.sim.run(async move {
         let ours = env.world().other_memories("none of ours").await.expect("listed").remove(0);
         let words = ours.words.expect("readable");
-        let size = KeptSize { words: words.len(), bytes: ByteCount(ours.len.0 - 8 * words.len() as u64) };
+        let size = KeptSize::whole(words.len(), ByteCount(ours.len.0 - 8 * words.len() as u64));
         let other = env.world().kept_memory("other", Some(size)).await.expect("made").expect("some");
         words.iter().enumerate().for_each(|(word, value)| other.words.store(word, *value));
         other

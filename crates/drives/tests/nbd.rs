@@ -36,8 +36,8 @@ impl Server {
         let process = match command.args(arguments).stdin(Stdio::null()).spawn() {
             Ok(process) => process,
             Err(error) => {
-                println!("skipped: nbdkit cannot be run here ({error}); install it to run this test");
                 std::fs::remove_dir_all(&dir).unwrap();
+                test_tools::not_installed(&format!("nbdkit ({error})"));
                 return None;
             }
         };

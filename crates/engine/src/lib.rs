@@ -87,7 +87,9 @@ pub use attachment::{
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
-pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks};
+pub use memory::{
+    Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, MoreCells, Unreserved,
+};
 pub use messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
     StripeRequest, StripeWork, Ticket,

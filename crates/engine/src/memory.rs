@@ -2,9 +2,10 @@
 //! to volumes.
 
 use crate::volume::VolumeId;
-use platform::{Buf, KeptMemory, Slice, Words};
+use platform::{Buf, KeptMemory, KeptSpace, Slice, Words, mailbox};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use units::ByteCount;
 use write_log::memory::{MemoryHead, VOLUMES, descriptor_at, volume_words, whole};
@@ -34,6 +35,20 @@ pub struct CellShare {
     pub free: Vec<(u32, Buf)>,
     /// The highest sequence number of a write.
     pub sequence: u64,
+    /// What the shard may get later. `None`: as before.
+    pub more: Option<MoreCells>,
+}
+
+/// Cache blocks that a shard may get later, when most of what it has is in use.
+#[derive(Clone)]
+pub struct MoreCells {
+    /// Their number.
+    pub cells: u64,
+    /// Where the shard requests them, by its index. The answer is a [`CellShare`] with `more`; until
+    /// then it does not request again.
+    pub requests: mailbox::Sender<usize>,
+    /// The shard's index in requests.
+    pub shard: usize,
 }
 
 impl CellShare {
@@ -42,7 +57,7 @@ impl CellShare {
         let bytes = MemoryHead::bytes(cells);
         let whole = if is_hollow { Buf::hollow(bytes) } else { Buf::unpooled(bytes) };
         let free = (0..cells).zip(whole.carve(CELL)).collect();
-        CellShare { words: Words::unkept(MemoryHead::words(cells)), free, sequence: 0 }
+        CellShare { words: Words::unkept(MemoryHead::words(cells)), free, sequence: 0, more: None }
     }
 }
 
@@ -76,6 +91,44 @@ pub struct CacheMemory {
     pub found: Vec<FoundCell>,
     /// Free blocks.
     pub free: Vec<(u32, Buf)>,
+    /// Blocks without memory.
+    pub unreserved: Unreserved,
+}
+
+/// Cache blocks for which no memory is reserved yet: the last ones.
+pub struct Unreserved {
+    /// The number of the first one.
+    first: u32,
+    bytes: Buf,
+    space: Rc<dyn KeptSpace>,
+}
+
+impl fmt::Debug for Unreserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unreserved({} cells from {})", self.cells(), self.first)
+    }
+}
+
+impl Unreserved {
+    /// Their number.
+    pub fn cells(&self) -> u64 {
+        self.bytes.len().0 / CELL.0
+    }
+
+    /// Reserves memory for the first `count` of them, which are free blocks from then on.
+    ///
+    /// # Errors
+    /// If memory is missing: they stay unreserved.
+    pub async fn reserve(&mut self, count: u64) -> platform::Result<Vec<(u32, Buf)>> {
+        let count = count.min(self.cells());
+        let len = ByteCount(count * CELL.0);
+        self.space.reserve(MemoryHead::bytes(self.first) + len).await?;
+        let rest = self.bytes.split_off(len);
+        let reserved = std::mem::replace(&mut self.bytes, rest);
+        let first = self.first;
+        self.first += count as u32;
+        Ok((first..).zip(reserved.carve(CELL)).collect())
+    }
 }
 
 impl CacheMemory {
@@ -83,31 +136,38 @@ impl CacheMemory {
     ///
     /// # Errors
     /// As [`CacheMemory::read`].
-    pub fn make(kept: KeptMemory, id: [u8; 16], cells: u32) -> Result<CacheMemory, String> {
+    pub async fn make(kept: KeptMemory, id: [u8; 16], cells: u32) -> Result<CacheMemory, String> {
         for (word, value) in (MemoryHead { id, cells }).stores() {
             kept.words.store(word, value);
         }
-        CacheMemory::read(kept)
+        CacheMemory::read(kept).await
     }
 
     /// Reads existing cache memory.
     ///
     /// # Errors
     /// The reason why it cannot be read.
-    pub fn read(kept: KeptMemory) -> Result<CacheMemory, String> {
-        let words = kept.words;
+    pub async fn read(kept: KeptMemory) -> Result<CacheMemory, String> {
+        let KeptMemory { words, mut bytes, reserved, space, .. } = kept;
         let load = |word| words.load(word);
         let MemoryHead { id, cells } = MemoryHead::read(words.len(), load)?;
-        if kept.bytes.len() != MemoryHead::bytes(cells) {
-            return Err(format!("it has {} for {cells} cells", kept.bytes.len()));
+        if bytes.len() != MemoryHead::bytes(cells) {
+            return Err(format!("it has {} for {cells} cells", bytes.len()));
         }
         let volume = |index: u32| {
             let [first, second] = volume_words(index).map(load);
             (first != 0).then(|| (index, whole(first, second)))
         };
         let volumes = (0..VOLUMES as u32).filter_map(volume).collect();
+        let last = (0..cells).rev().find(|slot| Descriptor::load(*slot, load).is_some());
+        // An earlier version does not record what it reserves: it may have used all blocks since.
+        let first = (reserved.0 / CELL.0).max(last.map_or(0, |last| u64::from(last) + 1)) as u32;
+        if MemoryHead::bytes(first) > reserved {
+            space.reserve(MemoryHead::bytes(first)).await.map_err(|error| error.to_string())?;
+        }
+        let unreserved = bytes.split_off(MemoryHead::bytes(first));
         let (mut found, mut free) = (Vec::new(), Vec::new());
-        for (slot, cell) in (0..cells).zip(kept.bytes.carve(CELL)) {
+        for (slot, cell) in (0..first).zip(bytes.carve(CELL)) {
             match Descriptor::load(slot, load) {
                 Some(descriptor) => found.push(FoundCell { slot, descriptor, bytes: cell.freeze() }),
                 None => {
@@ -117,7 +177,8 @@ impl CacheMemory {
                 }
             }
         }
-        Ok(CacheMemory { id, words, volumes, found, free })
+        let unreserved = Unreserved { first, bytes: unreserved, space };
+        Ok(CacheMemory { id, words, volumes, found, free, unreserved })
     }
 
     /// The highest sequence number of a write.

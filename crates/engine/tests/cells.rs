@@ -17,7 +17,7 @@ const SECTOR: u64 = 512;
 /// Starts one shard with the given memory, or with new memory.
 async fn boot(envs: Vec<Env>, setup: &Setup) -> Bench {
     let world = envs[0].clone();
-    let size = KeptSize { words: MemoryHead::words(CELLS), bytes: MemoryHead::bytes(CELLS) };
+    let size = KeptSize::whole(MemoryHead::words(CELLS), MemoryHead::bytes(CELLS));
     let kept = world
         .world()
         .kept_memory("cache", Some(size))
@@ -25,13 +25,13 @@ async fn boot(envs: Vec<Env>, setup: &Setup) -> Bench {
         .expect("there is space")
         .expect("the memory is created");
     let memory = match kept.was_there {
-        true => CacheMemory::read(kept),
-        false => CacheMemory::make(kept, [1; 16], CELLS),
+        true => CacheMemory::read(kept).await,
+        false => CacheMemory::make(kept, [1; 16], CELLS).await,
     };
     let memory = memory.expect("the memory is intact");
     let sequence = memory.sequence();
     let CacheMemory { words, found, free, .. } = memory;
-    let share = CellShare { words, free, sequence };
+    let share = CellShare { words, free, sequence, more: None };
     let attachment = setup.attachment(&envs[0]).await;
     let cache = CacheTerms { absorb: Absorb::Unflushed, found: Arc::new(found), ..CacheTerms::none(VOLUME) };
     Bench::attach_with_cells(envs, Attachment { cache, ..attachment }, vec![share]).await

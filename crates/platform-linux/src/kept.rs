@@ -6,7 +6,9 @@
 //! # Fault model
 //! - A kill at any moment: the kernel keeps all stores for the next process that maps the file. A
 //!   new file gets its name atomically when complete; a kill before that leaves nothing.
-//! - All its space is reserved before it is mapped, so that a store never lacks memory.
+//! - Space is reserved before it is used, so that a store never lacks memory: the words and the
+//!   first bytes before the file is mapped, the rest in steps. The header page has the number of
+//!   reserved bytes after the checksum; 0 in files of earlier versions: all.
 //! - It is locked while mapped; a second process is refused, and the end of a dying one awaited.
 //! - Only this user can access it or replace its folders ([`guarded`](crate::guarded)); files of
 //!   other users are refused by name. A damaged header is an error; nothing is deleted
@@ -19,16 +21,19 @@ use crate::errno::system_error;
 use crate::guarded::{self, Unguarded};
 use crate::open::{try_flock, write_zeroes};
 use crate::outlives;
+use crate::worker::Worker;
 use platform::buffers::ALIGNMENT;
-use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
+use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, Result, Words};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use units::ByteCount;
 
 /// The first bytes of a file.
@@ -37,6 +42,9 @@ pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"SoftROC\x01");
 pub(crate) const VERSION: u64 = 1;
 /// Magic, version, words, bytes, and their checksum.
 pub(crate) const HEAD_WORDS: usize = 5;
+/// The word of the header with the number of reserved bytes. A version that does not know it
+/// reserves all.
+const RESERVED: usize = HEAD_WORDS;
 pub(crate) const PAGE: u64 = ALIGNMENT as u64;
 
 /// Memory file systems (`statfs(2)`).
@@ -69,10 +77,13 @@ fn mapped() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A mapped file, until this is dropped. The mapping keeps the file open and locked.
+/// A mapped file, until this is dropped. The mapping keeps the file locked.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    fd: OwnedFd,
+    /// Its path, for errors.
+    shown: String,
     file: (u64, u64),
 }
 
@@ -82,19 +93,53 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(file: &OwnedFd, len: u64, stat: &Stat) -> rustix::io::Result<Mapping> {
-        let len = usize::try_from(len).map_err(|_| Errno::NOMEM)?;
-        // Populated at once, so that hosts do not wait for page faults.
-        let (access, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+    /// Maps a file whose length and first `reserved` bytes are reserved.
+    fn new(fd: OwnedFd, shown: String, sizes: Sizes, reserved: ByteCount) -> rustix::io::Result<Mapping> {
+        let stat = rustix::fs::fstat(&fd)?;
+        let len = usize::try_from(sizes.len).map_err(|_| Errno::NOMEM)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses a free address, and the file is at least as long.
-        let start = unsafe { mmap(std::ptr::null_mut(), len, access, how, file, 0) }?;
-        let mapping = Mapping {
-            start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?,
-            len,
-            file: (stat.st_dev, stat.st_ino),
-        };
+        let start = unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, &fd, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        let mapping = Mapping { start, len, fd, shown, file: (stat.st_dev, stat.st_ino) };
         mapped().insert(mapping.file);
+        mapping.populate(0, sizes.end_of(reserved));
         Ok(mapping)
+    }
+
+    /// Maps pages of reserved space, so that hosts do not wait for page faults.
+    fn populate(&self, from: u64, to: u64) {
+        let (from, to) = (from / PAGE * PAGE, to.min(self.len as u64));
+        if from < to {
+            // SAFETY: the range is in the mapping, and stays as it is.
+            let populated = unsafe {
+                madvise(self.at(from).as_ptr().cast(), (to - from) as usize, Advice::LinuxPopulateWrite)
+            };
+            // Before Linux 5.14 the pages are mapped when they are first used.
+            if let Err(error) = populated {
+                tracing::debug!("{}: pages are not mapped in advance: {error}", self.shown);
+            }
+        }
+    }
+
+    fn head(&self, word: usize) -> &AtomicU64 {
+        // SAFETY: the header is in the first page of the mapping, and this process accesses it only
+        // as atomics.
+        unsafe { self.at(0).cast::<AtomicU64>().add(word).as_ref() }
+    }
+
+    /// Reserves space for the first bytes, and then records that.
+    fn reserve_bytes(&self, sizes: Sizes, len: ByteCount) -> Result<()> {
+        let len = len.min(ByteCount(sizes.bytes));
+        let before = self.head(RESERVED).load(Ordering::Acquire);
+        if len.0 <= before {
+            return Ok(());
+        }
+        let (from, to) = (sizes.end_of(ByteCount(before)), sizes.end_of(len));
+        reserve(&self.fd, from, to).map_err(|error| no_space(error, &self.fd, &self.shown, to - from))?;
+        self.populate(from, to);
+        self.head(RESERVED).store(len.0, Ordering::Release);
+        Ok(())
     }
 
     fn at(&self, offset: u64) -> NonNull<u8> {
@@ -102,18 +147,47 @@ impl Mapping {
         // SAFETY: the offset is in the mapping, or at its end.
         unsafe { self.start.add(offset as usize) }
     }
+}
 
-    fn views(self, sizes: Sizes, was_there: bool) -> KeptMemory {
-        let (words, bytes) = (self.at(PAGE).cast(), self.at(sizes.bytes_from()));
-        let keeper = Arc::new(self);
+/// A mapped file with its sizes. It may be sent to the thread that uses it.
+pub(crate) struct Mapped {
+    mapping: Mapping,
+    sizes: Sizes,
+    was_there: bool,
+}
+
+impl Mapped {
+    /// Its words and bytes.
+    pub(crate) fn views(self) -> KeptMemory {
+        let Mapped { mapping, sizes, was_there } = self;
+        let (words, bytes) = (mapping.at(PAGE).cast(), mapping.at(sizes.bytes_from()));
+        let reserved = ByteCount(mapping.head(RESERVED).load(Ordering::Acquire));
+        let keeper = Arc::new(mapping);
+        let space = Rc::new(Space { mapping: Arc::downgrade(&keeper), sizes });
         // SAFETY: the mapping has these words and bytes at these offsets (`Sizes`), and lives as
-        // long as its keeper. The lock excludes other processes and other mappings in this one; the
-        // whole length is reserved.
+        // long as its keeper. The lock excludes other processes and other mappings in this one. The
+        // file has its whole length; bytes that are not reserved must not be used.
         let (words, bytes) = unsafe {
             let words = Words::over(words, sizes.words, keeper.clone());
             (words, Buf::over(bytes, ByteCount(sizes.bytes), keeper))
         };
-        KeptMemory { words, bytes, was_there }
+        KeptMemory { words, bytes, reserved, space, was_there }
+    }
+}
+
+/// The space of a mapped file, while it is mapped.
+struct Space {
+    mapping: Weak<Mapping>,
+    sizes: Sizes,
+}
+
+impl KeptSpace for Space {
+    fn reserve(&self, len: ByteCount) -> LocalFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let Some(mapping) = self.mapping.upgrade() else { return Ok(()) };
+            let sizes = self.sizes;
+            Worker::run_alone(move || mapping.reserve_bytes(sizes, len)).await?
+        })
     }
 }
 
@@ -146,6 +220,14 @@ impl Sizes {
 
     fn bytes_from(&self) -> u64 {
         PAGE + (self.words as u64 * 8).next_multiple_of(PAGE)
+    }
+
+    /// The end of the first bytes in the file.
+    fn end_of(&self, bytes: ByteCount) -> u64 {
+        match bytes.0 < self.bytes {
+            true => self.bytes_from() + bytes.0,
+            false => self.len,
+        }
     }
 
     fn head(&self) -> [u64; HEAD_WORDS] {
@@ -219,11 +301,7 @@ pub(crate) fn file_name(name: &str) -> Result<String> {
 }
 
 /// See [`platform::World::kept_memory`]. Blocks.
-pub(crate) fn take(
-    folder: Option<PathBuf>,
-    name: &str,
-    size: Option<KeptSize>,
-) -> Result<Option<KeptMemory>> {
+pub(crate) fn take(folder: Option<PathBuf>, name: &str, size: Option<KeptSize>) -> Result<Option<Mapped>> {
     let path = folder.ok_or_else(no_folder)?;
     let file = file_name(name)?;
     if boot().is_none() {
@@ -235,7 +313,7 @@ pub(crate) fn take(
     // Another process may create or remove it between two steps.
     for _ in 0..8 {
         if let Some(locked) = folder.lock(&file)? {
-            return folder.map_what_is_there(&file, &locked).map(Some);
+            return folder.map_what_is_there(&file, locked).map(Some);
         }
         let Some(size) = size else { return Ok(None) };
         if let Some(memory) = folder.make(&file, size)? {
@@ -348,7 +426,7 @@ impl Folder<'_> {
         Error::new(ErrorKind::InUse, sentence)
     }
 
-    fn map_what_is_there(&self, file: &str, locked: &Locked) -> Result<KeptMemory> {
+    fn map_what_is_there(&self, file: &str, locked: Locked) -> Result<Mapped> {
         let shown = self.shown(file);
         let damaged = |why: &str| {
             let sentence = format!(
@@ -356,13 +434,13 @@ impl Folder<'_> {
             );
             Error::new(ErrorKind::WrongKind, sentence)
         };
-        let mut bytes = [0; HEAD_WORDS * 8];
+        let mut bytes = [0; (HEAD_WORDS + 1) * 8];
         let read = rustix::io::pread(&locked.fd, &mut bytes, 0)
             .map_err(|error| system_error(error, format!("cannot read {shown}")))?;
         let mut head =
             bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
         let mut next = || head.next().expect("a word of the head");
-        let head: [u64; HEAD_WORDS] = std::array::from_fn(|_| next());
+        let head: [u64; HEAD_WORDS + 1] = std::array::from_fn(|_| next());
         if read < bytes.len() || head[0] != MAGIC {
             return Err(damaged("is not persistent memory of SoftROC"));
         }
@@ -374,7 +452,7 @@ impl Folder<'_> {
         }
         let sizes = Sizes::new(head[2], head[3], self.page);
         let sizes = sizes
-            .filter(|sizes| head == sizes.head())
+            .filter(|sizes| head[..HEAD_WORDS] == sizes.head())
             .ok_or_else(|| damaged("is damaged: its header is invalid"))?;
         if (locked.stat.st_size as u64) < sizes.len {
             return Err(damaged(&format!(
@@ -383,67 +461,73 @@ impl Folder<'_> {
             )));
         }
         // A hole in the file would have no space when it is stored into.
-        self.reserve(file, &locked.fd, sizes.len)?;
-        let mapping = Mapping::new(&locked.fd, sizes.len, &locked.stat)
+        let reserved = match head[RESERVED] {
+            0 => ByteCount(sizes.bytes),
+            reserved => ByteCount(reserved.min(sizes.bytes)),
+        };
+        let end = sizes.end_of(reserved);
+        reserve(&locked.fd, end, end).map_err(|error| no_space(error, &locked.fd, &shown, end))?;
+        let mapping = Mapping::new(locked.fd, shown.clone(), sizes, reserved)
             .map_err(|error| system_error(error, format!("cannot map {shown}")))?;
-        Ok(mapping.views(sizes, true))
+        mapping.head(RESERVED).store(reserved.0, Ordering::Release);
+        Ok(Mapped { mapping, sizes, was_there: true })
     }
 
     /// Creates a file, complete and locked before it has its name. `None`: another process has
     /// created one of that name.
-    fn make(&self, file: &str, size: KeptSize) -> Result<Option<KeptMemory>> {
+    fn make(&self, file: &str, size: KeptSize) -> Result<Option<Mapped>> {
         let shown = self.shown(file);
         let cannot = |error: Errno| system_error(error, format!("cannot make {shown}"));
         let sizes = Sizes::new(size.words as u64, size.bytes.0, self.page)
-            .ok_or_else(|| self.no_room(file, size.bytes, None))?;
+            .ok_or_else(|| out_of_space(&shown, size.bytes, None))?;
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, ".", flags, Mode::from_raw_mode(0o600)).map_err(cannot)?;
-        self.reserve(file, &fd, sizes.len)?;
-        let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
-        let mapping = Mapping::new(&fd, sizes.len, &stat).map_err(cannot)?;
-        for (index, word) in sizes.head().into_iter().enumerate() {
-            // SAFETY: the header is in the first page of the mapping, which no other code uses yet.
-            unsafe { mapping.at(0).cast::<u64>().add(index).write(word) };
-        }
+        let reserved = size.reserved.min(size.bytes);
+        let end = sizes.end_of(reserved);
+        reserve(&fd, 0, end).map_err(|error| no_space(error, &fd, &shown, end))?;
+        rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&fd, sizes.len)).map_err(cannot)?;
         rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(cannot)?;
         let own = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+        let mapping = Mapping::new(fd, shown.clone(), sizes, reserved).map_err(cannot)?;
+        for (index, word) in sizes.head().into_iter().chain([reserved.0]).enumerate() {
+            mapping.head(index).store(word, Ordering::Release);
+        }
         match rustix::fs::linkat(CWD, own, &self.fd, file, AtFlags::SYMLINK_FOLLOW) {
-            Ok(()) => Ok(Some(mapping.views(sizes, false))),
+            Ok(()) => Ok(Some(Mapped { mapping, sizes, was_there: false })),
             Err(Errno::EXIST) => Ok(None),
             Err(error) => Err(cannot(error)),
         }
     }
+}
 
-    /// Reserves the whole length of a file; new parts read as zeros.
-    fn reserve(&self, file: &str, fd: &OwnedFd, len: u64) -> Result<()> {
-        let reserved = rustix::io::retry_on_intr(|| {
-            match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
-                // ramfs cannot reserve, but written space stays: the file has its whole length
-                // already.
-                Err(Errno::OPNOTSUPP) if rustix::fs::fstat(fd)?.st_size as u64 >= len => Ok(()),
-                Err(Errno::OPNOTSUPP) => write_zeroes(fd, ByteCount(len)),
-                outcome => outcome,
-            }
-        });
-        reserved.map_err(|error| match error {
-            Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::FBIG => {
-                let free = rustix::fs::fstatvfs(fd).ok().map(|fs| ByteCount(fs.f_bavail * fs.f_frsize));
-                self.no_room(file, ByteCount(len), free)
-            }
-            error => {
-                system_error(error, format!("cannot reserve {} for {}", ByteCount(len), self.shown(file)))
-            }
-        })
-    }
+/// Reserves a file up to `to`, of which nothing from `from` on is in use; new parts read as zeros.
+/// The file has at least this length afterwards.
+fn reserve(fd: &OwnedFd, from: u64, to: u64) -> rustix::io::Result<()> {
+    rustix::io::retry_on_intr(|| match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, to) {
+        // ramfs cannot reserve, but written space stays.
+        Err(Errno::OPNOTSUPP) => write_zeroes(fd, from, to),
+        outcome => outcome,
+    })
+}
 
-    fn no_room(&self, file: &str, wanted: ByteCount, free: Option<ByteCount>) -> Error {
-        let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
-        let sentence = format!(
-            "not enough memory for {}: {wanted} needed{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'",
-            self.shown(file)
-        );
-        Error::new(ErrorKind::OutOfSpace, sentence)
+/// Why space for bytes of a file could not be reserved.
+fn no_space(error: Errno, fd: &OwnedFd, shown: &str, wanted: u64) -> Error {
+    let wanted = ByteCount(wanted);
+    match error {
+        Errno::NOSPC | Errno::NOMEM | Errno::DQUOT | Errno::FBIG => {
+            let free = rustix::fs::fstatvfs(fd).ok().map(|fs| ByteCount(fs.f_bavail * fs.f_frsize));
+            out_of_space(shown, wanted, free)
+        }
+        error => system_error(error, format!("cannot reserve {wanted} for {shown}")),
     }
+}
+
+fn out_of_space(shown: &str, wanted: ByteCount, free: Option<ByteCount>) -> Error {
+    let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
+    let sentence = format!(
+        "not enough memory for {shown}: {wanted} needed{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'"
+    );
+    Error::new(ErrorKind::OutOfSpace, sentence)
 }
 
 /// Why a folder for persistent memory is refused, and what to do.

@@ -292,7 +292,7 @@ pub(crate) fn create_drive(path: &str, size: ByteCount) -> Result<()> {
 
 fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
     let outcome = match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, size.0) {
-        Err(Errno::OPNOTSUPP) => write_zeroes(fd, size),
+        Err(Errno::OPNOTSUPP) => write_zeroes(fd, 0, size.0),
         other => other,
     };
     outcome.map_err(|error| match error {
@@ -306,10 +306,10 @@ fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
 }
 
 /// For file systems that cannot reserve space: written space is reserved.
-pub(crate) fn write_zeroes(fd: &OwnedFd, size: ByteCount) -> rustix::io::Result<()> {
-    let mut at = 0;
-    while at < size.0 {
-        let piece = (size.0 - at).min(1 << 20) as usize;
+pub(crate) fn write_zeroes(fd: &OwnedFd, from: u64, to: u64) -> rustix::io::Result<()> {
+    let mut at = from;
+    while at < to {
+        let piece = (to - at).min(1 << 20) as usize;
         at += rustix::io::pwrite(fd, &platform::buffers::zero_bytes()[..piece], at)? as u64;
     }
     Ok(())

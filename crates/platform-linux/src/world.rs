@@ -3,6 +3,7 @@
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
 use crate::inherited::InheritedSocket;
+use crate::kept::Mapped;
 use crate::listener::SocketPermissions;
 use crate::open::{self, Access};
 use crate::ring::Ring;
@@ -128,7 +129,10 @@ impl World for RealWorld {
         size: Option<KeptSize>,
     ) -> LocalFuture<'a, Result<Option<KeptMemory>>> {
         let (folder, name) = (self.kept.clone(), name.to_owned());
-        Box::pin(async move { Worker::run_alone(move || kept::take(folder, &name, size)).await? })
+        Box::pin(async move {
+            let mapped = Worker::run_alone(move || kept::take(folder, &name, size)).await??;
+            Ok(mapped.map(Mapped::views))
+        })
     }
 
     fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>> {

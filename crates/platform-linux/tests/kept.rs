@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{ByteCount, ByteOffset};
 
-const SIZE: KeptSize = KeptSize { words: 4, bytes: ByteCount(128 << 10) };
+const SIZE: KeptSize = KeptSize::whole(4, ByteCount(128 << 10));
 const CHILD: &str = "WORLD_REAL_KEPT";
 
 /// A folder in memory for one test, removed when dropped.
@@ -164,7 +164,7 @@ fn new_memory_is_zero_and_nobody_elses() {
     assert_eq!(file.len(), (4096 + 4096 + (128 << 10)), "a header, words, bytes");
     assert_eq!(file.blocks() * 512, file.len(), "all of it is reserved");
     drop(memory);
-    let again = take(&shm.0, Some(KeptSize { words: 1, bytes: ByteCount(1) })).unwrap().unwrap();
+    let again = take(&shm.0, Some(KeptSize::whole(1, ByteCount(1)))).unwrap().unwrap();
     assert!(again.was_there);
     assert_eq!(
         (again.words.len(), again.bytes.len()),
@@ -177,7 +177,7 @@ fn new_memory_is_zero_and_nobody_elses() {
 fn memory_of_no_words_or_no_bytes_is_memory() {
     for (words, bytes) in [(0, 1), (1, 0), (0, 0), (513, 4097)] {
         let shm = Shm::new();
-        let size = KeptSize { words, bytes: ByteCount(bytes) };
+        let size = KeptSize::whole(words, ByteCount(bytes));
         drop(take(&shm.0, Some(size)).unwrap().unwrap());
         let mut memory = take(&shm.0, None).unwrap().unwrap();
         assert_eq!((memory.words.len(), memory.bytes.len().0), (words, bytes));
@@ -227,13 +227,13 @@ fn it_is_held_as_long_as_any_of_it_is_viewed() {
 fn without_room_nothing_is_made_and_the_error_says_how_much_there_is() {
     let shm = Shm::new();
     for bytes in [ByteCount(1 << 50), ByteCount(u64::MAX)] {
-        let error = take(&shm.0, Some(KeptSize { words: 1, bytes })).unwrap_err();
+        let error = take(&shm.0, Some(KeptSize::whole(1, bytes))).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfSpace);
         let text = error.to_string();
         assert!(text.contains("not enough memory") && text.contains("give a smaller '--cache'"), "{text}");
         assert!(shm.names().is_empty());
     }
-    let error = take(&shm.0, Some(KeptSize { words: 1, bytes: ByteCount(1 << 50) })).unwrap_err().to_string();
+    let error = take(&shm.0, Some(KeptSize::whole(1, ByteCount(1 << 50)))).unwrap_err().to_string();
     assert!(error.contains("needed") && error.contains("free"), "{error}");
 }
 
@@ -494,4 +494,48 @@ fn what_other_processes_left_is_listed_and_removed_by_name() {
     forget_other(&own, &file(&spoilt)).unwrap();
     assert!(!left.exists() && !spoilt.exists() && file(&own).exists());
     kill(child);
+}
+
+/// Only the first bytes take memory. More are reserved on request, and stay so for the next
+/// process.
+#[test]
+fn bytes_are_reserved_in_steps() {
+    let shm = Shm::new();
+    let size = KeptSize { reserved: ByteCount(16 << 10), ..SIZE };
+    let taken = || std::fs::metadata(shm.file()).unwrap().blocks() * 512;
+    let first = with_folder(&shm.0, async move |env| {
+        let mut memory = env.world().kept_memory("cache", Some(size)).await.unwrap().unwrap();
+        assert_eq!((memory.reserved, memory.bytes.len()), (size.reserved, SIZE.bytes));
+        memory.bytes.bytes_mut()[..16 << 10].fill(1);
+        memory
+    });
+    assert_eq!(taken(), 4096 + 4096 + (16 << 10));
+    assert_eq!(std::fs::metadata(shm.file()).unwrap().len(), 4096 + 4096 + SIZE.bytes.0);
+    drop(first);
+    let second = with_folder(&shm.0, async move |env| {
+        let mut memory = env.world().kept_memory("cache", None).await.unwrap().unwrap();
+        assert_eq!(memory.reserved, size.reserved);
+        memory.space.reserve(ByteCount(64 << 10)).await.unwrap();
+        memory.space.reserve(ByteCount(4096)).await.unwrap();
+        assert!(memory.bytes.bytes()[16 << 10..64 << 10].iter().all(|byte| *byte == 0));
+        memory.bytes.bytes_mut()[16 << 10..64 << 10].fill(2);
+        memory
+    });
+    assert_eq!(taken(), 4096 + 4096 + (64 << 10));
+    drop(second);
+    let memory = take(&shm.0, None).unwrap().unwrap();
+    assert_eq!(memory.reserved, ByteCount(64 << 10));
+    assert_eq!((memory.bytes.bytes()[0], memory.bytes.bytes()[(64 << 10) - 1]), (1, 2));
+}
+
+/// Files of earlier versions have no number of reserved bytes: they have all of them.
+#[test]
+fn a_file_of_an_earlier_version_is_reserved_as_a_whole() {
+    let shm = Shm::new();
+    drop(made(&shm.0));
+    let file = std::fs::File::options().write(true).open(shm.file()).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 8], 5 * 8).unwrap();
+    drop(file);
+    let memory = take(&shm.0, None).unwrap().unwrap();
+    assert_eq!((memory.was_there, memory.reserved), (true, SIZE.bytes));
 }

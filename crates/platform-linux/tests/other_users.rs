@@ -146,7 +146,7 @@ fn with_kept<T: 'static>(folder: &Path, body: impl AsyncFnOnce(Env) -> T + 'stat
 
 /// Takes memory in that folder and drops it; returns whether it existed before.
 fn take(folder: &Path) -> Result<bool, Error> {
-    const SIZE: KeptSize = KeptSize { words: 4, bytes: ByteCount(8192) };
+    const SIZE: KeptSize = KeptSize::whole(4, ByteCount(8192));
     with_kept(folder, async |env| {
         let memory = env.world().kept_memory("cache", Some(SIZE)).await?;
         Ok(memory.expect("it is made if it is missing").was_there)

@@ -9,20 +9,20 @@
 //! - A power cut clears all memory of the machine and changes its boot number. The machine runs the
 //!   main process: the first one and its successors. Every other process runs elsewhere; its memory
 //!   ends with it.
-//! - Space may be limited ([`crate::SimOptions::kept_space`]). Removed memory takes space until its
-//!   last view is dropped.
+//! - Space may be limited ([`crate::SimOptions::kept_space`]): only reserved bytes take it. Removed
+//!   memory takes space until its last view is dropped.
 
 use crate::core::Core;
 use crate::rng::Rng;
 use crate::state::check;
 use crate::trace::TraceEvent;
 use platform::buffers::ALIGNMENT;
-use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, OtherMemory, Words};
+use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, OtherMemory, Words};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use units::ByteCount;
@@ -70,6 +70,8 @@ impl Drop for Bytes {
 
 struct Memory {
     size: KeptSize,
+    /// The bytes that take space.
+    reserved: AtomicU64,
     words: Vec<AtomicU64>,
     /// `None`: data-less.
     bytes: Option<Bytes>,
@@ -78,22 +80,31 @@ struct Memory {
 impl Memory {
     fn new(size: KeptSize, hollow: bool) -> Memory {
         let words = (0..size.words).map(|_| AtomicU64::new(0)).collect();
-        Memory { size, words, bytes: (!hollow).then(|| Bytes::zero(size.bytes.as_usize())) }
+        let bytes = (!hollow).then(|| Bytes::zero(size.bytes.as_usize()));
+        Memory { size, reserved: AtomicU64::new(size.reserved.0), words, bytes }
+    }
+
+    fn reserved(&self) -> ByteCount {
+        ByteCount(self.reserved.load(Ordering::Acquire))
     }
 
     fn copy(&self) -> Memory {
-        let words =
-            self.words.iter().map(|word| AtomicU64::new(word.load(std::sync::atomic::Ordering::Acquire)));
-        Memory { size: self.size, words: words.collect(), bytes: self.bytes.as_ref().map(Bytes::copy) }
+        let words = self.words.iter().map(|word| AtomicU64::new(word.load(Ordering::Acquire)));
+        Memory {
+            size: self.size,
+            reserved: AtomicU64::new(self.reserved().0),
+            words: words.collect(),
+            bytes: self.bytes.as_ref().map(Bytes::copy),
+        }
     }
 
     fn takes(&self) -> u64 {
-        takes(self.size)
+        takes(self.size.words, self.reserved())
     }
 }
 
-fn takes(size: KeptSize) -> u64 {
-    size.bytes.0.saturating_add(size.words as u64 * 8)
+fn takes(words: usize, bytes: ByteCount) -> u64 {
+    bytes.0.saturating_add(words as u64 * 8)
 }
 
 /// The memory that all views share.
@@ -102,7 +113,7 @@ struct SharedMemory {
 }
 
 impl SharedMemory {
-    fn views(self: Arc<SharedMemory>, was_there: bool) -> KeptMemory {
+    fn views(self: Arc<SharedMemory>, was_there: bool, space: Space) -> KeptMemory {
         let memory = &self.memory;
         let first = NonNull::from(memory.words.as_slice()).cast();
         // SAFETY: the words live as long as `SharedMemory`, do not move, and are only accessed as
@@ -115,7 +126,32 @@ impl SharedMemory {
             Some(bytes) => unsafe { Buf::over(bytes.memory, memory.size.bytes, self.clone()) },
             None => Buf::hollow(memory.size.bytes),
         };
-        KeptMemory { words, bytes, was_there }
+        KeptMemory { words, bytes, reserved: memory.reserved(), space: Rc::new(space), was_there }
+    }
+}
+
+/// The space of a memory, while a process has it.
+struct Space {
+    core: Rc<Core>,
+    place: MemoryOwner,
+    name: String,
+    memory: Weak<Memory>,
+}
+
+impl KeptSpace for Space {
+    fn reserve(&self, len: ByteCount) -> LocalFuture<'_, platform::Result<()>> {
+        Box::pin(async move {
+            let half = self.core.kept.borrow_mut().half(&self.core);
+            self.core.wait(half).await;
+            let outcome = self.core.kept.borrow_mut().reserve(&self.core, self, len);
+            self.core.trace(TraceEvent::Note {
+                name: "kept memory reserved",
+                a: len.0,
+                b: outcome.is_ok().into(),
+            });
+            self.core.wait(half).await;
+            outcome
+        })
     }
 }
 
@@ -155,6 +191,18 @@ pub struct KeptImage {
 }
 
 impl KeptImage {
+    /// The same with another number of reserved bytes of a memory, as a process leaves it that uses
+    /// bytes and does not record their reservation.
+    #[must_use]
+    pub fn with_reserved(&self, name: &str, reserved: ByteCount) -> KeptImage {
+        let mut named: BTreeMap<String, Memory> =
+            self.named.iter().map(|(name, memory)| (name.clone(), memory.copy())).collect();
+        if let Some(memory) = named.get_mut(name) {
+            memory.reserved = AtomicU64::new(reserved.0);
+        }
+        KeptImage { named, boot: self.boot }
+    }
+
     /// The same boot number without the memory.
     #[must_use]
     pub fn without_memory(&self) -> KeptImage {
@@ -239,9 +287,40 @@ impl PersistentMemories {
         forgotten.chain(named).fold(0, u64::saturating_add)
     }
 
-    fn take(
+    /// Reserves space for the first `len` bytes of a memory.
+    fn reserve(&mut self, core: &Core, space: &Space, len: ByteCount) -> platform::Result<()> {
+        let Some(memory) = space.memory.upgrade() else { return Ok(()) };
+        let (before, after) = (memory.reserved(), len.min(memory.size.bytes));
+        let more = after.0.saturating_sub(before.0);
+        if more > 0 {
+            self.check_space(core, space.place, &space.name, ByteCount(more))?;
+            memory.reserved.store(after.0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn check_space(
         &mut self,
         core: &Core,
+        place: MemoryOwner,
+        name: &str,
+        more: ByteCount,
+    ) -> platform::Result<()> {
+        let used = self.used(place);
+        let space = core.options.kept_space.unwrap_or(ByteCount(u64::MAX));
+        if used.saturating_add(more.0) <= space.0 {
+            return Ok(());
+        }
+        let free = ByteCount(space.0.saturating_sub(used));
+        let sentence = format!(
+            "no space for persistent memory '{name}': {more} needed, {free} free; give a smaller '--cache'"
+        );
+        Err(Error::new(ErrorKind::OutOfSpace, sentence))
+    }
+
+    fn take(
+        &mut self,
+        core: &Rc<Core>,
         process: u64,
         name: &str,
         size: Option<KeptSize>,
@@ -250,18 +329,7 @@ impl PersistentMemories {
         let was_there = self.named.contains_key(&key);
         if !was_there {
             let Some(size) = size else { return Ok(None) };
-            let used = self.used(key.0);
-            let space = core.options.kept_space.unwrap_or(ByteCount(u64::MAX));
-            if used.saturating_add(takes(size)) > space.0 {
-                let free = ByteCount(space.0.saturating_sub(used));
-                return Err(Error::new(
-                    ErrorKind::OutOfSpace,
-                    format!(
-                        "no space for persistent memory '{name}': {} needed, {free} free; give a smaller '--cache'",
-                        ByteCount(takes(size))
-                    ),
-                ));
-            }
+            self.check_space(core, key.0, name, ByteCount(takes(size.words, size.reserved)))?;
             let memory = Arc::new(Memory::new(size, core.options.kept_hollow));
             self.named.insert(key.clone(), Named { memory, hold: Weak::new() });
         }
@@ -274,7 +342,9 @@ impl PersistentMemories {
         }
         let hold = Arc::new(SharedMemory { memory: named.memory.clone() });
         named.hold = Arc::downgrade(&hold);
-        Ok(Some(hold.views(was_there)))
+        let memory = Arc::downgrade(&named.memory);
+        let space = Space { core: core.clone(), place: key.0, name: key.1, memory };
+        Ok(Some(hold.views(was_there, space)))
     }
 
     fn forget(&mut self, process: u64, name: &str) {
@@ -289,7 +359,7 @@ impl PersistentMemories {
         let mine = self.named.iter().filter(|((place, of), _)| *place == MemoryOwner::Machine && of != name);
         let other = mine.map(|((_, name), named)| {
             let words = named.memory.words.iter();
-            let words = words.map(|word| word.load(std::sync::atomic::Ordering::Acquire)).collect();
+            let words = words.map(|word| word.load(Ordering::Acquire)).collect();
             OtherMemory {
                 name: name.clone(),
                 len: ByteCount(named.memory.takes()),

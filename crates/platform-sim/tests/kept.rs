@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-const SIZE: KeptSize = KeptSize { words: 2, bytes: ByteCount(16 << 10) };
+const SIZE: KeptSize = KeptSize::whole(2, ByteCount(16 << 10));
 
 fn take_in(sim: &mut Sim, env: Env, size: Option<KeptSize>) -> Result<Option<KeptMemory>, Error> {
     let task = env.clone().spawn("take", async move { env.world().kept_memory("cache", size).await });
@@ -161,7 +161,7 @@ fn what_is_forgotten_may_be_viewed_on_and_takes_room_meanwhile() {
 fn hollow_memory_has_words_and_no_bytes() {
     let mut sim = Sim::new(SimOptions { kept_hollow: true, ..SimOptions::seeded(1) });
     let env = sim.env();
-    let size = KeptSize { words: 1, bytes: ByteCount(1 << 40) };
+    let size = KeptSize::whole(1, ByteCount(1 << 40));
     let memory = take_in(&mut sim, env.clone(), Some(size)).unwrap().unwrap();
     assert!(memory.bytes.is_hollow());
     memory.words.store(0, 5);
@@ -239,4 +239,24 @@ fn a_kill_at_any_event_leaves_what_was_stored_and_a_seed_replays() {
     );
     let (ones, others) = (life(3, 60), life(4, 60));
     assert_ne!((ones.0, ones.2), (others.0, others.2));
+}
+
+#[test]
+fn only_reserved_bytes_take_space_and_a_kill_leaves_them_reserved() {
+    let kept_space = Some(ByteCount((8 << 10) + 16));
+    let mut sim = Sim::new(SimOptions { kept_space, ..SimOptions::seeded(1) });
+    let env = sim.env();
+    let size = KeptSize { reserved: ByteCount(4096), ..SIZE };
+    let memory = take_in(&mut sim, env, Some(size)).unwrap().unwrap();
+    assert_eq!((memory.reserved, memory.bytes.len()), (size.reserved, SIZE.bytes));
+    let reserve = |sim: &mut Sim, memory: &KeptMemory, len| {
+        let space = memory.space.clone();
+        sim.run(async move { space.reserve(ByteCount(len)).await }).unwrap()
+    };
+    reserve(&mut sim, &memory, 8 << 10).unwrap();
+    assert_eq!(reserve(&mut sim, &memory, 12 << 10).unwrap_err().kind, ErrorKind::OutOfSpace);
+    reserve(&mut sim, &memory, 8 << 10).unwrap();
+    drop(memory);
+    sim.restart_process();
+    assert_eq!(take(&mut sim).reserved, ByteCount(8 << 10));
 }

@@ -12,9 +12,14 @@
 //!   ([`KeptMemory::was_there`]).
 //! - Requests of a killed process may still transfer to and from these bytes. They are over once
 //!   the drives can be opened again. So a process opens the drives first.
+//! - Only a first part of the bytes has memory, and [`KeptSpace::reserve`] extends it. A store
+//!   behind it may lack memory, which ends the process.
 
+use crate::Result;
+use crate::world::LocalFuture;
 use std::fmt;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::ByteCount;
@@ -22,14 +27,33 @@ use units::ByteCount;
 use crate::buffers::Buf;
 
 /// Persistent memory: survives the process, but no power cut. Held until its last view is dropped.
-#[derive(Debug)]
 pub struct KeptMemory {
     /// Numbers with atomic stores: after a kill each is the old or the new one.
     pub words: Words,
-    /// Bytes.
+    /// Bytes. Only the first [`reserved`](KeptMemory::reserved) ones may be used.
     pub bytes: Buf,
+    /// The bytes that have memory.
+    pub reserved: ByteCount,
+    /// Reserves memory for more bytes.
+    pub space: Rc<dyn KeptSpace>,
     /// Whether it existed before. Otherwise all words and bytes are zero.
     pub was_there: bool,
+}
+
+/// The space of persistent memory.
+pub trait KeptSpace {
+    /// Reserves memory for the first `len` bytes. The next process finds at least these reserved.
+    /// Does nothing for bytes that have memory.
+    ///
+    /// # Errors
+    /// If memory is missing; the bytes that had memory before keep it.
+    fn reserve(&self, len: ByteCount) -> LocalFuture<'_, Result<()>>;
+}
+
+impl fmt::Debug for KeptMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeptMemory({} words, {} of {})", self.words.len(), self.reserved, self.bytes.len())
+    }
 }
 
 /// A size of persistent memory.
@@ -39,6 +63,15 @@ pub struct KeptSize {
     pub words: usize,
     /// The number of bytes.
     pub bytes: ByteCount,
+    /// How many of the bytes have memory at first.
+    pub reserved: ByteCount,
+}
+
+impl KeptSize {
+    /// A size whose bytes all have memory at once.
+    pub const fn whole(words: usize, bytes: ByteCount) -> KeptSize {
+        KeptSize { words, bytes, reserved: bytes }
+    }
 }
 
 /// Persistent memory that another process of this computer has, or had.

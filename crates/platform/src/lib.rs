@@ -56,7 +56,7 @@ pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use feed::{Feed, Gap, News, Publisher, Subscription};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource, Partition};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
-pub use kept::{KeptMemory, KeptSize, OtherMemory, Words};
+pub use kept::{KeptMemory, KeptSize, KeptSpace, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, OnReturn};

@@ -66,8 +66,8 @@ pub trait World {
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
 
     /// Opens or creates the persistent memory of that name (see [`KeptMemory`]). Existing memory
-    /// keeps its size; new memory is made only if a size is given. `None`: it does not exist, and
-    /// no size was given. The caller has it exclusively, until its last view is dropped.
+    /// keeps its size; new memory is made only if a size is given, and is reserved as far as the size
+    /// says. `None`: it does not exist, and no size was given. The caller has it exclusively, until its last view is dropped.
     ///
     /// # Errors
     /// If another process has it, if space is missing, if its content is invalid, or if the

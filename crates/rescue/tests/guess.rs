@@ -11,7 +11,6 @@ use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityInd
 use platform::{DriveSource, Env};
 use platform_linux::{Settings, Shard};
 use rescue::{Candidate, Guess, Named, Sureness, guess, places, scan};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ fn unpack(file: &Path) -> Option<Drives> {
     if unpacked.is_ok_and(|status| status.success()) {
         return Some(drives);
     }
-    let _ = writeln!(std::io::stderr(), "SKIPPED {}: tar and xz are needed", drives.name);
+    test_tools::not_installed("tar or xz");
     None
 }
 
@@ -258,7 +257,7 @@ fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
     let mut command = Command::new("mke2fs");
     command.args(["-q", "-F", "-t", "ext4", "-b", "1024", "-d"]).arg(sources).arg(&image);
     if !command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").status().is_ok_and(|status| status.success()) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: mke2fs is needed ('make test' installs it)");
+        test_tools::not_installed("mke2fs");
         return None;
     }
     Some(std::fs::read(image).unwrap())

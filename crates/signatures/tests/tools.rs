@@ -25,7 +25,7 @@ fn made_by(name: &str, tool: &str, size: u64, line: &str) -> Option<String> {
         .status()
         .unwrap();
     if !status.success() {
-        println!("skipped {name}: {tool} is not installed, or fails ({status})");
+        test_tools::not_installed(&format!("{tool} (for {name}: {status})"));
         return None;
     }
     let len = INSPECTED.0.min(size);

@@ -192,6 +192,10 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
 /// The least memory of a shard.
 const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
 
+/// How much of the write cache is reserved at a time for a shard: a few milliseconds, in which hosts
+/// fill half of it.
+const CACHE_STEP: ByteCount = ByteCount(16 << 20);
+
 fn default_shards() -> u16 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, 256) as u16
@@ -343,6 +347,7 @@ impl Plan {
             drives,
             hosts,
             cache_size: self.cache,
+            cache_step: CACHE_STEP,
             read_cache: self.read_cache,
             limits: self.limits,
             logs,

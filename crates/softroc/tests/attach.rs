@@ -4,7 +4,7 @@
 mod common;
 
 use common::guest::{Guest, Keep, Verdict, WRITERS};
-use common::{Controller, Folder, skipped};
+use common::{Controller, Folder, not_possible};
 use std::path::PathBuf;
 
 /// The script of the guest. It prints a line for each checked fact.
@@ -113,7 +113,7 @@ fn verdict() -> Option<Verdict> {
 fn has_ublk(verdict: &Verdict) -> bool {
     expect(verdict, "ublk-unloaded", 3, &["run 'modprobe ublk_drv' as root"]);
     if verdict.of("SAID", "ublk-attached").is_none() {
-        skipped("a volume as a disk by ublk", "the guest's kernel has no ublk_drv");
+        not_possible("a volume as a disk by ublk", "the guest's kernel has no ublk_drv");
         return false;
     }
     expect(

@@ -8,7 +8,7 @@
 mod common;
 
 use common::guest::{FIO, Guest, Keep, Verdict};
-use common::{Folder, skipped};
+use common::{Folder, not_possible};
 use std::path::PathBuf;
 
 /// The start of the script for both boots of the machine. Persistent files are on the last drive.
@@ -209,7 +209,10 @@ over -TERM
 fn is_long() -> bool {
     let is_long = std::env::var_os("ATTACH_TESTS").is_some_and(|tests| tests == "all");
     if !is_long {
-        skipped("XFS, fio, md, LVM and a reboot on a disk of this machine", "ATTACH_TESTS=all asks for them");
+        not_possible(
+            "XFS, fio, md, LVM and a reboot on a disk of this machine",
+            "ATTACH_TESTS=all asks for them",
+        );
     }
     is_long
 }
@@ -298,7 +301,7 @@ fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
         return;
     }
     if !std::path::Path::new(RESIZE).exists() {
-        return skipped("a file system that grows with its volume", "there is no resize2fs (e2fsprogs)");
+        return common::not_installed("e2fsprogs");
     }
     let folder = Folder::new("attach-grows");
     let drives = drives(&folder, &[128, 128, 128, 128, 128, 128, 128]);

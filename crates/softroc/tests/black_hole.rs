@@ -8,7 +8,7 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, Folder, have, pattern, run, skipped, softroc, until};
+use common::{Controller, Folder, have, not_possible, pattern, run, softroc, until};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -61,7 +61,7 @@ impl Hanging {
             return None;
         }
         if !std::path::Path::new("/dev/fuse").exists() {
-            skipped("a device that hangs", "there is no /dev/fuse");
+            not_possible("a device that hangs", "there is no /dev/fuse");
             return None;
         }
         let folder = Folder::new("hanging");
@@ -79,7 +79,7 @@ impl Hanging {
             ended || std::path::Path::new(&file).exists()
         });
         if ended {
-            skipped("a device that hangs", "nbdfuse cannot mount here");
+            not_possible("a device that hangs", "nbdfuse cannot mount here");
             return None;
         }
         Some(hanging)

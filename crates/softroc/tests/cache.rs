@@ -5,7 +5,7 @@ mod common;
 
 use common::host::Host;
 use common::pausable::Pausable;
-use common::{Controller, Folder, pattern, skipped, softroc, until};
+use common::{Controller, Folder, not_possible, pattern, softroc, until};
 
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 48;
@@ -13,7 +13,7 @@ const PIECES: usize = 48;
 /// A controller with a small cache in its own folder. `None`: this computer has no /dev/shm.
 fn cached(name: &str) -> Option<(Controller, Folder)> {
     let Some(memory) = Folder::in_memory(name) else {
-        skipped("tests of the cache", "/dev/shm is not there");
+        not_possible("tests of the cache", "/dev/shm is not there");
         return None;
     };
     let mut controller = Controller::unstarted(name);
@@ -306,7 +306,7 @@ fn without_a_cache_a_volume_is_write_through_and_says_why() {
 fn a_cache_folder_on_a_disk_makes_no_cache() {
     let folder = Folder::new("on-disk");
     if common::is_in_memory(&folder.0) {
-        return skipped("a cache folder on a disk", "temporary files are in memory here");
+        return not_possible("a cache folder on a disk", "temporary files are in memory here");
     }
     let controller = Controller::with("wb-disk", &["--cache-folder", &folder.path()]);
     volume_in(&controller, "data", "raid5", "write-back");

@@ -7,7 +7,7 @@ use common::browser::Browser;
 use common::host::Host;
 use common::managed::{Managed, address, between, managed};
 use common::pages::{SENTENCE, ask, curl, enter, head, served, sign_in, token};
-use common::{Controller, have, run, skipped, until, until_long};
+use common::{Controller, have, not_installed, run, until, until_long};
 use std::path::Path;
 use std::process::Command;
 
@@ -447,7 +447,7 @@ fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(file).ok();
     if axe.is_none() {
-        skipped("axe-core", "not there (run 'scripts/axe-core target/axe-core', or 'make test')");
+        not_installed("axe-core");
     }
     axe
 }
@@ -577,7 +577,7 @@ fn everybody_can_read_every_page() {
 #[test]
 fn an_open_page_keeps_no_controller_from_ending() {
     if !have("curl") {
-        return skipped("an open page while the controller ends", "curl is not installed");
+        return;
     }
     let mut controller = Controller::new("console-ends");
     let (socket, told) = (controller.folder.file("state/control.sock"), controller.folder.file("told"));

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Folder, have, skipped};
+use common::{Folder, have, not_possible};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -172,7 +172,7 @@ fn run_page(page: &Path) -> Vec<String> {
             "console" => {}
             "console-root" if can_attach() => {}
             "console-root" => {
-                skipped(&name, "root and the kernel's NBD are needed");
+                not_possible(&name, "root and the kernel's NBD are needed");
                 continue;
             }
             _ => {
@@ -239,7 +239,8 @@ impl Session {
             .current_dir(&work)
             .env("PATH", format!("{}:{path}", programs.display()))
             .env("HOME", &folder.0)
-            .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")])
+            // What a program runs in `$SHELL` works in every shell.
+            .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8"), ("SHELL", "/bin/sh")])
             .env_remove("SOFTROC_STATE")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -4,7 +4,7 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, have, skipped};
+use common::{Controller, have, not_installed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -119,10 +119,7 @@ fn a_thousand_connections_are_served_by_one_process() {
     let python = "/usr/bin/python3";
     let has_libnbd = Command::new(python).args(["-c", "import nbd"]).stderr(Stdio::null()).status();
     if !has_libnbd.is_ok_and(|status| status.success()) {
-        return skipped(
-            "a thousand connections",
-            "python3-libnbd is not installed ('make test' installs it where it may)",
-        );
+        return not_installed("python3-libnbd");
     }
     let mut controller = Controller::unstarted("many");
     let drives: Vec<String> = (0..2 * VOLUMES).map(|_| "mem:40M".to_owned()).collect();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::managed::{Managed, address, managed};
-use common::{Controller, have, skipped, softroc};
+use common::{Controller, have, not_possible, softroc};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -220,7 +220,7 @@ fn a_certificate_of_ones_own_is_served() {
 #[test]
 fn users_of_the_control_socket_are_what_the_kernel_says() {
     if uid() != "0" || !have("setpriv") {
-        return skipped("roles of other users", "only root can switch users");
+        return not_possible("roles of other users", "only root can switch users");
     }
     const GROUP: &str = "54321";
     let group = ["--socket-group", GROUP];

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Controller, have, run, skipped, until};
+use common::{Controller, have, not_installed, not_possible, run, until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -149,7 +149,7 @@ fn mail_server(controller: &Controller) -> Option<(Sink, String, String)> {
             .status()
             .is_ok_and(|status| status.success());
     if !is_there {
-        skipped("mail", "aiosmtpd is not in target/judges-python ('make test' puts it there where it may)");
+        not_installed("aiosmtpd");
         return None;
     }
     let (port, told) = (free_port(false), controller.folder.file("mails"));
@@ -176,7 +176,7 @@ fn journal() -> Option<Option<Sink>> {
     }
     let daemon = "/lib/systemd/systemd-journald";
     if run("id", &["-u"]).trim() != "0" || !Path::new(daemon).exists() {
-        skipped("the journal", "no journald runs here, and only root can start it");
+        not_possible("the journal", "no journald runs here, and only root can start it");
         return None;
     }
     let sink = spawn(daemon, &[], "/dev/null");

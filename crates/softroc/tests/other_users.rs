@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Controller, Folder, run, skipped, softroc, until};
+use common::{Controller, Folder, not_possible, run, softroc, until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -142,7 +142,7 @@ fn a_state_folder_that_others_can_change_is_refused() {
         names(&refused(), &[&state, "can be written by other users", &text, "chmod go-w", "--state DIR"]);
     }
     if uid() != "0" {
-        return skipped("a state folder of another user", "only root can give one away");
+        return not_possible("a state folder of another user", "only root can give one away");
     }
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
     give_away(&state);
@@ -164,7 +164,7 @@ fn serve_as_another_user() {
 #[test]
 fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
     if uid() != "0" {
-        return skipped("the control socket of another user", "only root can switch users");
+        return not_possible("the control socket of another user", "only root can switch users");
     }
     let folder = Folder::new("foreign-socket");
     let state = folder.file("softroc-data");
@@ -213,10 +213,10 @@ fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
 #[test]
 fn memory_of_the_cache_is_not_taken_over_from_another_user() {
     if uid() != "0" {
-        return skipped("memory of another user", "only root can give a folder away");
+        return not_possible("memory of another user", "only root can give a folder away");
     }
     let Some(memory) = Folder::in_memory("theirs") else {
-        return skipped("memory of another user", "/dev/shm is not on tmpfs");
+        return not_possible("memory of another user", "/dev/shm is not on tmpfs");
     };
     let base = memory.file("base");
     std::fs::create_dir(&base).expect("a folder");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::mounted::{Mounted, can_mount};
-use common::{Controller, have, pattern_file, run, skipped};
+use common::{Controller, have, not_possible, pattern_file, run};
 
 /// Levels with their drives; whether they survive the loss of one.
 const LEVELS: [(&str, usize, bool); 3] = [("raid0", 3, false), ("raid1", 2, true), ("raid5", 4, true)];
@@ -140,7 +140,7 @@ fn fio_verifies_what_it_wrote() {
         return;
     }
     if !run("fio", &["--enghelp"]).contains("nbd") {
-        return skipped("fio over NBD", "this fio has no nbd engine");
+        return not_possible("fio over NBD", "this fio has no nbd engine");
     }
     on_every_level("fio", |controller, volume| {
         let uri = format!("--uri={}", controller.uri(volume));
@@ -181,7 +181,7 @@ fn a_file_system_lives_on_it() {
     controller.volume("v", "raid5", 4);
     let mounted = Mounted::new(&controller, "v");
     match mounted {
-        Err(why) => skipped("a file system on it", &why),
+        Err(why) => not_possible("a file system on it", &why),
         Ok(mounted) => {
             run("cp", &["-r", concat!(env!("CARGO_MANIFEST_DIR"), "/src"), &mounted.mount]);
             controller.softroc(&["drive", "fail", "v:2"]).ok();

@@ -4,7 +4,7 @@
 mod common;
 
 use common::managed::{Managed, managed};
-use common::{have, skipped};
+use common::{have, not_installed};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,7 @@ fn judges() -> Option<PathBuf> {
     if folder.join("installed").exists() {
         return folder.canonicalize().ok();
     }
-    skipped(
-        "judges of Redfish",
-        "not installed (run 'scripts/redfish-judges target/redfish-judges', or 'make test')",
-    );
+    not_installed("the validators of Redfish");
     None
 }
 
@@ -386,7 +383,7 @@ fn a_certificate_for_which_nobody_vouches_is_looked_at_where_that_is_asked() {
 fn ansible_makes_reads_and_deletes_a_volume() {
     let Some(judges) = judges() else { return };
     if !judges.join("venv/bin/ansible-playbook").exists() {
-        return skipped("ansible", "not installed ('make test' installs it where PyPI can be reached)");
+        return not_installed("ansible");
     }
     let managed = served("redfish-ansible");
     managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();

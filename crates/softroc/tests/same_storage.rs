@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Controller, Folder, have, run, skipped};
+use common::{Controller, Folder, have, not_possible, run};
 use std::process::Command;
 
 /// A loop device, detached on drop.
@@ -38,7 +38,7 @@ fn two_loop_devices_over_one_file_are_one_drive() {
     let file = folder.file("disk.img");
     run("truncate", &["-s", "96M", &file]);
     let (Some(one), Some(other)) = (Loop::over(&file), Loop::over(&file)) else {
-        return skipped("two_loop_devices", "this user may not make loop devices");
+        return not_possible("two_loop_devices", "this user may not make loop devices");
     };
     let controller = Controller::new("twin-loops");
     let answer = create(&controller, "twin", &[&one.0, &other.0]);

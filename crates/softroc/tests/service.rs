@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, have, run, skipped, softroc, until};
+use common::{Folder, have, not_installed, run, softroc, until};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -78,7 +78,7 @@ fn filtered(folder: &Folder, without: &str) -> Child {
 fn a_container_with_our_filter_of_system_calls_serves() {
     let can = Command::new("/usr/bin/python3").args(["-c", "import seccomp"]).stderr(Stdio::null()).status();
     if !can.is_ok_and(|status| status.success()) {
-        return skipped("the filter of system calls for containers", "python3-seccomp is not installed");
+        return not_installed("python3-seccomp");
     }
     let folder = Folder::new("filtered");
     // Like Docker's own filter: the reason is reported.
@@ -199,7 +199,7 @@ fn there_is_a_page_for_every_command_and_shells_complete_them() {
 fn a_disk_in_fstab_is_attached_before_it_is_mounted() {
     let generator = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
     if !Path::new(generator).exists() {
-        return skipped("what systemd makes of /etc/fstab", "systemd is not installed");
+        return not_installed("systemd");
     }
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/attach.md");
     let manual = std::fs::read_to_string(manual).expect("a manual");

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Controller, Folder, have, judged, pattern, skipped, until};
+use common::{Controller, Folder, have, judged, not_installed, not_possible, pattern, until};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -81,7 +81,7 @@ fn said(output: &Output) -> String {
 fn judge(name: &str) -> Option<String> {
     let folder = std::env::var_os("SOFTROC_JUDGES").map(PathBuf::from);
     let Some(path) = folder.map(|folder| folder.join(name)).filter(|path| path.is_file()) else {
-        skipped(name, "SOFTROC_JUDGES names no folder that has it: it is GPL, and not kept here");
+        not_possible(name, "SOFTROC_JUDGES names no folder that has it: it is GPL, and not kept here");
         return None;
     };
     Some(path.to_str().expect("it is text").to_owned())
@@ -92,7 +92,7 @@ fn python() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = root.join("target/judges-python/bin/python");
     if !path.is_file() {
-        skipped("judges from PyPI", "target/judges-python is not there ('make test' makes it where it may)");
+        not_installed("pystorcli2");
         return None;
     }
     Some(path.to_str().expect("it is text").to_owned())
@@ -387,7 +387,7 @@ fn the_collectors_of_prometheus_read_it() {
         let storcli = tool.path("storcli64");
         collected(&tool, &|| samples(&tool.run("python3", &[debian, "--storcli_path", &storcli])));
     } else {
-        skipped(debian, "not installed ('make test' installs it where it may)");
+        not_installed(debian);
     }
     if let Some(python) = python() {
         let script =
@@ -402,7 +402,7 @@ fn check_lsi_raid_is_content_then_not_then_content_again() {
     let Some(check) = judge("check_lsi_raid/check_lsi_raid").filter(|_| have("perl")) else { return };
     let tool = Tool::new("storcli-check");
     if tool._memory.is_none() {
-        return skipped("check_lsi_raid", "it wants a write-back volume, and /dev/shm is not there");
+        return not_possible("check_lsi_raid", "it wants a write-back volume, and /dev/shm is not there");
     }
     let Some(slow) = Slow::start(&tool.controller.folder) else { return };
     tool.controller.volume("data", "raid5", 3);
@@ -455,7 +455,11 @@ assert not c.has_foreign_configurations()
 vd = c.create_vd('data', '5', '252:0-2', strip='64')
 assert vd is not None and vd.raid == 'raid5' and vd.state.name == 'Optl', vd
 assert vd.strip == '64' and vd.os_exposed and [d.id for d in vd.drives] == ['0', '1', '2']
-assert vd.rdcache == 'nora' and vd.iopolicy == 'direct' and vd.pdcache == 'default' and vd.autobgi == 'on'
+policies = (vd.rdcache, vd.iopolicy, vd.pdcache, vd.autobgi)
+assert policies == ('ra', 'direct', 'on', 'on'), policies
+# The default preset, and what is in effect without memory for it.
+assert vd.wrcache == ('wb' if sys.argv[2] == 'cache' else 'wt'), vd.wrcache
+vd.wrcache = 'wt'
 assert vd.wrcache == 'wt'
 if sys.argv[2] == 'cache':
     vd.wrcache = 'wb'

@@ -4,7 +4,7 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, Folder, have, pattern, run, skipped, softroc, until};
+use common::{Controller, Folder, have, not_installed, not_possible, pattern, run, softroc, until};
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
@@ -22,7 +22,7 @@ impl Nut {
     /// `None`: not installed.
     fn start(says: &str) -> Option<Nut> {
         if ![SERVER, DRIVER].iter().all(|program| std::path::Path::new(program).is_file()) {
-            skipped("nut-server", "not installed ('make test' installs it where it may)");
+            not_installed("nut-server");
             return None;
         }
         let folder = Folder::new("nut");
@@ -100,7 +100,9 @@ fn dirty(controller: &Controller) -> u64 {
 
 #[test]
 fn what_a_ups_says_is_seen_in_events_in_show_and_in_what_a_volume_does() {
-    let Some(memory) = Folder::in_memory("ups") else { return skipped("the UPS", "/dev/shm is not there") };
+    let Some(memory) = Folder::in_memory("ups") else {
+        return not_possible("the UPS", "/dev/shm is not there");
+    };
     let Some(mut nut) = Nut::start("OL") else { return };
     let address = format!("rack@127.0.0.1:{}", nut.port);
     let cache = memory.path();

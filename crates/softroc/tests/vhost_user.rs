@@ -4,7 +4,7 @@
 mod common;
 
 use common::guest::{FIO, Guest, Verdict, WRITERS};
-use common::{Controller, skipped, until};
+use common::{Controller, not_possible, until};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -146,7 +146,7 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
 #[test]
 fn fio_finds_what_it_wrote_over_the_death_of_the_controller() {
     if std::env::var_os("ATTACH_TESTS").is_none_or(|tests| tests != "all") {
-        return skipped("fio in a virtual machine", "ATTACH_TESTS=all asks for it");
+        return not_possible("fio in a virtual machine", "ATTACH_TESTS=all asks for it");
     }
     let Some(mut guest) = Guest::with_more("fio in a virtual machine") else { return };
     let (mut controller, _) = controller();

@@ -103,6 +103,6 @@ fn imported_jobs_ask_for_what_fio_asks_for() {
     .all(|options| agree(&dir, options));
     std::fs::remove_dir_all(&dir).unwrap();
     if !there {
-        eprintln!("skipped: fio is not installed");
+        test_tools::not_installed("fio");
     }
 }

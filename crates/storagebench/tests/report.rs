@@ -143,7 +143,7 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         ),
     );
     let Some((log, document)) = open(&probe) else {
-        println!("skipped: no chromium on this machine");
+        test_tools::not_installed("chromium");
         return;
     };
     assert!(!log.contains("CONSOLE"), "{log}");
@@ -184,11 +184,11 @@ fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
     for (name, results) in &reports {
         let page = write(&format!("print-{name}.html"), &html_report(results, &ReportOptions::default()));
         let Some(pdf) = print(&format!("print-{name}"), &page) else {
-            println!("skipped: no chromium on this machine");
+            test_tools::not_installed("chromium");
             return;
         };
         let Some(text) = poppler(&["pdftotext"], &pdf) else {
-            println!("skipped: no poppler-utils on this machine");
+            test_tools::not_installed("poppler-utils");
             return;
         };
         let text = String::from_utf8(text).unwrap();

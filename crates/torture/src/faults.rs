@@ -27,8 +27,9 @@ pub struct Faults {
     /// By drive: the latest life with temporary refusals of operations. They never fail a drive,
     /// but requests fail.
     busy: Vec<Option<u64>>,
-    /// By drive: the latest life in which it was slow.
-    slow: Vec<Option<u64>>,
+    /// By drive: the latest life in which it was slow, and how long its delays add up to since the
+    /// life before.
+    slow: Vec<Option<(u64, Duration)>>,
     /// Slots for which an operator ordered the removal of the drive; the affected drive is not yet
     /// known.
     asked_out: DriveSet,
@@ -124,14 +125,19 @@ impl Faults {
         self.happened += 1;
     }
 
-    /// Whether a slow drive also refuses operations: the retries may exceed the time limit.
-    fn is_slow_and_busy(&mut self, drive: DriveIndex, fault: Fault, life: u64) -> bool {
-        let is_slow = matches!(fault, Fault::Holds(_) | Fault::Stalls(..) | Fault::Slows(..));
-        if is_slow {
-            self.slow[drive.as_usize()] = Some(life);
+    /// Whether the delays of a drive add up to the time limit of a start, or a slow drive also
+    /// refuses operations: the retries may exceed the time limit.
+    fn is_too_slow(&mut self, drive: DriveIndex, fault: Fault, life: u64) -> bool {
+        let is_busy = self.busy[drive.as_usize()] == Some(life);
+        let slow = &mut self.slow[drive.as_usize()];
+        if let Some(delay) = fault.delay() {
+            // A delay that started before a crash lasts into the start after it.
+            let before = slow.filter(|(last, _)| last + 1 >= life).map_or(Duration::ZERO, |(_, delay)| delay);
+            *slow = Some((life, before + delay));
+            is_busy || before + delay >= START_LIMIT
+        } else {
+            matches!(fault, Fault::Busy(..)) && slow.is_some_and(|(last, _)| last == life)
         }
-        is_slow && self.busy[drive.as_usize()] == Some(life)
-            || matches!(fault, Fault::Busy(..)) && self.slow[drive.as_usize()] == Some(life)
     }
 
     /// Whether any drive refuses operations in this life.
@@ -433,7 +439,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
     {
         let mut faults = scene.array.faults.borrow_mut();
         let life = scene.machine.life.get();
-        if fault.may_cost_the_drive(limit) || faults.is_slow_and_busy(index, fault, life) {
+        if fault.may_cost_the_drive(limit) || faults.is_too_slow(index, fault, life) {
             faults.suspect(index, life);
         }
         match fault {

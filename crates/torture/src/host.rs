@@ -59,6 +59,7 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     let options = controller::Options {
         drives: given,
         cache_size,
+        cache_step: scene.setup.cache_step,
         read_cache,
         logs,
         limits,

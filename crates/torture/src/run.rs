@@ -80,6 +80,7 @@ pub(crate) fn simulation(setup: &Setup, number: u64) -> Sim {
     Sim::new(SimOptions {
         shards: usize::from(setup.shards),
         memory: setup.memory,
+        kept_space: setup.cache_space,
         file_drives: setup.drives[0].clone(),
         time_limit: TIME_LIMIT,
         events_without_progress: EVENTS_WITHOUT_PROGRESS,

@@ -20,6 +20,8 @@ use platform::{LimitsByClass, TimeLimits};
 use platform_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
+use write_log::CELL;
+use write_log::memory::MemoryHead;
 
 /// The name of the first volume.
 pub const FIRST: &str = "v";
@@ -80,6 +82,10 @@ pub struct Setup {
     pub write_hole_is_drawn: bool,
     /// The write cache of each shard; zero without one.
     pub cache: ByteCount,
+    /// How much of it is reserved at a time; zero: all at once.
+    pub cache_step: ByteCount,
+    /// The host's space for it; `None`: enough.
+    pub cache_space: Option<ByteCount>,
     /// Whether the volume uses the cache from the beginning.
     pub write_back: bool,
     /// The write mode with the cache.
@@ -168,6 +174,20 @@ fn cache(seed: u64, options: &Options) -> ByteCount {
     if options.write_back { drawn } else { ByteCount::ZERO }
 }
 
+/// How much of a cache is reserved at a time, and the host's space for it: sometimes half of what a
+/// cache needs. From a separate stream: other draws do not change.
+fn cache_growth(seed: u64, cache: ByteCount, shards: u16) -> (ByteCount, Option<ByteCount>) {
+    let mut rng = Rng::new(seed, "torture cache growth", "");
+    let step = match rng.below(4) {
+        0 => return (ByteCount::ZERO, None),
+        parts => ByteCount((cache.0 >> (2 * parts)).max(CELL.0) / CELL.0 * CELL.0),
+    };
+    let all = ByteCount(cache.0 * u64::from(shards));
+    let words = 8 * MemoryHead::words((all.0 / CELL.0) as u32) as u64;
+    let space = ByteCount(words + step.0 * u64::from(shards) + all.0 / 2);
+    (step, rng.chance(1, 3).then_some(space))
+}
+
 /// The write mode with a cache.
 fn cached_mode(seed: u64, options: &Options) -> WriteMode {
     let is_logged = match options.logged {
@@ -229,6 +249,8 @@ impl Setup {
         let drawn = if rng.chance(2, 3) { WriteHole::Journal } else { WriteHole::Resync };
         let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
+        let (cache, shards) = (cache(seed, options), rng.between(1, 3) as u16);
+        let (cache_step, cache_space) = cache_growth(seed, cache, shards);
         Setup {
             seed,
             place: VolumeRole::First,
@@ -236,7 +258,7 @@ impl Setup {
             start: ByteCount::ZERO,
             level,
             strip,
-            shards: rng.between(1, 3) as u16,
+            shards,
             drives,
             replacements,
             copies,
@@ -250,7 +272,9 @@ impl Setup {
             lie: options.lie,
             write_hole: options.write_hole.unwrap_or(drawn),
             write_hole_is_drawn: options.write_hole.is_none(),
-            cache: cache(seed, options),
+            cache,
+            cache_step,
+            cache_space,
             write_back: options.write_back,
             cached_mode: cached_mode(seed, options),
             silent: may_be_silent && silence == 0,
@@ -344,6 +368,14 @@ impl Setup {
         }
     }
 
+    fn describe_growth(&self) -> String {
+        let space = self.cache_space.map(|space| format!(" of {space}")).unwrap_or_default();
+        match self.has_cache() && self.write_back && !self.cache_step.is_zero() {
+            true => format!(", cache memory in steps of {}{space}", self.cache_step),
+            false => String::new(),
+        }
+    }
+
     /// One line for people.
     pub fn describe(&self) -> String {
         format!(
@@ -359,6 +391,7 @@ impl Setup {
             self.drives[0].cache,
         ) + if self.write_back { ", " } else { "" }
             + if self.write_back { self.cached_mode.name() } else { "" }
+            + &self.describe_growth()
             + &self.describe_limits()
             + &self.reads.map(|reads| format!(", {}", reads.describe())).unwrap_or_default()
     }

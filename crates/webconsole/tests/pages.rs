@@ -17,9 +17,7 @@ fn as_text(page: &str) -> Option<String> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut w3m) = started else {
-        // The test runner hides standard output, but not this.
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED w3m: not installed ('make test' installs it where it may)");
+        test_tools::not_installed("w3m");
         return None;
     };
     w3m.stdin.take().expect("its input").write_all(page.as_bytes()).expect("it reads");

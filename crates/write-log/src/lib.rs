@@ -9,8 +9,6 @@
 //! | `share` | the ring of each shard, the members of each copy | engine |
 //! | `batch` | the writes that share one record, and when the next one begins | engine |
 //! | `ring` | places, order, settled, retired and announced records; when to flush | engine |
-//! | `destages` | plans that write redundancy first: their next step, their records | tests only |
-//! | `intent` | a column after a crash, with a log of data without redundancy | tests only |
 //! | `cells` | cache blocks in persistent memory: allocation, when to clear them | engine |
 //! | `memory` | the format of that memory | engine, controller |
 //! | `said` | the stripes that live records cover | engine |
@@ -19,8 +17,7 @@
 //!
 //! `tests/model` tries every order of the protocol's steps, with a crash after each and in the
 //! replay, and detects planted defects. Proof: docs/develop/design/write-hole.md, and the top of
-//! the engine's `journal`. `tests/destage` does the same for `destages` and `intent`, which no
-//! product path uses: docs/develop/decisions/0033-no-log-without-redundancy.md.
+//! the engine's `journal`.
 //!
 //! # Scope
 //! The crate does not depend on where a log lies (members, device, persistent memory): places are
@@ -32,9 +29,7 @@
 mod batch;
 mod bytes;
 mod cells;
-mod destages;
 mod free;
-mod intent;
 pub mod memory;
 mod record;
 mod replay;
@@ -45,8 +40,6 @@ mod whole;
 
 pub use batch::{Batch, MOST_SLICES, Part, is_time};
 pub use cells::{CELL, CellRange, Cells, DESCRIPTOR, Descriptor, in_order};
-pub use destages::{Destages, FlushBegun, Stage};
-pub use intent::{Column, Intent, Logged, Source};
 pub use record::{BLOCK, BodyCrc, Change, ChangeKind, Head, LogId, NOTICES, Record, scan};
 pub use replay::{Holders, Missing, Patch, counting, patches};
 pub use ring::{Begun, Ring};

@@ -34,6 +34,7 @@ pub(super) fn keeper(name: &str) -> (AccountStore, Folder) {
         drives: Vec::new(),
         hosts: Hosts::default(),
         cache_size: ByteCount::ZERO,
+        cache_step: ByteCount::ZERO,
         read_cache: ByteCount::ZERO,
         limits: platform::LimitsByClass::default(),
         logs: Vec::new(),

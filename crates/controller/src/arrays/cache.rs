@@ -18,6 +18,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
+use crate::arrays::cache_growth::Growth;
 use crate::arrays::data_log::{FoundOnLog, RESTORES};
 use crate::arrays::lost_memory::needs_memory;
 use crate::arrays::volume::Volume;
@@ -26,7 +27,7 @@ use crate::interface::modes;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, ShardMessage};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
-use platform::{KeptSize, Words};
+use platform::{KeptSize, Words, mailbox};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -60,11 +61,17 @@ pub(super) enum Memory {
 #[derive(Debug)]
 pub(super) struct Open {
     id: Uuid,
-    words: Words,
+    pub(super) words: Words,
+    /// The bytes of all of its blocks.
+    pub(super) size: ByteCount,
+    /// Those of them that have memory.
+    pub(super) reserved: ByteCount,
     /// The volumes that have a place in it.
     volumes: BTreeMap<u32, Uuid>,
     /// Blocks found of each volume, until its shards have them.
     found: BTreeMap<u32, Arc<Vec<FoundCell>>>,
+    /// The blocks without memory. `None`: there are none, or a step is in progress.
+    pub(super) growth: Option<Growth>,
 }
 
 impl Open {
@@ -120,11 +127,11 @@ fn absorb_of(mode: WriteMode) -> Absorb {
 impl Arrays {
     /// Opens the memory that an earlier process left, if any. The drives are open: no operation of
     /// that process is outstanding any more.
-    pub(crate) async fn open_memory(&self) {
+    pub(crate) async fn open_memory(self: &Rc<Self>) {
         self.load_memories().await;
         let kept = match self.env.world().kept_memory(NAME, None).await {
             Ok(None) => return,
-            Ok(Some(kept)) => CacheMemory::read(kept),
+            Ok(Some(kept)) => CacheMemory::read(kept).await,
             Err(error) => Err(error.to_string()),
         };
         let memory = match kept {
@@ -147,19 +154,33 @@ impl Arrays {
         }
     }
 
-    /// Divides the free memory equally among the shards.
-    fn deal_out(&self, memory: CacheMemory) -> Memory {
+    /// Divides the free memory equally among the shards, and what is reserved later.
+    fn deal_out(self: &Rc<Self>, memory: CacheMemory) -> Memory {
         let sequence = memory.sequence();
-        let CacheMemory { id, words, volumes, found, mut free } = memory;
+        let CacheMemory { id, words, volumes, found, mut free, unreserved } = memory;
+        let reserved = ByteCount((found.len() + free.len()) as u64 * CELL.0);
+        let size = reserved + ByteCount(unreserved.cells() * CELL.0);
         let shards = self.shards.len();
         let share = free.len().div_ceil(shards);
-        for shard in &self.shards {
-            let rest = free.split_off(share.min(free.len()));
-            let share =
-                CellShare { words: words.clone(), free: std::mem::replace(&mut free, rest), sequence };
+        let parts: Vec<_> = (0..shards)
+            .map(|_| {
+                let rest = free.split_off(share.min(free.len()));
+                std::mem::replace(&mut free, rest)
+            })
+            .collect();
+        // A shard has one unanswered request at most, and one of an earlier memory.
+        let (sender, requests) = mailbox::mailbox(&self.env, 2 * shards);
+        let has: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+        let growth = Growth::new(unreserved, &has, sender);
+        for (number, (shard, free)) in self.shards.iter().zip(parts).enumerate() {
+            let more = growth.as_ref().map(|growth| growth.more(number));
+            let share = CellShare { words: words.clone(), free, sequence, more };
             if shard.send(ShardMessage::Cells(share)).is_err() {
                 tracing::error!("a shard did not accept its part of the cache's memory");
             }
+        }
+        if growth.is_some() {
+            self.env.spawn("reserve cache memory", self.clone().grow_cache(requests));
         }
         let mut by_volume: BTreeMap<u32, Vec<FoundCell>> = BTreeMap::new();
         for cell in found {
@@ -169,14 +190,14 @@ impl Arrays {
             by_volume.into_iter().map(|(place, cells)| (place, Arc::new(cells))).collect();
         // A volume without data in it still has its place: its label may name this memory.
         let volumes = volumes.into_iter().map(|(place, id)| (place, Uuid(id))).collect();
-        Memory::Open(Open { id: Uuid(id), words, volumes, found })
+        Memory::Open(Open { id: Uuid(id), words, size, reserved, volumes, found, growth })
     }
 
     /// Creates the memory, if there is none.
     ///
     /// # Errors
     /// Why it cannot be created: a sentence.
-    async fn want_memory(&self) -> std::result::Result<(), String> {
+    async fn want_memory(self: &Rc<Self>) -> std::result::Result<(), String> {
         let _turn = self.memory_turn.take(1).await;
         let cells = u32::try_from(self.cache_size.0 / CELL.0).unwrap_or(u32::MAX);
         // Also where an earlier process left some: that memory is to become empty.
@@ -191,10 +212,15 @@ impl Arrays {
             Memory::Unusable(why) => return Err(why.clone()),
             Memory::None => {}
         }
-        let size = KeptSize { words: MemoryHead::words(cells), bytes: MemoryHead::bytes(cells) };
+        let whole = KeptSize::whole(MemoryHead::words(cells), MemoryHead::bytes(cells));
+        let first = ByteCount(self.cache_step.0.saturating_mul(self.shards.len() as u64) / CELL.0 * CELL.0);
+        let size = match first {
+            ByteCount::ZERO => whole,
+            first => KeptSize { reserved: first.min(whole.bytes), ..whole },
+        };
         let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
         let kept = kept.ok_or("this host has too little free memory for it")?;
-        let memory = CacheMemory::make(kept, self.new_uuid().0, cells)?;
+        let memory = CacheMemory::make(kept, self.new_uuid().0, cells).await?;
         let id = Uuid(memory.id);
         *self.memory.borrow_mut() = self.deal_out(memory);
         self.remember_memory(id, cells.into()).await;
@@ -285,7 +311,7 @@ impl Arrays {
             words.store(write_log::memory::descriptor_at(slot), 0);
             free.extend(bytes.try_unfreeze().ok().map(|bytes| (slot, bytes)));
         }
-        let share = CellShare { words, free, sequence: 0 };
+        let share = CellShare { words, free, sequence: 0, more: None };
         if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err() {
             tracing::error!("a shard did not accept free cache memory");
         }

@@ -18,6 +18,7 @@ pub(crate) mod array;
 pub(crate) mod arriving;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
+mod cache_growth;
 mod carrying_out;
 mod data_log;
 mod discarding;
@@ -84,6 +85,8 @@ pub(crate) struct Needs {
     pub(crate) hosts: Hosts,
     /// The size of the write cache, of all shards together.
     pub(crate) cache_size: ByteCount,
+    /// How much of it is reserved at a time for a shard; zero: all at once.
+    pub(crate) cache_step: ByteCount,
     /// The size of the read cache, of all shards together.
     pub(crate) read_cache: ByteCount,
     /// Time limits of drives for an operation of a shard.
@@ -101,6 +104,7 @@ pub(crate) struct Arrays {
     attention: Rc<Attention>,
     hosts: Hosts,
     cache_size: ByteCount,
+    cache_step: ByteCount,
     read_cache: ByteCount,
     limits: LimitsByClass,
     memory: RefCell<cache::Memory>,
@@ -121,8 +125,18 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, limits, hides } =
-            needs;
+        let Needs {
+            events,
+            inventory,
+            attention,
+            shards,
+            hosts,
+            cache_size,
+            cache_step,
+            read_cache,
+            limits,
+            hides,
+        } = needs;
         let room = ByteCount(read_cache.0 / shards.len().max(1) as u64);
         // A shard that has ended has no read cache.
         shards.iter().for_each(|shard| drop(shard.send(ShardMessage::ReadRoom(room))));
@@ -134,6 +148,7 @@ impl Arrays {
             attention,
             hosts,
             cache_size,
+            cache_step,
             read_cache,
             limits,
             memory: RefCell::default(),

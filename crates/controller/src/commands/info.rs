@@ -29,6 +29,7 @@ impl Commands {
             .flat_map(|array| array.known_volumes().into_iter().map(|volume| array.current_state(&volume)))
             .collect();
         let count = |state| states.iter().filter(|other| **other == state).count() as u32;
+        let (cache_size, cache_reserved) = self.arrays.cache_sizes();
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             serial: self.inventory.serial(),
@@ -44,6 +45,8 @@ impl Commands {
             hosts: self.arrays.host_count() as u32,
             ups: self.ups.as_ref().map(|ups| ups.info()),
             alarm: self.events.alarm(),
+            cache_bytes: cache_size.0,
+            cache_reserved_bytes: cache_reserved.0,
             awaited: self.inventory.awaited().iter().map(|drive| drive.name.clone()).collect(),
             nbd: self.nbd.clone(),
         }

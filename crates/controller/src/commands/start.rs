@@ -49,6 +49,9 @@ pub struct Options {
     pub hosts: Hosts,
     /// The cache memory of all shards together; it is allocated for the first volume that uses it.
     pub cache_size: ByteCount,
+    /// How much of it is reserved at a time for a shard, when half of what the shard has is in use;
+    /// zero: all at once.
+    pub cache_step: ByteCount,
     /// The read cache memory of all shards together; it is allocated on use.
     pub read_cache: ByteCount,
     /// The time limits of drive operations.
@@ -215,6 +218,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
         shards,
         hosts: options.hosts.clone(),
         cache_size: options.cache_size,
+        cache_step: options.cache_step,
         read_cache: options.read_cache,
         limits: options.limits,
         hides: Box::new(move |volume| hidden_by.hides(volume)),

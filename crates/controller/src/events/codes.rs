@@ -142,6 +142,8 @@ event_codes! {
         "Acknowledged writes cannot be written to the drives; the cache preserves them.";
     CacheMemoryRemoved "cache.memory-removed" Warning
         "An operator removed orphaned cache memory of another controller.";
+    CacheMemoryShort "cache.memory-short" Warning
+        "The host lacks memory for the whole write cache: it keeps the part that it has.";
     VolumeCacheDiscarded "volume.cache-discarded" Warning
         "An operator discarded the cached data of a volume.";
     VolumeOverwritten "volume.overwritten" Warning

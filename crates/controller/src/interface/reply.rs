@@ -422,6 +422,12 @@ pub struct ControllerInfo {
     /// NBD addresses: `HOST:PORT` or `unix:PATH`.
     #[serde(default)]
     pub nbd: Vec<String>,
+    /// The largest size of the write cache.
+    #[serde(default)]
+    pub cache_bytes: u64,
+    /// The memory that is reserved for it: more is reserved when it is needed.
+    #[serde(default)]
+    pub cache_reserved_bytes: u64,
     /// Names of drives that have not responded since the start. Arrays that may include them wait
     /// for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

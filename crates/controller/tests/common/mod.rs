@@ -24,6 +24,8 @@ pub struct Bench {
     pub hosts: Hosts,
     /// The cache size of controllers that are started from now on.
     pub cache_size: ByteCount,
+    /// How much of it is reserved at a time for a shard.
+    pub cache_step: ByteCount,
     pub read_cache: ByteCount,
     /// The drives' time limits, for controllers that are started from now on.
     pub limits: platform::LimitsByClass,
@@ -58,6 +60,7 @@ impl Bench {
             shards: Vec::new(),
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
+            cache_step: ByteCount::ZERO,
             read_cache: ByteCount::ZERO,
             limits: platform::LimitsByClass::default(),
             logs: Vec::new(),
@@ -125,6 +128,7 @@ impl Bench {
             drives: drives.iter().map(ToString::to_string).collect(),
             hosts: self.hosts.clone(),
             cache_size: self.cache_size,
+            cache_step: self.cache_step,
             read_cache: self.read_cache,
             limits: self.limits,
             logs: self.logs.clone(),

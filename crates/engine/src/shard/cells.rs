@@ -16,7 +16,7 @@
 //! Dropping clears nothing: only [settling](Stored::settle) clears a block. A detach or the end of
 //! the process leaves all content.
 
-use crate::memory::{CellShare, FoundCell};
+use crate::memory::{CellShare, FoundCell, MoreCells};
 use crate::shard::cell_run::{CellRun, Places};
 use crate::shard::contents::Contents;
 use platform::sync::Signal;
@@ -53,6 +53,10 @@ pub(crate) struct CellRoom {
     /// The blocks of each volume that are not simply dirty.
     kinds: RefCell<BTreeMap<u32, Kinds>>,
     sequence: Cell<u64>,
+    /// What the shard may get later.
+    more: RefCell<Option<MoreCells>>,
+    /// Whether it was requested, and no answer arrived yet.
+    is_more_requested: Cell<bool>,
     /// Notified when there may be free blocks.
     pub(crate) changed: Signal,
 }
@@ -148,6 +152,8 @@ impl CellRoom {
             parts: RefCell::default(),
             kinds: RefCell::default(),
             sequence: Cell::new(0),
+            more: RefCell::default(),
+            is_more_requested: Cell::new(false),
             changed: Signal::default(),
             env: env.clone(),
         })
@@ -155,7 +161,11 @@ impl CellRoom {
 
     /// Adds free blocks.
     pub(crate) fn take_over(&self, share: CellShare) {
-        let CellShare { words, free, sequence } = share;
+        let CellShare { words, free, sequence, more } = share;
+        if more.is_some() {
+            *self.more.borrow_mut() = more;
+            self.is_more_requested.set(false);
+        }
         self.sequence.set(self.sequence.get().max(sequence));
         self.parts.borrow_mut().grow(free.len() as u64);
         let mut cells = self.cells.borrow_mut();
@@ -174,7 +184,25 @@ impl CellRoom {
         }
         drop(contents);
         *self.words.borrow_mut() = Some(words);
+        self.request_more();
         self.changed.notify(&self.env);
+    }
+
+    /// The blocks that the shard may get later.
+    fn promised(&self) -> usize {
+        self.more.borrow().as_ref().map_or(0, |more| more.cells as usize)
+    }
+
+    /// Requests more blocks when half of the blocks are in use: then they arrive before a write
+    /// waits for one.
+    fn request_more(&self) {
+        let more = self.more.borrow();
+        let Some(more) = more.as_ref().filter(|more| more.cells > 0) else { return };
+        let parts = self.parts.borrow();
+        if parts.free() * 2 <= parts.total() && !self.is_more_requested.get() {
+            // Full only with the requests of other shards: the next write requests again.
+            self.is_more_requested.set(more.requests.send(more.shard).is_ok());
+        }
     }
 
     /// Takes over a volume's blocks that an earlier process left.
@@ -246,10 +274,12 @@ impl CellRoom {
     /// Reserves blocks for a write of a volume, if its part allows.
     pub(crate) fn try_reserve(self: &Rc<Self>, volume: u32, cells: usize) -> Option<Room> {
         self.reclaim();
-        let mut parts = self.parts.borrow_mut();
-        parts.may_take(volume, cells as u64).then(|| {
-            parts.take(volume, cells as u64);
-            drop(parts);
+        let may_take = self.parts.borrow().may_take(volume, cells as u64);
+        if may_take {
+            self.parts.borrow_mut().take(volume, cells as u64);
+        }
+        self.request_more();
+        may_take.then(|| {
             self.count(volume, |kinds| kinds.reserved += cells);
             Room { of: self.clone(), volume, cells }
         })
@@ -313,6 +343,8 @@ impl CellRoom {
         self.destaged.take();
         self.viewed.take();
         self.parts.take();
+        self.more.take();
+        self.is_more_requested.set(false);
         // A flush in progress subtracts its own destaged writes.
         self.kinds.borrow_mut().values_mut().for_each(|kinds| kinds.viewed = 0);
         Ok(())
@@ -423,14 +455,14 @@ impl CellRoom {
         });
     }
 
-    /// The number of blocks.
+    /// The number of blocks, including those that the shard may get later.
     pub(crate) fn total(&self) -> usize {
-        self.parts.borrow().total() as usize
+        self.parts.borrow().total() as usize + self.promised()
     }
 
     /// The most blocks that a volume may have.
     fn within_reach(&self, volume: u32) -> usize {
-        (self.parts.borrow().within_reach(volume) as usize).max(1)
+        (self.parts.borrow().within_reach(volume) as usize + self.promised()).max(1)
     }
 
     /// The share of a volume's possible blocks that is dirty or reserved, in percent.

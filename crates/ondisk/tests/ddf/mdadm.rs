@@ -16,7 +16,7 @@ use units::{ByteCount, ByteRange, DriveCount};
 fn examined(name: &str, group: &Group, images: &[crate::image::Image]) -> Option<Vec<String>> {
     let mdadm = ["/sbin/mdadm", "/usr/sbin/mdadm"].into_iter().find(|path| PathBuf::from(path).exists());
     let Some(mdadm) = mdadm else {
-        println!("skipped: mdadm is not installed; on Debian: apt-get install mdadm");
+        test_tools::not_installed("mdadm");
         return None;
     };
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ddf-mdadm-{name}"));

@@ -7,7 +7,6 @@ use platform::{Env, mailbox};
 use platform_linux::{Settings, Shard};
 use rescue::{Named, Scan};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -35,8 +34,7 @@ pub fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
     std::fs::create_dir_all(&folder).unwrap();
     let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
     if !unpacked.is_ok_and(|status| status.success()) {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED {name}: tar and xz are needed ('make test' installs them)");
+        test_tools::not_installed("tar or xz");
         let _ = std::fs::remove_dir_all(&folder);
         return None;
     }

@@ -309,8 +309,9 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub memory: ByteCount,
 
-    /// The largest size of the write cache; 0 for none. It is allocated with the first write-back
-    /// volume, in addition to --memory [default: an eighth of the machine's memory, at most 4 GiB].
+    /// The largest size of the write cache; 0 for none. Its memory is reserved in steps, as writes
+    /// need it, in addition to --memory [default: an eighth of the machine's memory, at most
+    /// 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
 

@@ -256,6 +256,7 @@ fn controller_facts(info: &ControllerInfo) -> String {
         ),
         ("drives", info.drives.to_string()),
         ("hosts", info.hosts.to_string()),
+        ("write cache", write_cache(info)),
         ("levels", info.levels.join(" ")),
     ];
     if !info.awaited.is_empty() {
@@ -267,6 +268,14 @@ fn controller_facts(info: &ControllerInfo) -> String {
             .map(|ups| ("ups", format!("{} since {}: {}", ups.state, date(ups.since_unix_s), ups.reason))),
     );
     facts(&list)
+}
+
+/// The memory of the write cache.
+fn write_cache(info: &ControllerInfo) -> String {
+    match (ByteCount(info.cache_bytes), ByteCount(info.cache_reserved_bytes)) {
+        (ByteCount::ZERO, _) => "none".to_owned(),
+        (size, reserved) => format!("up to {size}, {reserved} reserved"),
+    }
 }
 
 /// Events, one per line.

@@ -1,5 +1,6 @@
 //! Tests of the architecture: imports, forbidden calls, lengths, unused items, paths in documents.
 
+mod columns;
 mod documents;
 mod mass;
 mod pages;
@@ -15,6 +16,7 @@ fn root() -> PathBuf {
 /// The crates of the workspace that each crate may import, as in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("test-tools", &[]),
     ("parity", &["units"]),
     ("layout", &["units"]),
     ("plan", &["units", "layout"]),

@@ -2,7 +2,7 @@
 //! system), independent of this computer's kernel: it has drives, runs a script, and its output is
 //! checked.
 
-use super::{Folder, have, run, skipped};
+use super::{Folder, have, not_installed, run};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -123,9 +123,7 @@ impl Guest {
         );
         for part in ["vmlinuz", "initrd.gz"] {
             if !parts.join(part).exists() {
-                let why =
-                    format!("{} is not there: 'make test' makes it where it may", parts.join(part).display());
-                skipped(what, &why);
+                not_installed(&format!("{} (for {what})", parts.join(part).display()));
                 return None;
             }
         }
@@ -146,7 +144,7 @@ impl Guest {
     pub fn with_more(what: &str) -> Option<Guest> {
         let mut guest = Guest::new(what)?;
         if !guest.parts.join("more.gz").exists() {
-            skipped(what, "run 'make test-long' first; it adds the programs to the guest");
+            not_installed("the guest's programs for long tests");
             return None;
         }
         guest.has_more = true;

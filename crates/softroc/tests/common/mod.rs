@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+pub use test_tools::{have, not_installed, not_possible};
 
 /// The smallest file drive in tests: its reserved tail has 32 MiB.
 pub const DRIVE: &str = "48M";
@@ -64,21 +65,6 @@ impl Drop for Folder {
 pub fn is_in_memory(folder: &Path) -> bool {
     let output = output_of(Command::new("stat").args(["-f", "-c", "%T"]).arg(folder));
     output.stdout.starts_with(b"tmpfs")
-}
-
-/// Prints why a test did nothing, unless the runner hides it.
-pub fn skipped(what: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {why}");
-}
-
-/// Whether a program is installed; prints a note if not.
-pub fn have(program: &str) -> bool {
-    let found = std::env::var_os("PATH")
-        .is_some_and(|paths| std::env::split_paths(&paths).any(|path| path.join(program).is_file()));
-    if !found {
-        skipped(program, "not installed ('make test' installs it where it may)");
-    }
-    found
 }
 
 /// Waits for a condition.

@@ -1,6 +1,6 @@
 //! A volume as a file system, without our kernel driver: nbdfuse, a loop device, ext4.
 
-use super::{Controller, Folder, have, run, skipped};
+use super::{Controller, Folder, have, not_possible, run};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ pub fn can_mount() -> bool {
     let devices = ["/dev/fuse", "/dev/loop-control"];
     let there = devices.iter().all(|device| Path::new(device).exists());
     if !there {
-        skipped("a file system on it", "no /dev/fuse or loop devices here");
+        not_possible("a file system on it", "no /dev/fuse or loop devices here");
     }
     there
 }

@@ -1,6 +1,6 @@
 //! A drive that can hang.
 
-use super::{Folder, have, skipped, until};
+use super::{Folder, have, not_possible, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Pausable {
         let text = String::from_utf8_lossy(&filters.stdout).into_owned();
         let folder_of_filters = text.lines().find_map(|line| line.strip_prefix("filterdir="))?;
         if !Path::new(folder_of_filters).join("nbdkit-pause-filter.so").exists() {
-            skipped("a drive that stands still", "nbdkit has no filter 'pause'");
+            not_possible("a drive that stands still", "nbdkit has no filter 'pause'");
             return None;
         }
         let folder = Folder::new("pausable");

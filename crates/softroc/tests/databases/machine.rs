@@ -3,7 +3,7 @@
 use crate::common::mounted::{Mounted, can_mount};
 use crate::common::pausable::Pausable;
 use crate::common::retry::Retry;
-use crate::common::{Controller, Folder, have, skipped, until};
+use crate::common::{Controller, Folder, have, not_possible, until};
 use std::path::PathBuf;
 
 const DRIVE_MIB: u64 = 160;
@@ -34,7 +34,7 @@ impl Machine {
             return None;
         }
         let Some(memory) = Folder::in_memory(name) else {
-            skipped("databases on a write-back volume", "/dev/shm is not there");
+            not_possible("databases on a write-back volume", "/dev/shm is not there");
             return None;
         };
         let pausable = [Pausable::start(DRIVE_MIB)?, Pausable::start(DRIVE_MIB)?];
@@ -51,7 +51,7 @@ impl Machine {
         controller.softroc(&create).ok();
         let mut machine = Machine { controller, memory, pausable, retry: None, disk: None };
         if let Err(why) = machine.attach(way) {
-            skipped("databases on a write-back volume", &why);
+            not_possible("databases on a write-back volume", &why);
             return None;
         }
         let disk = machine.disk();

@@ -1,7 +1,7 @@
 //! PostgreSQL with its own programs: a cluster on the volume, clients by `pgbench`, verified by
 //! `pg_amcheck`.
 
-use crate::common::{run, skipped, until};
+use crate::common::{not_installed, not_possible, run, until};
 use crate::machine::Machine;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -74,7 +74,7 @@ impl Programs {
         let mut folders =
             debian.into_iter().map(|path| path.join("bin")).chain(std::env::split_paths(&on_path));
         let Some(folder) = folders.find(has_all) else {
-            skipped("PostgreSQL", "not installed, or older than 14 ('make test' installs it where it may)");
+            not_installed("PostgreSQL 14 or newer");
             return None;
         };
         if number("-u", None) != Some(0) {
@@ -84,7 +84,10 @@ impl Programs {
             .iter()
             .find_map(|&name| Some((number("-u", Some(name))?, number("-g", Some(name))?)));
         if user.is_none() {
-            skipped("PostgreSQL", "it refuses to run as root, and there is no user 'postgres' or 'nobody'");
+            not_possible(
+                "PostgreSQL",
+                "it refuses to run as root, and there is no user 'postgres' or 'nobody'",
+            );
         }
         Some(Programs { folder, user: Some(user?) })
     }

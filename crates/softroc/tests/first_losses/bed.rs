@@ -1,7 +1,7 @@
 //! An array, its controller and its files.
 
 use crate::common::host::Host;
-use crate::common::{Controller, Folder, pattern, run, skipped, until};
+use crate::common::{Controller, Folder, not_possible, pattern, run, until};
 use crate::content::{Content, Reader, pieces};
 use crate::servers::Servers;
 use crate::table::{Case, End, Ground, Stage};
@@ -29,7 +29,7 @@ impl Bed<'_> {
     pub fn new(case: &Case) -> Option<Bed<'_>> {
         let name = format!("first-losses-{}", case.shape.level);
         let Some(memory) = Folder::in_memory(&name) else {
-            skipped("losses from the first write on", "/dev/shm is not there");
+            not_possible("losses from the first write on", "/dev/shm is not there");
             return None;
         };
         let mut controller = Controller::unstarted(&name);

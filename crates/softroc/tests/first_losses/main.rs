@@ -23,7 +23,7 @@ mod servers;
 mod table;
 
 use bed::Bed;
-use common::{have, skipped, until};
+use common::{have, not_possible, until};
 use std::process::{Command, Stdio};
 use table::{Case, End, SHAPES, Stage, cases};
 
@@ -72,7 +72,7 @@ fn can_boot() -> bool {
     let status = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
     let can = status.is_ok_and(|status| status.success());
     if !can {
-        skipped("power cuts", "this user cannot show a process another boot");
+        not_possible("power cuts", "this user cannot show a process another boot");
     }
     can
 }

@@ -116,9 +116,18 @@ impl Fault {
             // A drive that refuses a write is failed if its volume survives that.
             Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) | Fault::Busy(..) => false,
-            Fault::Holds(time) => time >= limit,
-            // A start reads a drive step by step, and continues without it after its time limit.
-            Fault::Stalls(count, time) => time >= limit || time * count as u32 >= START_LIMIT,
+            Fault::Holds(time) | Fault::Stalls(_, time) => time >= limit,
+        }
+    }
+
+    /// How long a slow drive makes a sequence of operations wait. A start reads a drive step by
+    /// step, and continues without it after `START_LIMIT`.
+    pub(super) fn delay(self) -> Option<Duration> {
+        match self {
+            Fault::Holds(time) => Some(time),
+            Fault::Stalls(count, time) => Some(time * count as u32),
+            Fault::Slows(..) => Some(Duration::ZERO),
+            _ => None,
         }
     }
 
